@@ -103,9 +103,10 @@ class Bus:
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
         if channel in self._connected:
             raise ValueError(f"{self.role} is connected to channel {channel}")
+        server = self._server(entry)
         self._connected.add(channel)
         socket = self._socket(entry, zmq.DEALER)
-        return self._add(Client(channel, socket, self.transport, self._server(entry), entry.up, entry.down, handler))
+        return self._add(Client(channel, socket, self.transport, server, entry.up, entry.down, handler))
 
     def publish(self, channel: str) -> Publisher:
         """Binds a STATUS channel that this role serves."""
@@ -115,8 +116,9 @@ class Bus:
     def subscribe(self, channel: str, handler: Callable[[Any], object]) -> Subscriber:
         """Connects to a STATUS channel."""
         entry = self._entry(channel, Pattern.STATUS, serving=False)
+        server = self._server(entry)
         socket = self._socket(entry, zmq.SUB)
-        return self._add(Subscriber(channel, socket, self.transport, self._server(entry), entry.down, handler))
+        return self._add(Subscriber(channel, socket, self.transport, server, entry.down, handler))
 
     def dispatch(self, channel: str) -> TaskDispatcher:
         """Binds a WORK channel on which this role dispatches tasks."""
@@ -125,10 +127,13 @@ class Bus:
         return self._add(TaskDispatcher(channel, socket, self.transport, self._clients(entry), entry.down, entry.up))
 
     def work(self, handlers: Mapping[str, Callable[[Any], Any]]) -> Worker:
-        """Runs the tasks of WORK channels by pure functions task -> result, those of the first channel first."""
+        """Runs the tasks of WORK channels by pure functions task -> result, those of the first channel first. A channel
+        whose dispatcher is not a process of this node has no tasks."""
         sources = []
         for channel, handler in handlers.items():
             entry = self._entry(channel, Pattern.WORK, serving=False)
+            if not self._slots.get(entry.server):
+                continue
             socket = self._socket(entry, zmq.DEALER, only_connected=True)
             server = self._server(entry)
             sources.append(TaskSource(channel, socket, self.transport, server, entry.down, entry.up, handler))
@@ -217,7 +222,10 @@ class Bus:
         return entry
 
     def _server(self, entry: Channel) -> int:
-        (slot,) = self._slots[entry.server]
+        slots = self._slots.get(entry.server)
+        if not slots:
+            raise ValueError(f"this node runs no {entry.server}, which serves channel {entry.name}")
+        (slot,) = slots
         return slot
 
     def _clients(self, entry: Channel) -> list[int]:

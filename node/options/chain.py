@@ -117,9 +117,8 @@ NETWORK = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_SYNCMODE_REQ_RESP",
-            help="Request missing unsafe blocks from peers; p2p.sync.req-resp alone does this too.",
-            used_by=("options.rules:_sync",),
-            hidden=True,
+            help="Request missing unsafe blocks from peers instead of having the execution engine fetch them.",
+            used_by=("options.rules:_sync", "setup.plan:node_configs"),
         ),
         Option(
             name="syncmode.offset-el-safe",

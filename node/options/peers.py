@@ -225,7 +225,7 @@ PEERS = Section(
             value_type=BOOL,
             default="true",
             variable="NODE_P2P_SYNC_REQ_RESP",
-            help="Request missing blocks from peers, and serve such requests.",
+            help="Serve requests of peers for blocks, and request those that the execution engine does not get.",
             field=P2pConfig.sync_req_resp,
             used_by=("setup.plan:node_configs",),
         ),

@@ -1,5 +1,6 @@
 """What a node says of itself at the start: its chain with the next fork, its endpoints, and the options that are set
-[LOG18]; the end of a network that left the OP Stack [LFT7], and a fork schedule that is old [LFT8]."""
+[LOG18]; the end of a network that left the OP Stack [LFT7], a fork schedule that is old [LFT8], and that the safe head
+is the local one [FSR13]."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
+from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS
 from rollup_node.stages.protocol.upgrade_transactions import bundle_of, unconfirmed_bundles
 from rollup_node.stages.rpc.duration import duration
@@ -38,6 +40,7 @@ def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]
         *_end(chain),
         *_schedule_age(values, now),
         *_bundles(chain, now),
+        *_local_safe(values, chain),
     ]
 
 
@@ -74,6 +77,15 @@ def _bundles(chain: ChosenChain, now: float) -> Iterator[Notice]:
     for each in unconfirmed_bundles(chain.config):
         fields = {"code": Code.BUNDLE_UNCONFIRMED.text, "do": bundle_remedy(each.fork)}
         yield Notice(Level.WARN, bundle_warning(each, now), fields)
+
+
+def _local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
+    since = dependency_set_needed_from(chain.config.fork_times)
+    chains = () if chain.dependencies is None else chain.dependencies.chains
+    if since is None or len(chains) < 2 or values["l2.follow.source"] or values["interop.rpc.addr"]:
+        return
+    fields = {"since": utc_time(since), "dependency_set": list(chains), "do": Code.LOCAL_SAFE.remedy}
+    yield Notice(Level.WARN, "safe heads are not verified across chains", {"code": Code.LOCAL_SAFE.text, **fields})
 
 
 def _chain(chain: ChosenChain, now: float) -> dict[str, object]:

@@ -129,6 +129,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             p2p=has_p2p,
             fill_gaps=values["p2p.sync.req-resp"],
             bundle_auto=_bundle_auto(values),
+            gaps_from_engine=not values["syncmode.req-resp"],
             el_sync=uses_el_sync(values),
             interop=is_managed(values),
             offset_el_safe=_offset_el_safe(values),

@@ -14,14 +14,14 @@ class EngineConfig(msgspec.Struct, frozen=True):
     outdated protocol version halts the node. `sequencer_state_file` keeps what admin calls set about the sequencer, for
     the life of the node, and `admin_state_file` whether it is started, over restarts. A conductor decides about that by
     itself; it is at `conductor_url`, and a call takes at most `conductor_timeout` seconds. `p2p`: there is a p2p
-    process; `fill_gaps`: blocks that the unsafe chain lacks are requested from it. `safedb_path` is the file of the
-    safe head database; None: safe heads are not recorded. `el_sync`: the engine fetches the chain first;
-    `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]. `interop`: a
-    supervisor manages the node [IOP4]. With `follow_url` the heads of that node are followed, and there is no
-    derivation process; a call takes at most `follow_timeout` seconds. With `bundle_auto` the node takes the upgrade
-    bundle of the chain if it carries it; it writes bundles to `bundle_dir` [UPG25, UPG26]. Unless
-    `engine_kind_given` the engine's name decides, and `engine_kind` is that of an engine without one. `network` is the
-    built-in network with the chain's fork times, empty for none."""
+    process; `fill_gaps`: blocks that the unsafe chain lacks may be requested from it, and `gaps_from_engine`: the
+    engine fetches them first [UNS6]. `safedb_path` is the file of the safe head database; None: safe heads are not
+    recorded. `el_sync`: the engine fetches the chain first; `offset_el_safe` is how far behind its end the safe head is
+    set then, in seconds [ELS5]. `interop`: a supervisor manages the node [IOP4]. With `follow_url` the heads of that
+    node are followed, and there is no derivation process; a call takes at most `follow_timeout` seconds. With
+    `bundle_auto` the node takes the upgrade bundle of the chain if it carries it; it writes bundles to `bundle_dir`
+    [UPG25, UPG26]. Unless `engine_kind_given` the engine's name decides, and `engine_kind` is that of an engine without
+    one. `network` is the built-in network with the chain's fork times, empty for none."""
 
     url: str
     jwt_secret: bytes
@@ -48,6 +48,7 @@ class EngineConfig(msgspec.Struct, frozen=True):
     admin_state_file: str | None = None
     p2p: bool = False
     fill_gaps: bool = True
+    gaps_from_engine: bool = True
     safedb_path: str | None = None
     el_sync: bool = False
     offset_el_safe: float = 0.0

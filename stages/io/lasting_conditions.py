@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.messages.codes import Code
@@ -64,50 +65,59 @@ class _Ongoing:
         return {"waited": _shown(now - self.began_at), "tried": self.tried}
 
 
+class _Cause(NamedTuple):
+    """What a source fails by: `reason` tells apart what has one code, empty where a code says it all."""
+
+    code: Code
+    reason: str
+
+
 class LastingConditions:
     """The conditions of several sources, such as the tasks of a process: what some of them fail by alike is one
     condition, with the lines of one [LOG15, LOG19]. One that comes back within a minute of its last line is not logged
-    again until the minute is over. `clock` returns seconds of any monotonic clock; sources must be few."""
+    again until the minute is over. `clock` returns seconds of any monotonic clock; sources and reasons must be few."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger, self._clock = logger, clock
-        self._codes: dict[str, Code] = {}
-        self._ongoing: dict[Code, _Ongoing] = {}
-        self._next: dict[Code, float] = {}
-        self._left_out: dict[Code, int] = {}
+        self._causes: dict[str, _Cause] = {}
+        self._ongoing: dict[_Cause, _Ongoing] = {}
+        self._next: dict[_Cause, float] = {}
+        self._left_out: dict[_Cause, int] = {}
 
-    def report(self, source: str, code: Code, message: str, /, **fields: object) -> None:
+    def report(self, source: str, code: Code, message: str, /, *, reason: str = "", **fields: object) -> None:
         """An attempt of a source has failed; its condition before, if it is another one, does not apply any more."""
-        now = self._clock()
-        if self._codes.get(source) is not code:
+        now, cause = self._clock(), _Cause(code, reason)
+        if self._causes.get(source) != cause:
             self._leave(source)
-        self._codes[source] = code
-        ongoing = self._ongoing.setdefault(code, _Ongoing(now))
+        self._causes[source] = cause
+        ongoing = self._ongoing.setdefault(cause, _Ongoing(now))
         ongoing.sources.add(source)
         ongoing.tried += 1
-        if now < self._next.get(code, now):
-            self._left_out[code] = self._left_out.get(code, 0) + 1
+        if now < self._next.get(cause, now):
+            self._left_out[cause] = self._left_out.get(cause, 0) + 1
             return
         if ongoing.tried > 1:
             fields |= ongoing.so_far(now)
-        if left_out := self._left_out.pop(code, 0):
+        if left_out := self._left_out.pop(cause, 0):
             fields["suppressed"] = left_out
-        self._next[code], ongoing.is_logged = now + EVERY_SECONDS, True
+        if reason:
+            fields = {"reason": reason, **fields}
+        self._next[cause], ongoing.is_logged = now + EVERY_SECONDS, True
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
 
     def end(self, source: str, message: str, /, **fields: object) -> None:
         """A source has succeeded. It is logged if the condition was, and no other source has it."""
-        code, ongoing = self._codes.get(source), self._leave(source)
-        if code is not None and ongoing is not None and ongoing.is_logged:
-            self._logger.info(message, code=code.text, **fields, **ongoing.so_far(self._clock()))
+        cause, ongoing = self._causes.get(source), self._leave(source)
+        if cause is not None and ongoing is not None and ongoing.is_logged:
+            self._logger.info(message, code=cause.code.text, **fields, **ongoing.so_far(self._clock()))
 
     def _leave(self, source: str) -> _Ongoing | None:
         """Takes a source from its condition, which is returned if it was the last one."""
-        code = self._codes.pop(source, None)
-        if code is None:
+        cause = self._causes.pop(source, None)
+        if cause is None:
             return None
-        self._ongoing[code].sources.discard(source)
-        return None if self._ongoing[code].sources else self._ongoing.pop(code)
+        self._ongoing[cause].sources.discard(source)
+        return None if self._ongoing[cause].sources else self._ongoing.pop(cause)
 
 
 def shortened(text: str) -> str:

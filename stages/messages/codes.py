@@ -49,7 +49,6 @@ class Code(CodeEntry):
         "A batch is in blobs, and no endpoint is configured to fetch them from.",
         "set --l1.beacon",
     )
-
     NO_BATCHES = (
         "Derivation has accepted no batch for a tenth of the sequencing window. When the window ends, empty blocks"
         " replace the unsafe ones.",
@@ -57,7 +56,6 @@ class Code(CodeEntry):
         " address in --rollup.config or of --network is the chain's; if batches were dropped, see rollup-node explain"
         " --rpc",
     )
-
     L1_ENDPOINT = (
         "An L1 endpoint throttles, fails, is behind, or contradicts the others. The node sets it aside, and uses it"
         " again once a probe succeeds.",
@@ -74,7 +72,6 @@ class Code(CodeEntry):
         "A step of a process fails for a reason that has no code of its own. The process retries it until it succeeds.",
         "see the reason in the line; if it names an endpoint, check that the endpoint is up and is the right one",
     )
-
     L1_THROTTLED = (
         "The L1 endpoint refuses requests because there are too many of them (HTTP status 429). The node leaves it"
         " alone for as long as its Retry-After says.",
@@ -286,6 +283,12 @@ class Code(CodeEntry):
     FOLLOW_UNREACHABLE = (
         "The node in --l2.follow.source does not respond. Without it this node follows gossip.",
         "check --l2.follow.source, and that the node there is up",
+    )
+    LOCAL_SAFE = (
+        "From Lagoon on, the chain executes messages of other chains, which this node does not verify: what it calls"
+        " safe is safe on this chain alone (local safe).",
+        "set --l2.follow.source to a supernode, or use another node's safe head where verified messages matter",
+        EVENT,
     )
     FOLLOW_CHAIN = (
         "The node in --l2.follow.source is on another chain.",

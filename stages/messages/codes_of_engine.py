@@ -20,8 +20,10 @@ BUILD_LOST = (
     " resolve pending payload; check its disk and memory, and try another release if it never builds the block",
 )
 EL_SYNC_STALLED = (
-    "The execution engine syncs from its own peers (EL sync), and has received no new block for five minutes.",
-    "check that the engine has peers, start it from a snapshot, or start the node with --syncmode=consensus-layer",
+    "The execution engine gets no blocks from its own peers: in EL sync none for five minutes, otherwise not the"
+    " one above a gap of unsafe blocks or the one that a follow source names. Other work goes on.",
+    "check that the engine has peers; for EL sync, start it from a snapshot, or the node with"
+    " --syncmode=consensus-layer; for a gap, see --syncmode.req-resp; compare a follow source with another node",
 )
 FORK_MISMATCH = (
     "The execution engine and this node have different forks at the time of a block: the engine refuses attributes"

@@ -1,12 +1,41 @@
 """Calls of the follow source, another node of the chain, and its answers [FSR1]."""
 
+from enum import StrEnum
+
 import msgspec
 
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 
+class FollowReason(StrEnum):
+    """Why a round of following the source ended without heads: what the log and its suppression tell apart [FSR12]."""
+
+    NO_ANSWER = "no answer"
+    HTTP_STATUS = "HTTP status"
+    MALFORMED = "malformed answer"
+    RPC_ERROR = "JSON-RPC error"
+    WRONG_CHAIN = "wrong chain"
+    NO_HEAD = "no head"
+    GENESIS = "genesis"
+    BLOCK_TIME = "block time"
+    FUTURE = "future"
+    HEAD_ORDER = "head order"
+    HEAD_HASH = "two blocks at a height"
+    HEAD_FIELDS = "block fields"
+    FINALIZED = "finalized block"
+    OTHER_BRANCH = "several branches"
+    L1_UNKNOWN = "L1 block unknown"
+    L1_MISMATCH = "L1 block not canonical"
+    ENGINE_LACKS = "block missing in the engine"
+    ENGINE_ANSWER = "engine's answer"
+    ENGINE_REFUSES = "refused by the engine"
+
+
 class GetFollowStatus(msgspec.Struct, frozen=True):
-    """optimism_syncStatus; answered by FollowStatus."""
+    """optimism_syncStatus; answered by FollowStatus or FollowUnread. With `check_chain` the node's chain is compared
+    before, as it is with the first call and after a failure [FSR8]."""
+
+    check_chain: bool = False
 
 
 class FollowStatus(msgspec.Struct, frozen=True):
@@ -16,3 +45,10 @@ class FollowStatus(msgspec.Struct, frozen=True):
     local_safe: L2BlockRef
     safe: L2BlockRef
     finalized: L2BlockRef
+
+
+class FollowUnread(msgspec.Struct, frozen=True):
+    """The source does not answer, or not with a status of this chain; `text` begins with a code."""
+
+    reason: FollowReason
+    text: str

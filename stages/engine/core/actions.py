@@ -15,7 +15,7 @@ from rollup_node.stages.engine.machines.el_sync import ELSyncStarted as ELSyncSt
 from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
@@ -47,11 +47,12 @@ class SendToP2P(msgspec.Struct, frozen=True):
 
 
 class PublishBlock(msgspec.Struct, frozen=True):
-    """A block that the sequencer sealed is signed and gossiped by the p2p process. `heads` are those it was built on:
-    the unsafe head is its parent."""
+    """A block that the sequencer sealed is signed and gossiped by the p2p process, with its parent. The chain up to
+    number `derived` follows from L1, or from what a follow source has proven [FSR11]."""
 
     payload: ExecutionPayload
-    heads: Heads
+    parent: L2BlockRef
+    derived: int
 
 
 class RequestGap(msgspec.Struct, frozen=True):
@@ -97,12 +98,13 @@ class Severity(StrEnum):
 
 
 class WorkFailed(msgspec.Struct, frozen=True):
-    """Work failed; it is tried again after `seconds`."""
+    """Work failed; it is tried again after `seconds`. `reason` tells apart what one task fails by."""
 
     task: str
     severity: Severity
     error: str
     seconds: float
+    reason: str = ""
 
 
 class WorkRecovered(msgspec.Struct, frozen=True):
@@ -264,9 +266,10 @@ class ELSyncProgressed(msgspec.Struct, frozen=True):
 
 
 class FollowSourceRead(msgspec.Struct, frozen=True):
-    """A round of following the source has ended."""
+    """A round of following the source has ended, after a success with our safe head at this number."""
 
     result: FollowResult
+    safe: int = 0
 
 
 class FollowSourceBehind(msgspec.Struct, frozen=True):
@@ -276,10 +279,19 @@ class FollowSourceBehind(msgspec.Struct, frozen=True):
     safe: L2BlockRef
 
 
-class FollowSyncStarted(msgspec.Struct, frozen=True):
-    """The engine fetches the chain up to this block of the source."""
+class FetchLasts(msgspec.Struct, frozen=True):
+    """The engine was pointed at a block that is so far above our tip, and does not get it; `name` is that of the
+    problem for the operators."""
 
-    block: L2BlockRef
+    name: str
+    problem: str
+    ahead: int
+
+
+class FetchEnded(msgspec.Struct, frozen=True):
+    """No block is waited for any more under this name."""
+
+    name: str
 
 
 class FollowTargetDropped(msgspec.Struct, frozen=True):
@@ -342,7 +354,8 @@ Action = (
     | ELSyncProgressed
     | FollowSourceRead
     | FollowSourceBehind
-    | FollowSyncStarted
+    | FetchLasts
+    | FetchEnded
     | FollowTargetDropped
     | FollowMoved
     | L1FinalityRegressed

@@ -14,11 +14,12 @@ class TaskBackoff:
         self._failures: dict[str, int] = {}
         self._retry_at: dict[str, float] = {}
 
-    def fail(self, task: str, now: float) -> float:
-        """Notes a temporary failure; the seconds until the task may go on."""
+    def fail(self, task: str, now: float, pause: float | None = None) -> float:
+        """Notes a temporary failure; the seconds until the task may go on, those of `pause` for one that goes on at its
+        own rhythm."""
         failures = self._failures.get(task, 0)
         self._failures[task] = failures + 1
-        seconds = self._pause(failures)
+        seconds = self._pause(failures) if pause is None else pause
         self._retry_at[task] = now + seconds
         return seconds
 

@@ -7,7 +7,7 @@ import msgspec
 
 from rollup_node.stages.engine.api.conductor_api import ConductorAnswer, ConductorCall
 from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
-from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
+from rollup_node.stages.engine.api.follow_api import FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, FoundSafeHeads, SafeHeadsWritten, SafeHeadWrite
 from rollup_node.stages.messages.control import (
@@ -59,6 +59,7 @@ class Work(Enum):
     FOLLOW_HEAD = "follow head", Lane.HEADS, "follow source"
     ATTRIBUTES = "attributes"
     UNSAFE_BLOCK = "unsafe block", Lane.HEADS, "unsafe blocks"
+    UNSAFE_GAP = "unsafe gap", Lane.HEADS, "unsafe gap"
     SEQUENCER = "sequencer", Lane.HEADS, "sequence"
     BUILD_API = "build API", Lane.HEADS, "build API"
     REPLACEMENT = "replacement", Lane.HEADS, "replacement"
@@ -98,6 +99,7 @@ CoreAnswer = (
     EngineAnswer
     | ConductorAnswer
     | FollowStatus
+    | FollowUnread
     | Unavailable
     | L1BlockRef
     | ReadAnswer

@@ -8,7 +8,7 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, 
 from rollup_node.stages.engine.core.state import SEARCHING, CoreState
 from rollup_node.stages.engine.machines.el_sync import ELSyncState
 from rollup_node.stages.engine.machines.sync_progress import POLL_SECONDS, SyncProgress
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 
 
 class ELSyncCalls:

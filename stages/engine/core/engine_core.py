@@ -8,12 +8,14 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | priority | work           | due                                                      | call                          |
 |----------|----------------|----------------------------------------------------------|-------------------------------|
 | 0        | EL sync        | no heads, and the engine fetches the chain by itself     | see el_sync                   |
+| 0a       | of the cause   | the engine may have lost the tip, or be busy [UNS7]      | the tip by its hash           |
 | 1        | of the cause   | a block was inserted, or an answer is held [ENG38]       | forkchoice update             |
 | 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
 |          |                | last block that was consolidated [ENG37]                 |                               |
 | 2a       | follow source  | its local safe head is not in our chain [FSR3]           | forkchoice update             |
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
+| 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see gap_fetch                 |
 | 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see supervisor_calls          |
 | 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
 | 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_calls           |
@@ -231,7 +233,7 @@ class EngineCore:
             self._heads.move_heads(now)
         self._lost_blocks.step(now)
         self._state.finish_stops(now)
-        self._state.request_gap(now)
+        self._heads.gap.look(now)
         self._state.interop.repeat_due(now.monotonic)
         calls = []
         for work, due in self._rows:
@@ -275,9 +277,8 @@ class EngineCore:
         yield state.finality_at
         yield state.unsafe.gap_at
         yield state.lost.wait_until()
-        yield state.follow.due_at
         yield state.interop.repeat_at
-        yield from self._heads.follow.target_timers()
+        yield from self._heads.follow.timers()
         yield self._sequencer_admin.ask_at
         yield from self._heads.el_sync.timers()
         if state.production.sequencer.enabled:
@@ -431,6 +432,9 @@ class EngineCore:
     def _fail(self, work: Work, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
         if work.lane is Lane.HEADS:
             self._heads.fail(work, call, error, now)
+            return
+        if work is Work.FOLLOW:
+            self._heads.follow.fail(work, error, now)
             return
         if work is Work.START:
             self._state.search = None

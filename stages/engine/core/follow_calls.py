@@ -1,4 +1,4 @@
-"""The calls that follow another node, and what becomes of their answers [FSR1 to FSR10]."""
+"""The calls that follow another node, and what becomes of their answers [FSR1 to FSR13]."""
 
 from collections.abc import Iterator
 
@@ -10,40 +10,28 @@ from rollup_node.stages.engine.api.engine_api import (
     GetBlockRef,
     is_syncing,
 )
+from rollup_node.stages.engine.api.follow_api import FollowReason
+from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.machines.follow_source import (
-    FollowCall,
-    FollowError,
-    FollowResetError,
-    FollowResult,
-    MissingFollowedBlockError,
-)
+from rollup_node.stages.engine.machines.follow_source import FollowCall, FollowError, FollowResetError, FollowResult
 from rollup_node.stages.engine.machines.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
 PROBLEM = "follow source"
-SYNCING_SECONDS = 1.0
-"""Between two rounds while the engine fetches the chain."""
-
-LAG_SECONDS = 60
-"""The engine may be so far behind the source before the node is not ready: without gossip it fetches every block so."""
-
-GIVE_UP_SECONDS = 300.0
-"""The engine has so long to fetch the chain of a source that fails, before our own chain goes on."""
 
 
 class FollowCalls:
     """The lanes of reads, and the row of the forkchoice update that moves to the source's chain. `_behind` is the
-    source's safe head while it is below ours; `_lags`: the engine fetches a part of the chain that operators notice."""
+    source's safe head while it is below ours; `_shown`: operators were told that the engine does not get a block."""
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._behind: L2BlockRef | None = None
-        self._lags = False
+        self._shown = False
         self._target = FollowTarget()
 
     # --- reads -------------------------------------------------------------------------------------------------------
@@ -51,7 +39,7 @@ class FollowCalls:
     def read_due(self, now: Instant) -> tuple[Work, CoreCall] | None:
         """The read that is due, once there are heads."""
         state, heads = self._state, self._state.confirmed_heads
-        if heads is None or not state.follow.enabled or self._waits(now):
+        if heads is None or not state.follow.enabled:
             return None
         call = state.follow.next(heads, now.monotonic)
         return None if call is None else (Work.FOLLOW, call)
@@ -62,12 +50,12 @@ class FollowCalls:
         if heads is None or not isinstance(pending.call, FollowCall):
             return
         try:
-            state.follow.answer(pending.call, answer, heads)
+            state.follow.answer(pending.call, answer, heads, now.unix)
         except FollowError as error:
             if error.result is not None:
                 state.do(act.FollowSourceRead(error.result))
-            state.follow.failed(error, now.monotonic)
-            if isinstance(error, MissingFollowedBlockError):
+            state.follow.failed(error)
+            if error.reason is FollowReason.ENGINE_LACKS:
                 state.controller.distrust()
             raise
 
@@ -76,7 +64,7 @@ class FollowCalls:
     def target_due(self, now: Instant) -> tuple[Work, CoreCall] | None:
         """The read that shows whether the engine has fetched that chain."""
         state, follow = self._state, self._state.follow
-        if follow.syncing is None or follow.failing_since is None:
+        if follow.syncing is None or not follow.failing:
             self._target.clear()
             state.recover(Work.FOLLOW_TARGET.task)
             return None
@@ -102,25 +90,31 @@ class FollowCalls:
         if may_move and follow.syncing is not None:
             follow.resume()
 
-    def target_timers(self) -> Iterator[float | None]:
-        """When something becomes due by time alone while a source is away."""
+    def timers(self) -> Iterator[float | None]:
+        """When something becomes due by time alone."""
         follow = self._state.follow
-        if follow.syncing is not None and follow.failing_since is not None:
-            yield self._target.due_at
-            yield follow.failing_since + GIVE_UP_SECONDS
+        yield follow.due_at
+        if follow.syncing is not None:
+            yield follow.hold_until
+            yield self._target.due_at if follow.failing else None
 
-    def give_up_due(self, now: Instant) -> None:
-        """Our own chain goes on without the block that the engine does not reach: with the next block that is queued,
-        or for the sequencer after GIVE_UP_SECONDS [FSR10]. No head-moving call may be open."""
-        state, follow, heads = self._state, self._state.follow, self._state.confirmed_heads
-        if heads is None or follow.syncing is None or follow.failing_since is None or follow.target is not None:
+    def watch_sync(self, now: Instant) -> None:
+        """Our own chain goes on without a block that the engine does not get soon, and without one of a source that is
+        away once it is as long [FSR3, FSR10]. No head-moving call may be open."""
+        follow, heads = self._state.follow, self._state.confirmed_heads
+        if follow.syncing is None:
+            self._end_show()
+        if heads is None or follow.syncing is None:
             return
-        if follow.syncing.local_safe.number <= heads.unsafe.number:
+        if follow.failing and follow.target is None and follow.syncing.local_safe.number <= heads.unsafe.number:
             self._give_up("our own chain is as long", now)
-        elif self._target.is_missing and state.unsafe.queue.next(heads) is not None:
-            self._give_up("our own chain goes on", now)
-        elif now.monotonic >= follow.failing_since + GIVE_UP_SECONDS:
-            self._give_up(f"the execution engine did not reach it within {GIVE_UP_SECONDS:g} s", now)
+        elif not self._shown and not follow.holds(now.monotonic):
+            self._show_sync(heads.unsafe, follow.syncing.local_safe)
+
+    def _show_sync(self, tip: L2BlockRef, wanted: L2BlockRef) -> None:
+        self._shown = True
+        text = f"the execution engine does not get the follow source's local safe head {wanted} from its peers"
+        self._state.do(act.FetchLasts(PROBLEM, f"{text}; our own chain goes on", wanted.number - tip.number))
 
     def _give_up(self, reason: str, now: Instant) -> None:
         state, syncing = self._state, self._state.follow.syncing
@@ -145,23 +139,31 @@ class FollowCalls:
             state.do(act.FollowSourceBehind(behind, heads.safe))
         self._behind = behind
         state.controller.follow(state.follow.imported(heads))
-        self._succeed(now.monotonic + state.follow.interval)
+        self._note_success()
+        state.follow.succeeded()
+        self._end_sync()
         state.publish(now)
 
     def head_call(self, now: Instant) -> tuple[Work, CoreCall] | None:
-        """The forkchoice update that moves to the source's local safe head."""
+        """The forkchoice update that moves to the source's local safe head, and what shows that it is that block."""
         state, heads = self._state, self._state.confirmed_heads
-        if heads is None or (self._waits(now) and not state.follow.resumed):
+        if heads is None:
             return None
+        if (wanted := state.follow.to_confirm()) is not None:
+            return Work.FOLLOW_HEAD, GetBlockRef(wanted.hash)
         forkchoice = state.follow.forkchoice(heads)
         return None if forkchoice is None else (Work.FOLLOW_HEAD, ForkchoiceUpdate(forkchoice))
 
-    def answer_head(self, call: ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to that update. Raises TemporaryError when the engine refuses the block, and
+    def answer_head(self, call: CoreCall, answer: CoreAnswer, now: Instant) -> None:
+        """Takes the answer to such a call. Raises FollowError when the engine refuses the block or has another, and
         FollowResetError when a sequencer has to start over on it [FSR3]."""
         state, heads = self._state, self._state.confirmed_heads
         moved = None if heads is None else state.follow.moved(heads)
         if heads is None or moved is None:
+            return
+        if isinstance(call, GetBlockRef):
+            if state.follow.confirm(call, answer):
+                self._move(heads, moved, now)
             return
         if is_syncing(answer):
             self._wait_for_sync(heads.unsafe, moved.unsafe, now)
@@ -169,52 +171,60 @@ class FollowCalls:
         if not isinstance(answer, ForkchoiceAnswer) or answer.status != "VALID":
             # It may be what the source said earlier: the next round has what it says then.
             self._end_sync()
-            raise TemporaryError(_refusal(moved.unsafe, answer))
+            raise FollowError(None, FollowReason.ENGINE_REFUSES, _refusal(moved.unsafe, answer))
+        state.follow.taken = moved.forkchoice()
+
+    def _move(self, heads: Heads, moved: Heads, now: Instant) -> None:
+        state = self._state
         state.do(act.FollowMoved(heads.unsafe, moved.unsafe))
         state.controller.follow(moved)
-        state.controller.accept(call.forkchoice)
-        self._succeed(now.monotonic)
-        if state.config.sequencer_enabled:
+        state.controller.accept(moved.forkchoice())
+        self._note_success()
+        replaced = state.follow.reached(now.monotonic)
+        self._end_sync()
+        if replaced and state.config.sequencer_enabled:
             raise FollowResetError(moved)
+        state.confirm(now)
         state.publish(now)
 
-    def end_move(self, retry_at: float, now: Instant) -> None:
-        """The update failed; it is tried again at that monotonic time, unless the engine has refused it."""
-        self._state.follow.end_round(now.monotonic)
-        self._target.retry(retry_at)
+    def fail(self, work: Work, error: TemporaryError, now: Instant) -> None:
+        """A round or a move failed: the next round begins when it is due, whatever failed before."""
+        follow = self._state.follow
+        if follow.taken is not None:
+            self._state.controller.distrust()
+        if work is Work.FOLLOW_HEAD:
+            follow.end_round()
+            self._target.retry(now.monotonic + ASK_SECONDS)
+        reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
+        pause = max(0.0, follow.due_at - now.monotonic)
+        self._state.fail(work, str(error), now, reason=reason, pause=pause)
 
-    def _wait_for_sync(self, tip: L2BlockRef, target: L2BlockRef, now: Instant) -> None:
+    def _wait_for_sync(self, tip: L2BlockRef, wanted: L2BlockRef, now: Instant) -> None:
         state = self._state
         self._note_success()
         self._target.retry(now.monotonic + ASK_SECONDS)
-        state.follow.wait_for_sync(now.monotonic + SYNCING_SECONDS)
-        if target.timestamp > tip.timestamp + LAG_SECONDS and not self._lags:
-            self._lags = True
-            state.do(act.FollowSyncStarted(target))
-        if self._lags:
-            state.do(act.ShowProblem(PROBLEM, f"the execution engine fetches the chain up to {target}"))
+        state.follow.wait_for_sync(now.monotonic)
+        if not state.follow.holds(now.monotonic):
+            self._show_sync(tip, wanted)
         state.publish(now)
-
-    def _succeed(self, due_at: float) -> None:
-        self._note_success()
-        self._state.follow.succeeded(due_at)
-        self._end_sync()
 
     def _note_success(self) -> None:
         """A round with the source ended well. Of a move without one the source knows nothing."""
-        if not self._state.follow.resumed:
-            self._state.do(act.FollowSourceRead(FollowResult.SUCCESS))
-            self._state.recover(Work.FOLLOW.task)
+        state, heads = self._state, self._state.controller.heads
+        if not state.follow.resumed:
+            state.do(act.FollowSourceRead(FollowResult.SUCCESS, 0 if heads is None else heads.safe.number))
+            state.recover(Work.FOLLOW.task)
 
     def _end_sync(self) -> None:
         """No block is waited for any more."""
         self._state.follow.give_up()
         self._target.clear()
-        self._lags = False
-        self._state.do(act.ShowProblem(PROBLEM, None))
+        self._end_show()
 
-    def _waits(self, now: Instant) -> bool:
-        return self._state.backoff.is_waiting(Work.FOLLOW.task, now.monotonic)
+    def _end_show(self) -> None:
+        if self._shown:
+            self._shown = False
+            self._state.do(act.FetchEnded(PROBLEM))
 
 
 def _refusal(target: L2BlockRef, answer: CoreAnswer) -> str:

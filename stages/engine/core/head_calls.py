@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceUpdate,
+    GetBlockRef,
     GetPayload,
     NewPayload,
     is_syncing,
@@ -13,11 +14,13 @@ from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.el_sync_calls import ELSyncCalls
 from rollup_node.stages.engine.core.follow_calls import FollowCalls
+from rollup_node.stages.engine.core.gap_calls import GapCalls
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.core.supervisor_calls import SupervisorCalls
 from rollup_node.stages.engine.machines.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.types import L2BlockRef
 
 Due = tuple[Work, CoreCall] | None
 
@@ -29,15 +32,19 @@ class HeadCalls:
         self._state = state
         self.el_sync = ELSyncCalls(state)
         self.follow = FollowCalls(state)
+        self.gap = GapCalls(state)
         self.build_api = BuildApiCalls(state)
         self.supervisor = SupervisorCalls(state)
         self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             (Work.EL_SYNC, self.el_sync.head_call),
+            (Work.FORKCHOICE, self._doubt),
+            (Work.UNSAFE_GAP, self.gap.confirm_due),
             (Work.FORKCHOICE, self._finish),
             (Work.FORKCHOICE, self._forkchoice),
             (Work.FOLLOW_HEAD, self.follow.head_call),
             (Work.ATTRIBUTES, self._attributes),
             (Work.UNSAFE_BLOCK, self._unsafe_block),
+            (Work.UNSAFE_GAP, self.gap.due),
             (Work.REPLACEMENT, self.supervisor.due),
             (Work.SEQUENCER, self._sequencer),
             (Work.BUILD_API, self.build_api.due),
@@ -55,9 +62,16 @@ class HeadCalls:
         self.supervisor.promote_due(now)
         self.supervisor.finalize_due(now)
         self.follow.import_heads(now)
-        self.follow.give_up_due(now)
+        self.follow.watch_sync(now)
 
     # --- what is due -----------------------------------------------------------------------------------------------
+
+    def _doubt(self, now: Instant) -> Due:
+        """Whether the engine still has the tip, on behalf of the work whose update it answered with SYNCING."""
+        if self._state.doubted is None:
+            return None
+        work, tip = self._state.doubted
+        return work, GetBlockRef(tip.hash)
 
     def _finish(self, now: Instant) -> Due:
         """The update that makes an inserted block the head, or confirms the heads before a held answer is
@@ -132,10 +146,8 @@ class HeadCalls:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or state.attributes.building or state.controller.restoring_backup:
             return None
-        # A block of our own chain would end the engine's sync to another one; see FollowCalls.give_up_due.
-        if state.follow.syncing is not None:
-            return None
-        if self._waits(Work.UNSAFE_BLOCK, now):
+        # A block of our own chain would end the engine's sync to another one.
+        if state.follow.holds(now.monotonic) or self._waits(Work.UNSAFE_BLOCK, now):
             return None
         while isinstance(due := state.unsafe.next(heads), DroppedUnsafeBlock):
             state.drop_unsafe(due)
@@ -149,7 +161,7 @@ class HeadCalls:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or not state.production.sequencer.enabled or self._waits(Work.SEQUENCER, now):
             return None
-        if state.follow.syncing is not None:
+        if state.follow.holds(now.monotonic):
             return None
         wanted = state.production.wanted_l1_blocks(heads)
         if wanted is not None:
@@ -170,12 +182,16 @@ class HeadCalls:
         """Takes the answer to a call. Raises TemporaryError when it is to be tried again, ResetError when a new start
         is needed."""
         call = pending.call
-        if pending.work is Work.EL_SYNC:
+        if self._state.doubted is not None:
+            self._answer_doubt(self._state.doubted[1], answer)
+        elif pending.work is Work.EL_SYNC:
             self.el_sync.answer(pending, answer, now)
-        elif pending.work is Work.FOLLOW_HEAD and isinstance(call, ForkchoiceUpdate):
+        elif pending.work is Work.FOLLOW_HEAD:
             self.follow.answer_head(call, answer, now)
+        elif pending.work is Work.UNSAFE_GAP:
+            self.gap.answer(call, answer, now)
         elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
-            self._answer_forkchoice(call, answer, now)
+            self._answer_forkchoice(pending.work, call, answer, now)
         elif pending.work is Work.BUILD_API:
             self.build_api.answer(pending, answer, now)
         elif pending.work is Work.REPLACEMENT:
@@ -187,9 +203,14 @@ class HeadCalls:
         """A call is to be tried again: the sequencer has its own schedule [SEQ6], other work backs off. A failed update
         is not repeated before its cause is."""
         state = self._state
-        state.held = state.finishing = None
+        doubted, state.held, state.finishing, state.doubted = state.doubted, None, None, None
         if work is Work.ATTRIBUTES:
             state.attributes.fail()
+        if work is Work.FOLLOW_HEAD:
+            self.follow.fail(work, error, now)
+            return
+        if work is Work.UNSAFE_GAP:
+            self.gap.fail()
         if work is Work.SEQUENCER:
             state.production.sequencer.retry_later(str(error), now.unix)
             state.show_sequencer_problem()
@@ -198,9 +219,7 @@ class HeadCalls:
             seconds = state.fail(work, str(error), now)
         if work is Work.BUILD_API:
             self.build_api.fail_commit(str(error))
-        if work is Work.FOLLOW_HEAD:
-            self.follow.end_move(now.monotonic + seconds, now)
-        elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+        if doubted is not None or (isinstance(call, ForkchoiceUpdate) and call.attributes is None):
             state.forkchoice_at = now.monotonic + seconds
 
     def _hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:
@@ -212,8 +231,18 @@ class HeadCalls:
         self._state.held = (pending, answer)
         return True
 
-    def _answer_forkchoice(self, call: ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
+    def _answer_doubt(self, tip: L2BlockRef, answer: CoreAnswer) -> None:
+        """Raises TemporaryError for an engine that is busy, and ResetError for one that has lost the tip [UNS7]."""
+        text = "the engine answers SYNCING to a forkchoice update"
+        if answer is None:
+            raise ResetError(f"{text}: it does not have block {tip} any more")
+        raise TemporaryError(f"{text}: it fetches the chain up to block {self._state.fetched}")
+
+    def _answer_forkchoice(self, work: Work, call: ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
         state = self._state
+        if is_syncing(answer) and state.fetched is not None and state.confirmed_heads is not None:
+            state.doubted = work, state.confirmed_heads.unsafe
+            return
         held, finishing, state.held, state.finishing = state.held, state.finishing, None, None
         processed = state.attributes.answer(call, answer)
         if state.controller.forkchoice_due() is None:

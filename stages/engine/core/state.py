@@ -22,7 +22,8 @@ from rollup_node.stages.engine.machines.follow_source import FollowSource
 from rollup_node.stages.engine.machines.lost_blocks import LostBlocks
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock, UnsafeChain
+from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
@@ -44,7 +45,8 @@ class CoreState:
     `unconfirmed` is a start whose heads the engine has not accepted yet; `search` a start search on its way, at the
     earliest at `search_at`; `restart` a start at the safe head that waits until no head-moving call is open.
     `forkchoice_at` is when a pending forkchoice update is due; `finishing` the work whose block was inserted and is to
-    become the head now; `held` a call whose answer is processed after a forkchoice update. `epoch` counts resets.
+    become the head now; `held` a call whose answer is processed after a forkchoice update; `doubted` the tip that the
+    engine may have lost, with the work whose update showed that. `epoch` counts resets.
     `l1_genesis` is L1 block 0 if the unconfirmed start is the L2 genesis and safe heads are recorded."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
@@ -82,6 +84,7 @@ class CoreState:
         self.restart: PipelineStart | None = None
         self.finishing: Work | None = None
         self.held: tuple[PendingCall, CoreAnswer] | None = None
+        self.doubted: tuple[Work, L2BlockRef] | None = None
         self.search_at = self.forkchoice_at = self.finality_at = 0.0
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
@@ -119,6 +122,11 @@ class CoreState:
             self.sdm_opt_in,
         )
 
+    @property
+    def fetched(self) -> L2BlockRef | None:
+        """The block that the engine was pointed at and does not have yet; None if it fetches nothing for us."""
+        return self.unsafe.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
+
     def do(self, action: act.Action) -> None:
         """Adds an action for the process."""
         self.actions.append(action)
@@ -127,7 +135,8 @@ class CoreState:
         """Has the block that the sequencer sealed on the unsafe head signed and gossiped."""
         heads = self.production.sequencer.heads
         if heads is not None and heads.unsafe.hash == payload.parent_hash:
-            self.do(act.PublishBlock(payload, heads))
+            derived = self.follow.proven if self.follow.enabled else heads.pending_safe.number
+            self.do(act.PublishBlock(payload, heads.unsafe, derived))
 
     def publish(self, now: Instant) -> None:
         """Publishes heads that may have moved."""
@@ -179,7 +188,7 @@ class CoreState:
         self.lost.clear()
         self.el_sync.restart()
         self.follow.on_reset(error)
-        self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
+        self.unconfirmed = self.search = self.restart = self.finishing = self.held = self.doubted = None
         self.do(act.ShowProblem("start", f"{self._start_problem}: {error}"))
         self.publish(now)
 
@@ -357,15 +366,6 @@ class CoreState:
         if hold.confirmed and hold.other.carried is not None and self.config.bundle_auto:
             self.do(act.BundleChosen(hold.other))
 
-    def request_gap(self, now: Instant) -> None:
-        """Requests a gap in the unsafe chain from peers, when that is due."""
-        heads = self.controller.heads
-        if heads is None or not (self.config.p2p and self.config.fill_gaps):
-            return
-        gap_end = self.unsafe.gap_end(heads, now.monotonic, now.unix)
-        if gap_end is not None:
-            self.do(act.RequestGap(heads.unsafe, gap_end))
-
     def show_sequencer_problem(self) -> None:
         """Reports why the sequencer cannot build: each failed attempt, and when that ends."""
         sequencer, (last, failures) = self.production.sequencer, self._sequencer_problem
@@ -411,13 +411,14 @@ class CoreState:
 
     # --- failures --------------------------------------------------------------------------------------------------
 
-    def fail(self, work: Work, error: str, now: Instant) -> float:
-        """Work failed temporarily; the seconds until it is tried again."""
-        seconds = self.backoff.fail(work.task, now.monotonic)
+    def fail(self, work: Work, error: str, now: Instant, *, reason: str = "", pause: float | None = None) -> float:
+        """Work failed temporarily; the seconds until it is tried again, `pause` if that is given. `reason` tells apart
+        what one task fails by."""
+        seconds = self.backoff.fail(work.task, now.monotonic, pause)
         if work is Work.EL_SYNC:
             self.el_sync.failed()
         self.log.add(now.unix, "failed", work, error)
-        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds))
+        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds, reason))
         return seconds
 
     def fail_by_reset(self, work: Work, error: ResetError, now: Instant) -> None:

@@ -37,7 +37,7 @@ from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.api.l2_block_info import UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.machines.recorded_safe_head import RecordCall, RecordedSafeHead
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads
 from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.config import RollupConfig

@@ -21,12 +21,10 @@ class StaleTargetError(Exception):
 
 
 class FollowTarget:
-    """`due_at` is the monotonic time of the next call. `is_missing`: the engine was asked since the source is away, and
-    does not have the block."""
+    """`due_at` is the monotonic time of the next call."""
 
     def __init__(self) -> None:
         self.due_at = 0.0
-        self.is_missing = False
         self._status: FollowStatus | None = None
         self._is_reached = False
         self._canonical: set[int] = set()
@@ -34,18 +32,17 @@ class FollowTarget:
     def start(self, status: FollowStatus) -> None:
         """The source that said this is away."""
         if status is not self._status:
-            self.due_at, self._status = 0.0, status
-            self.is_missing = self._is_reached = False
+            self.due_at, self._status, self._is_reached = 0.0, status, False
             self._canonical.clear()
 
     def clear(self) -> None:
         """There is no target, or its source is back."""
-        self._status, self.is_missing = None, False
+        self._status = None
 
     def retry(self, at: float) -> None:
         """The engine lacks the block or does not move to it; it is asked again at that time."""
         if self._status is not None:
-            self.due_at, self.is_missing, self._is_reached = at, True, False
+            self.due_at, self._is_reached = at, False
             self._canonical.clear()
 
     def next(self, now: float) -> GetBlockRef | GetL1BlockRef | None:

@@ -1,12 +1,11 @@
 """The unsafe chain: blocks from gossip, peers and operators are inserted one after the other as their parents become
 the tip, and gaps between the tip and the queued blocks are found [UNS1 to UNS6]."""
 
-import msgspec
-
 from rollup_node.stages.engine.api.engine_api import CallStatus, NewPayload, insert_result
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
-from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
+from rollup_node.stages.engine.machines.gap_fetch import GapFetch
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock, UnsafeQueue
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -15,22 +14,16 @@ from rollup_node.stages.protocol.types import Hash
 GAP_BLOCK_TIMES = 2
 
 
-class DroppedUnsafeBlock(msgspec.Struct, frozen=True):
-    """An invalid block left the queue."""
-
-    number: int
-    hash: Hash
-    reason: str
-
-
 class UnsafeChain:
-    """`gap_at` is the monotonic time from which a gap may be requested: two block times after the last request or move
-    of the unsafe head [UNS4]."""
+    """`gap_at` is the monotonic time from which a gap may be filled: two block times after it was seen first, the last
+    attempt, or a move of the unsafe head [UNS4]. `has_gap`: there was one when it was looked for. `fetch` is what the
+    engine fetches of it [UNS6]."""
 
     def __init__(self, rollup: RollupConfig) -> None:
         self.rollup = rollup
         self.queue = UnsafeQueue()
-        self.gap_at = 0.0
+        self.fetch = GapFetch(rollup)
+        self.gap_at, self.has_gap = 0.0, False
         self._gap_pause = float(GAP_BLOCK_TIMES * rollup.block_time)
         self._head: Hash | None = None
         self._inserting: L2BlockInfo | None = None
@@ -38,16 +31,23 @@ class UnsafeChain:
     def on_heads(self, heads: Heads | None, monotonic: float) -> None:
         """The heads may have moved: a gap gets time to close by itself."""
         head = None if heads is None else heads.unsafe.hash
+        if head is None:
+            self.fetch.end()
         if head is None or head != self._head:
             self._head = head
             self.gap_at = monotonic + self._gap_pause
 
     def gap_end(self, heads: Heads, monotonic: float, unix: float) -> ExecutionPayload | None:
-        """The block above a gap that is to be requested from peers now; None if there is none, or none is due."""
-        if monotonic < self.gap_at:
+        """The block above a gap that is to be filled now; None if there is none, or none is due."""
+        end = self.queue.gap_end(heads, unix)
+        if end is not None and not self.has_gap:
+            # The blocks may only have come in another order.
+            self.gap_at = monotonic + self._gap_pause
+        self.has_gap = end is not None
+        if end is None or monotonic < self.gap_at:
             return None
         self.gap_at = monotonic + self._gap_pause
-        return self.queue.gap_end(heads, unix)
+        return end
 
     def next(self, heads: Heads) -> NewPayload | DroppedUnsafeBlock | None:
         """The insertion of the block that follows the tip, or that block, dropped because it cannot be one of this
@@ -72,5 +72,5 @@ class UnsafeChain:
         return block
 
     def _drop(self, payload: ExecutionPayload, reason: str) -> DroppedUnsafeBlock:
-        self.queue.drop(payload)
+        self.queue.drop(payload.block_hash)
         return DroppedUnsafeBlock(payload.block_number, payload.block_hash, reason)

@@ -1,8 +1,10 @@
 """Unsafe blocks on their way into the chain: those whose parent is not the unsafe head yet wait here, ordered by
 number. A block stays until the head has moved past it, so that a failed insertion is tried again [UNS1 to UNS3]."""
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
+
+import msgspec
 
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -10,9 +12,17 @@ from rollup_node.stages.protocol.types import Hash
 
 MAX_BYTES = 500 << 20
 MAX_HEAD_AGE = 12 * 3600
-"""Seconds: the blocks after an older head come from L1, not from peers [UNS5]."""
+"""Seconds: the blocks after an older head come from L1, not from peers [UNS4]."""
 _FIXED_COST = 1000
 _COST_PER_TRANSACTION = 24
+
+
+class DroppedUnsafeBlock(msgspec.Struct, frozen=True):
+    """An invalid block left the queue."""
+
+    number: int
+    hash: Hash
+    reason: str
 
 
 class QueuePosition(NamedTuple):
@@ -61,6 +71,11 @@ class UnsafeQueue:
         """The block of the lowest number; None if nothing is queued."""
         return self._payloads[self._positions[0]] if self._positions else None
 
+    @property
+    def highest(self) -> ExecutionPayload | None:
+        """The block of the highest number; None if nothing is queued."""
+        return self._payloads[max(self._positions)] if self._positions else None
+
     def next(self, heads: Heads) -> ExecutionPayload | None:
         """The block that follows the unsafe head, None if it is not queued. Blocks that these heads rule out are
         dropped first [UNS2]."""
@@ -78,11 +93,13 @@ class UnsafeQueue:
         queued = (self._payloads[position] for position in self._positions)
         return next((payload for payload in queued if payload.parent_hash == parent_hash), None)
 
-    def drop(self, payload: ExecutionPayload) -> None:
-        """Drops an invalid block, if it is still the lowest one."""
-        lowest = self.lowest
-        if lowest is not None and lowest.block_hash == payload.block_hash:
-            self._pop()
+    def drop(self, block: Hash) -> None:
+        """Drops an invalid block, if it is queued."""
+        position = next((at for at, each in self._payloads.items() if each.block_hash == block), None)
+        if position is not None:
+            self._positions.remove(position)
+            heapify(self._positions)
+            self._forget(position)
 
     def drop_below(self, number: int) -> None:
         """Drops the blocks below a number: the engine fetches them by itself [ELS2]."""
@@ -90,7 +107,7 @@ class UnsafeQueue:
             self._pop()
 
     def gap_end(self, heads: Heads, now: float) -> ExecutionPayload | None:
-        """The block above the gap that peers may fill; None without a gap, or when the head is too old [UNS5]. `now` in
+        """The block above a gap that is to be filled; None without a gap, or when the head is too old [UNS4]. `now` in
         Unix seconds."""
         payload = self.lowest
         if payload is None or payload.block_number <= heads.unsafe.number + 1:
@@ -98,6 +115,9 @@ class UnsafeQueue:
         return payload if heads.unsafe.timestamp + MAX_HEAD_AGE >= now else None
 
     def _pop(self) -> None:
-        payload = self._payloads.pop(heappop(self._positions))
+        self._forget(heappop(self._positions))
+
+    def _forget(self, position: QueuePosition) -> None:
+        payload = self._payloads.pop(position)
         self._hashes.remove(payload.block_hash)
         self.bytes -= size_of(payload)

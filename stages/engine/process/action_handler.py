@@ -50,6 +50,7 @@ class ActionHandler:
         self._config, self._meter, self._status = config, meter, status
         self._l1, self._blocks, self._control, self._p2p, self._payloads = l1, blocks, control, p2p, payloads
         self._failures, self._el_sync = LastingConditions(log), LastingCondition(log)
+        self._fetches = LastingConditions(log)
         self._sequencer_waits = LastingCondition(log)
         self._upgrades = UpgradeFiles(config.bundle_dir, log)
         self._resets = ResetWatch(log, lambda problem: status.set_problem("resets", problem))
@@ -92,11 +93,9 @@ class ActionHandler:
             server.send(action.peer, action.message)
 
     def _publish_block(self, action: act.PublishBlock) -> None:
-        """Without a p2p process blocks are not published. What a follow source says is derived shows no reorg to the
-        signer [FSR11]."""
-        derived = 0 if self._config.follow_url is not None else action.heads.pending_safe.number
+        """Without a p2p process blocks are not published."""
         if self._p2p is not None:
-            self._p2p.publish(action.payload, action.heads.unsafe, derived)
+            self._p2p.publish(action.payload, action.parent, action.derived)
 
     def _request_gap(self, action: act.RequestGap) -> None:
         log.debug("requesting missing blocks", head=action.head, below=action.gap_end.block_number)
@@ -130,7 +129,13 @@ class ActionHandler:
                 return
             error, retry_in = shortened(action.error.removeprefix(code.before(""))), round(action.seconds, 1)
             self._failures.report(
-                action.task, code, "step failed, retrying", task=action.task, error=error, retry_in=retry_in
+                action.task,
+                code,
+                "step failed, retrying",
+                reason=action.reason,
+                task=action.task,
+                error=error,
+                retry_in=retry_in,
             )
 
     def _work_recovered(self, action: act.WorkRecovered) -> None:
@@ -279,7 +284,8 @@ class ActionHandler:
             act.ELSyncProgressed: self._el_sync_progressed,
             act.FollowSourceRead: self._follow_source_read,
             act.FollowSourceBehind: self._follow_source_behind,
-            act.FollowSyncStarted: self._follow_sync_started,
+            act.FetchLasts: self._fetch_lasts,
+            act.FetchEnded: self._fetch_ended,
             act.FollowTargetDropped: self._follow_target_dropped,
             act.FollowMoved: self._follow_moved,
         }
@@ -310,13 +316,20 @@ class ActionHandler:
 
     def _follow_source_read(self, action: act.FollowSourceRead) -> None:
         self._meter.count("follow_source_requests_total", result=action.result.value)
+        self._resets.processed(action.safe)
 
     def _follow_source_behind(self, action: act.FollowSourceBehind) -> None:
         text, code = "the follow source's safe head went back", Code.FOLLOW_SOURCE.text
         log.warn(text, code=code, source=action.block, safe=action.safe)
 
-    def _follow_sync_started(self, action: act.FollowSyncStarted) -> None:
-        log.info("the execution engine fetches the chain of the follow source", block=action.block)
+    def _fetch_lasts(self, action: act.FetchLasts) -> None:
+        code, text = Code.EL_SYNC_STALLED, "the execution engine does not get a block from its peers"
+        self._status.set_problem(action.name, code.before(action.problem))
+        self._fetches.report(action.name, code, text, reason=action.name, problem=action.problem, ahead=action.ahead)
+
+    def _fetch_ended(self, action: act.FetchEnded) -> None:
+        self._status.set_problem(action.name, None)
+        self._fetches.end(action.name, "no block is waited for any more", reason=action.name)
 
     def _follow_target_dropped(self, action: act.FollowTargetDropped) -> None:
         text, code = "going on without the block of the follow source", Code.FOLLOW_SOURCE.text

@@ -223,9 +223,9 @@ class EngineStage:
         match call:
             case GetL1BlockRef(number=number, fresh=fresh):
                 return await self._l1.ref(number, fresh)
-            case GetFollowStatus():
+            case GetFollowStatus(check_chain=check_chain):
                 assert self._follow is not None
-                return await self._follow.status()
+                return await self._follow.ask(check_chain=check_chain)
             case L2BlocksRequest():
                 return await self._reader.overlap_blocks(call)
             case OutputRequest():

@@ -59,6 +59,19 @@ def test_the_channel_table_decides_who_may_do_what(buses: dict[str, Bus]) -> Non
             wrong()
 
 
+def test_a_process_that_the_node_does_not_run_serves_nothing(tmp_path: Path) -> None:
+    """A worker works for those dispatchers that the node runs; any other use of such a channel is a bug of the plan."""
+    buses = in_process_buses(CHANNELS, tmp_path, {"client": 1, "worker": 1})
+    try:
+        assert buses["worker"].work({WORK: square}).sockets == ()
+        for use, channel in ((buses["client"].connect, ECHO), (buses["client"].subscribe, STATE)):
+            with pytest.raises(ValueError, match=f"this node runs no server, which serves channel {channel}"):
+                use(channel, print)
+    finally:
+        for bus in buses.values():
+            bus.close()
+
+
 def test_a_role_connects_once_to_a_channel(buses: dict[str, Bus]) -> None:
     buses["client"].connect(ECHO, print)
     with pytest.raises(ValueError, match=r"client is connected to channel server\.echo"):

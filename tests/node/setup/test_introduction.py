@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
@@ -101,13 +102,13 @@ def test_the_end_of_a_network_that_left() -> None:
 def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
     """[UPG22, UPG23]"""
     crossing = (*GIVEN, f"--override.lagoon={int(NOW) + 86_400}")
-    bundle, warning = lines(*crossing[len(GIVEN) :])[3:]
+    bundle, warning, _ = lines(*crossing[len(GIVEN) :])[3:]
     assert (bundle.level, bundle.text) == (Level.INFO, "upgrade bundle")
     assert bundle.fields["sha256"] == load_bundle("lagoon").sha256 and bundle.fields["fork"] == "lagoon"
     assert warning.level is Level.WARN and warning.fields["code"] == "BUNDLE-UNCONFIRMED"
     assert warning.text.startswith("lagoon activates in 1d0h (2027-01-16T08:00:00Z), and its upgrade bundle ")
     given = Path(bundles.__file__).parent / BUNDLE_FORKS["lagoon"].carried[1].file
-    (bundle,) = lines(*crossing[len(GIVEN) :], f"--rollup.lagoon-bundle={given}")[3:]
+    bundle, _ = lines(*crossing[len(GIVEN) :], f"--rollup.lagoon-bundle={given}")[3:]
     assert (bundle.fields["found"], bundle.fields["confirmed_by"]) == (f"file {given}", "the operator")
 
 
@@ -118,6 +119,33 @@ def test_fork_times_are_old_after_180_days() -> None:
     assert old.text == "the fork times of built-in networks are old"
     assert (old.fields["registry"], old.fields["days"]) == (registry_version().checked, 181)
     assert "--override.FORK" in str(old.fields["remedy"])
+
+
+@pytest.mark.parametrize(
+    ("network", "words", "said"),
+    [
+        ("op-sepolia", (), True),
+        ("op-sepolia", ("--l2.follow.source=http://supernode:8545/11155420/",), False),
+        ("op-sepolia", ("--interop.dependency-set={alone}",), False),
+        ("soneium-minato-sepolia", (), False),
+        ("zora-mainnet", (), False),
+    ],
+)
+def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
+    network: str, words: tuple[str, ...], said: bool, tmp_path: Path
+) -> None:
+    """[FSR13]"""
+    alone = tmp_path / "set.json"
+    alone.write_text(json.dumps({"dependencies": {"11155420": {}}}))
+    given = (*GIVEN[:-1], f"--network={network}", *(word.format(alone=alone) for word in words))
+    values = parse_options(given, {}).values
+    notices = introduction(values, choose_chain(values, print, print), FRESH)
+    found = [notice for notice in notices if notice.fields.get("code") == "LOCAL-SAFE"]
+    assert len(found) == said
+    if found:
+        assert found[0].text == "safe heads are not verified across chains"
+        assert found[0].fields["since"] == "2026-12-10T16:00:01Z"
+        assert found[0].fields["dependency_set"] == [1301, 11155420]
 
 
 def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:

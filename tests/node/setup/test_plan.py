@@ -1,27 +1,33 @@
 """From option values to the configuration of each process."""
 
+import asyncio
 import os
 import socket
 import sqlite3
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import orjson
 import pytest
 
+from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.node.checks.ports import ListenAddress
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.runtime.runtime import Build
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, endpoints_to_check, listeners, node_settings, processes
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.process_table import PROCESSES
+from rollup_node.node.system.process_table import PROCESSES, load
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.topology import CHANNELS
 from tests.node.setup.planning import JWT, NETWORK, PreparedNode, plan_of, prepare
 
 PEER = peer_id_text(NetworkIdentity(b"\x05" * 32).peer_id)
@@ -43,6 +49,30 @@ def test_every_process_is_started() -> None:
     assert [spec.role for spec in processes(node.plan, node.configs)] == [template.role for template in PROCESSES]
     without = prepare("--p2p.disable")
     assert "p2p" not in [spec.role for spec in processes(without.plan, without.configs)]
+
+
+@pytest.mark.parametrize("follows", [(), ("--l2.follow.source=http://f:9545",)])
+@pytest.mark.parametrize("sequences", [(), ("--sequencer.enabled", "--p2p.no-discovery")])
+@pytest.mark.parametrize("p2p", [(), ("--p2p.disable",)])
+def test_each_process_uses_only_channels_whose_servers_are_started(
+    follows: tuple[str, ...], sequences: tuple[str, ...], p2p: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Each process of each kind of node is built on the buses of that node's processes alone."""
+    memory = ("--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
+    node = prepare(*follows, *sequences, *(p2p or memory), "--workers=1")
+    specs = processes(node.plan, node.configs)
+
+    async def build_all() -> None:
+        buses = in_process_buses(CHANNELS, tmp_path, {spec.role: spec.copies for spec in specs})
+        try:
+            for spec in specs:
+                stage = cast(Build, load(spec.build))(spec.config, buses[spec.role], Meter(spec.role))
+                await stage.close()
+        finally:
+            for bus in buses.values():
+                bus.close()
+
+    asyncio.run(build_all())
 
 
 def test_planning_creates_no_file_and_opens_no_database_and_no_socket(
@@ -244,9 +274,18 @@ def test_protocol_versions_are_read_for_either_option(words: tuple[str, ...], re
     assert configs.l1.runtime_config
 
 
-def test_the_engine_process_fills_gaps_only_with_payload_requests() -> None:
-    assert prepare().configs.engine.fill_gaps
-    assert not prepare("--p2p.sync.req-resp=false").configs.engine.fill_gaps
+def test_gaps_in_the_unsafe_chain_are_filled_by_the_engine_and_by_peers() -> None:
+    """[UNS5, UNS6]"""
+    for words, engine, peers in (
+        ((), True, True),
+        (("--p2p.sync.req-resp=false",), True, False),
+        (("--syncmode.req-resp",), False, True),
+    ):
+        config = prepare(*words).configs.engine
+        assert (config.gaps_from_engine, config.fill_gaps) == (engine, peers)
+
+
+def test_a_duration_reaches_the_l1_process() -> None:
     assert prepare("--l1.runtime-config-reload-interval=30s").configs.l1.runtime_config_interval == 30.0
 
 

@@ -9,16 +9,16 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.stages.engine.conftest import Play
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
 from tests.support.engine.fake_engine import FakeExecutionEngine
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 from tests.support.servers.loopback import free_port, own_address
 
 
-def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
-    chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
-) -> None:
+def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(play: Play, tmp_path: Path) -> None:
+    chain = chain_with(block_time=1, l1_step=1)
+    engine = FakeExecutionEngine(chain)
     refs = follow(chain, engine, 20)
 
     def status(local_safe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> dict[str, Any]:
@@ -69,16 +69,26 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
     play(scene())
 
 
-def test_a_sequencer_that_follows_shows_its_signer_nothing_that_is_derived(play: Play, tmp_path: Path) -> None:
-    """[FSR11] It builds on the source's chain, and no source can have a second block of a height signed."""
+def test_a_sequencer_goes_on_without_a_block_that_no_engine_has_and_signs_on_what_replaces_ours(
+    play: Play, tmp_path: Path
+) -> None:
+    """[FSR3, FSR11] The source's word alone shows the signer nothing that is derived; a block that the engine has taken
+    in the place of ours does."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
     refs = follow(chain, engine, 3)
-    status = {name: l2_ref(refs[2]) for name in ("local_safe_l2", "safe_l2", "finalized_l2")}
+    shown = [refs[2]]
+
+    def status() -> dict[str, Any]:
+        heads = {name: l2_ref(shown[0]) for name in ("local_safe_l2", "safe_l2")}
+        return {"current_l1": l1_ref(None), "finalized_l2": l2_ref(refs[1]), **heads}
+
     methods: Methods = {
-        "optimism_syncStatus": lambda: {"current_l1": l1_ref(None), **status},
+        "optimism_syncStatus": status,
         "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup),
     }
+    other = chain.ref(chain.seal(refs[2], chain.attributes(refs[2], refs[2].l1_origin.number, [chain.user])))
+    engine.lost.add(other.hash)
 
     async def scene() -> None:
         async with engine.serving(), listening(json_rpc_app(methods)) as (url,):
@@ -90,10 +100,23 @@ def test_a_sequencer_that_follows_shows_its_signer_nothing_that_is_derived(play:
             }
             node = EngineNode(chain, engine, tmp_path, clock=chain_clock(), **config)
             async with node.running():
-                await node.until(lambda: _heads(node)[1:] == (2, 2))
-                since = len(node.published)
-                await node.until(lambda: len(node.published) > since + 1)
-                assert {each.derived for each in node.published} == {0}
+                await node.until(lambda: _heads(node)[1:] == (2, 1))
+                await node.until(lambda: node.unsafe >= 5)
+                shown[0] = other
+                missing = (
+                    f"EL-SYNC-STALLED: the execution engine does not get the follow source's local safe head {other}"
+                )
+                await node.until(lambda: node.has_problem(missing))
+                tip = node.unsafe
+                await node.until(lambda: node.unsafe > tip + 1)
+                assert {each.derived for each in node.published} == {0} and _heads(node)[1:] == (2, 1)
+                engine.fetch()
+                await node.until(lambda: _heads(node)[1:] == (3, 1) and node.health == ())
+                await node.until(lambda: any(each.derived == 3 for each in node.published))
+                first = next(each for each in node.published if each.derived)
+                assert first.parent == other and first.payload.block_number == 4
+                await node.until(lambda: node.unsafe > tip + 3)
+                assert {each.derived for each in node.published[node.published.index(first) :]} == {3}
 
     play(scene())
 

@@ -53,6 +53,7 @@ def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: Fak
 
 
 def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
+    """[UNS5] As op-node's `syncmode.req-resp` once did."""
     chain = chain_with(block_time=1, l1_step=6)
     engine = FakeExecutionEngine(chain)
     refs = chain.build(6)
@@ -70,6 +71,25 @@ def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
         assert set(gaps()) == {UnsafeBlocksRequest(0, GapEnd(5, refs[5].hash, refs[4].hash))}
         await node.gossip(blocks[4], blocks[3], blocks[2], blocks[1])
         await node.until(lambda: node.unsafe == 6)
+
+    run_on(engine)(scene, p2p=True, gaps_from_engine=False, clock=chain_clock())
+
+
+def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
+    """[UNS6] It gets the lowest block above, and fetches the blocks below from its own peers."""
+    chain = chain_with(block_time=1, l1_step=6)
+    engine = FakeExecutionEngine(chain)
+    refs = chain.build(6)
+    blocks = payloads(chain, refs)
+    engine.head = chain.genesis.hash
+    engine.answers["engine_newPayloadV4"] = [{"status": "SYNCING"}]
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: node.unsafe == 0)
+        await node.gossip(blocks[6], blocks[5])
+        await node.until(lambda: node.unsafe == 6)
+        assert engine.head == refs[6].hash and not node.failures
+        assert all(each.gap_end is None for each in node.requested)
 
     run_on(engine)(scene, p2p=True, clock=chain_clock())
 

@@ -94,6 +94,18 @@ def test_a_source_that_fails_by_another_cause_leaves_its_condition(several: Seve
     ]
 
 
+def test_reasons_of_one_code_are_conditions_of_their_own(several: Several) -> None:
+    """[FSR12] One does not suppress the first line of another."""
+    for reason in ("future", "head order", "future", "head order"):
+        several.conditions.report("source", Code.FOLLOW_SOURCE, "refused", reason=reason)
+        several.now += 1
+    several.conditions.end("source", "recovered")
+    assert several.lines() == [
+        "warn part: refused code=FOLLOW-SOURCE reason=future",
+        "warn part: refused code=FOLLOW-SOURCE reason=head order",
+    ]
+
+
 def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) -> None:
     for _ in range(120):
         several.conditions.report("head", Code.L1_UNREACHABLE, "away")

@@ -7,6 +7,7 @@ from rollup_node.stages.messages.codes import Code, code_in
 
 FOREIGN_FLAGS = {
     "authrpc.vhosts",
+    "engine.persistence-threshold",
     "p2p-subscribe-all-custody-subnets-enabled",
     "rpc",
     "semi-supernode",

@@ -9,8 +9,7 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.api.engine_api import Unavailable
-from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
+from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.actions import (
     Action,
@@ -73,9 +72,10 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
     that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
-    while it is away. The p2p process `keeps` what is published, and has the `latest` blocks, None while it does not
-    answer. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start
-    until it has one; it derives one block at a time, and those after it ahead of the answer."""
+    while it is away, and `source_chain` what it answers when its chain is compared. The p2p process `keeps` what is
+    published, and has the `latest` blocks, None while it does not answer. L1 has the blocks up to `l1_head`, and has
+    delivered `l1_blocks`. Derivation requests a start until it has one; it derives one block at a time, and those after
+    it ahead of the answer."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
@@ -90,7 +90,8 @@ class CoreHarness:
         self.open: list[PendingCall] = []
         self.actions: list[Action] = []
         self.committed: list[ExecutionPayload] = []
-        self.source: FollowStatus | None = None
+        self.source: FollowStatus | FollowUnread | None = None
+        self.source_chain: FollowUnread | None = None
         self.record = SafeHeadModel()
         self.keeps = KeptBlocks(chain)
         self.latest: LatestBlocks | None = LatestBlocks(self.keeps)
@@ -119,7 +120,7 @@ class CoreHarness:
                 self._take_from_engine(action.message, in_force)
         for action in fresh:
             if isinstance(action, PublishBlock):
-                self.keeps.publish(action.payload, action.heads.unsafe, action.heads.pending_safe.number)
+                self.keeps.publish(action.payload, action.parent, action.derived)
             elif isinstance(action, RequestLatestBlocks) and self.latest is not None:
                 self.core.news(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
             elif isinstance(action, RequestL1Blocks):
@@ -150,8 +151,11 @@ class CoreHarness:
     def good_answer(self, pending: PendingCall) -> CoreAnswer:
         """What a working engine, L1 or conductor answers."""
         match pending.call:
-            case GetFollowStatus():
-                return self.source if self.source is not None else Unavailable("the follow source is away")
+            case GetFollowStatus(check_chain=check_chain):
+                if check_chain and self.source_chain is not None:
+                    return self.source_chain
+                away = FollowUnread(FollowReason.NO_ANSWER, "the follow source is away")
+                return away if self.source is None else self.source
             case GetLeader():
                 return Leadership(True)
             case CommitPayload(payload=payload):

@@ -1,4 +1,5 @@
-"""Execution engines that others wrote, without peers and on a genesis file of the local network: op-geth, op-reth."""
+"""Execution engines that others wrote, on a genesis file of the local network: op-geth, op-reth. They look for no
+peers, and accept those that a test gives them at most."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,18 +37,27 @@ class EngineListeners(NamedTuple):
         return f"http://{self.address}:{self.http}", f"http://{self.address}:{self.auth}"
 
 
+def connect_engines(one: ForeignEngine, other: ForeignEngine) -> None:
+    """Makes two engines that have `peers` peers of each other."""
+    enode = call(other.http, "admin_nodeInfo")["enode"]
+    assert enode.partition("@")[2].startswith(own_address()), enode
+    assert call(one.http, "admin_addPeer", enode)
+    wait_for(lambda: call(one.http, "admin_peers"), "the engines are peers")
+
+
 @contextmanager
-def foreign_engine(name: str, watch: Leftovers, genesis: Path, jwt: Path) -> Iterator[ForeignEngine]:
-    """An engine with this genesis, which answers. Skips the test with the reason where it is not installed."""
+def foreign_engine(name: str, watch: Leftovers, genesis: Path, jwt: Path, *, peers: int = 0) -> Iterator[ForeignEngine]:
+    """An engine with this genesis, which answers, and accepts so many peers on loopback. Skips the test with the reason
+    where it is not installed."""
     data, listen = watch.folder / f"{name}-{free_port()}", EngineListeners(own_address(), free_port(), free_port())
-    with start_engine(name, watch, data, genesis, jwt, listen) as program:
+    with start_engine(name, watch, data, genesis, jwt, listen, peers) as program:
         yield ForeignEngine(program, *listen.urls)
         assert program.running, program.err
         program.stop(STOP_SECONDS)
 
 
 def start_engine(
-    name: str, watch: Leftovers, data: Path, genesis: Path, jwt: Path, listen: EngineListeners
+    name: str, watch: Leftovers, data: Path, genesis: Path, jwt: Path, listen: EngineListeners, peers: int = 0
 ) -> ForeignProgram:
     """Starts an engine with this genesis, on the chain that it has in `data`, once it answers. Skips the test with the
     reason where it is not installed."""
@@ -57,9 +67,10 @@ def start_engine(
         with ForeignProgram(watch, binary, *words) as init:
             ended = init.wait_for_exit()
             assert ended.code == 0, ended
-    flags = _geth_flags(folder) if name == "op-geth" else _reth_flags(folder, genesis)
+    flags = _geth_flags(folder, peers) if name == "op-geth" else _reth_flags(folder, genesis, peers)
     flags += ["--http", "--http.addr", listen.address, "--http.port", str(listen.http)]
-    flags += ["--http.api", "eth,debug,net,web3,miner" if name == "op-geth" else "eth,debug,net,web3"]
+    modules = "eth,debug,net,web3,miner" if name == "op-geth" else "eth,debug,net,web3"
+    flags += ["--http.api", f"{modules},admin" if peers else modules]
     flags += ["--authrpc.addr", listen.address, "--authrpc.port", str(listen.auth), "--authrpc.jwtsecret", str(jwt)]
     program = ForeignProgram(watch, binary, *flags)
 
@@ -75,13 +86,20 @@ def start_engine(
     return program
 
 
-def _geth_flags(data: str) -> list[str]:
-    flags = ["--datadir", data, "--syncmode", "full", "--gcmode", "archive", "--ipcdisable"]
-    return [*flags, "--port", "0", "--nat", "none", "--netrestrict", "127.0.0.0/8", "--maxpeers", "0", "--nodiscover"]
+def _geth_flags(data: str, peers: int) -> list[str]:
+    """The address on which it listens for peers has no flag."""
+    config = Path(f"{data}.toml")
+    config.write_text(
+        f'[Node.P2P]\nListenAddr = "{own_address()}:{free_port()}"\nNoDiscovery = true\nBootstrapNodes = []\n'
+        "BootstrapNodesV5 = []\n"
+    )
+    flags = ["--config", str(config), "--datadir", data, "--syncmode", "full", "--gcmode", "archive", "--ipcdisable"]
+    return [*flags, "--nat", f"extip:{own_address()}", "--netrestrict", "127.0.0.0/8", "--maxpeers", str(peers)]
 
 
-def _reth_flags(data: str, genesis: Path) -> list[str]:
+def _reth_flags(data: str, genesis: Path, peers: int) -> list[str]:
     flags = ["node", "--datadir", data, "--chain", str(genesis), "--ipcdisable", "--color", "never"]
     flags += ["--log.file.max-files", "0", "--engine.cross-block-cache-size", "64"]
-    network = ["--addr", own_address(), "--port", str(free_port()), "--nat", "none", "--disable-discovery"]
-    return [*flags, *network, "--max-outbound-peers", "0", "--max-inbound-peers", "0"]
+    nat = f"extip:{own_address()}" if peers else "none"
+    network = ["--addr", own_address(), "--port", str(free_port()), "--nat", nat, "--disable-discovery"]
+    return [*flags, *network, "--max-outbound-peers", str(peers), "--max-inbound-peers", str(peers)]

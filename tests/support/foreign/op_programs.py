@@ -1,5 +1,5 @@
-"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, kona-node, op-batcher, op-proposer,
-op-geth and op-reth."""
+"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, op-supernode, kona-node, op-batcher,
+op-proposer, op-geth and op-reth."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from tests.support.processes.programs import Program
 
 VARIABLES = {
     "op-node": "OP_NODE",
+    "op-supernode": "OP_SUPERNODE",
     "op-batcher": "OP_BATCHER",
     "op-proposer": "OP_PROPOSER",
     "op-geth": "OP_GETH",

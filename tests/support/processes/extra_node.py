@@ -10,24 +10,43 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, call_batch
 
 
+class ExtraEngine:
+    """An embedded engine with the network's genesis. `http` is its public, `auth` its authenticated URL."""
+
+    def __init__(self, watch: Leftovers, net: Devnet, *flags: str) -> None:
+        network = net.network
+        words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0", *flags)
+        self.program = Program(watch, "rollup_node.tools.devnet.engine", *words)
+        printed = self.program.wait_for_line("genesis ").split()
+        self.http, self.auth = (printed[printed.index(name) + 1] for name in ("http", "auth"))
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.program.kill()
+
+
 class ExtraNode:
     """A verifier with an embedded engine of its own beside a network, which knows one peer of it. It can be killed and
-    started again on its files, with other options than those `given` first."""
+    started again on its files, with other options than those `given` first. `engine` are flags of the engine."""
 
     def __init__(
-        self, watch: Leftovers, net: Devnet, peer: str, given: Mapping[str, object], name: str = "own"
+        self,
+        watch: Leftovers,
+        net: Devnet,
+        peer: str,
+        given: Mapping[str, object],
+        name: str = "own",
+        engine: tuple[str, ...] = (),
     ) -> None:
         self._watch, self._root = watch, watch.folder / name
         self._root.mkdir()
         network = net.network
-        words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0")
-        self.engine = Program(watch, "rollup_node.tools.devnet.engine", *words)
-        printed = self.engine.wait_for_line("genesis ").split()
+        self.engine = ExtraEngine(watch, net, *engine)
         options = {
             "l1": network["l1"],
             "l1.beacon": network["beacon"],
             "l1.http-poll-interval": "500ms",
-            "l2": printed[printed.index("auth") + 1],
+            "l2": self.engine.auth,
             "l2.jwt-secret": network["jwt"],
             "rollup.config": network["rollup"],
             "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
@@ -65,17 +84,20 @@ class ExtraNode:
         """The number of a head in optimism_syncStatus."""
         return int(call(self.url, "optimism_syncStatus")[name]["number"])
 
+    def processes(self) -> dict[str, int]:
+        """The pids of its processes by role."""
+        entries = json.loads((self._root / "run" / "processes.json").read_text())
+        return {entry["role"]: entry["pid"] for entry in entries}
+
     def kill(self) -> None:
         """Kills the supervisor, and so all processes at once."""
-        entries = json.loads((self._root / "run" / "processes.json").read_text())
-        supervisor = next(entry for entry in entries if entry["role"] == "supervisor")
-        os.kill(supervisor["pid"], signal.SIGKILL)
+        os.kill(self.processes()["supervisor"], signal.SIGKILL)
         self.program.process.wait(30)
 
     def stop(self) -> None:
         """Stops node and engine."""
         self.program.stop()
-        self.engine.kill()
+        self.engine.stop()
 
 
 def assert_same_chain(net: Devnet, node: ExtraNode, last: int) -> None:

@@ -1,13 +1,19 @@
 """The follow source over JSON-RPC [FSR1, FSR8]. One that is away, slow, of another chain or not a rollup node is a
-TemporaryError."""
+FollowClientError."""
 
 import time
 from typing import Annotated, Any
 
 import msgspec
 
-from rollup_node.stages.engine.api.follow_api import FollowStatus
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.io.jsonrpc import (
+    AnswerTooLargeError,
+    EndpointError,
+    JsonRpcClient,
+    MalformedAnswerError,
+    RpcFailure,
+)
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.codes import Code
@@ -71,22 +77,28 @@ class FollowClient:
         """Closes the connections."""
         await self._rpc.close()
 
-    async def status(self) -> FollowStatus:
-        """The heads of the node, after a check that it is one of this chain: with the first call, and after a failure.
-        Raises TemporaryError."""
-        if not self._chain_checked:
+    async def ask(self, *, check_chain: bool = False) -> FollowStatus | FollowUnread:
+        """The heads of the node, or why there are none."""
+        try:
+            return await self.status(check_chain=check_chain)
+        except FollowClientError as error:
+            return FollowUnread(error.reason, error.code.before(str(error)))
+
+    async def status(self, *, check_chain: bool = False) -> FollowStatus:
+        """The heads of the node, after a check that it is one of this chain: with the first call, after a failure, and
+        with `check_chain`. Raises FollowClientError."""
+        if check_chain or not self._chain_checked:
             await self.check_chain()
         try:
             found = await self._call(_SyncStatus, "optimism_syncStatus")
             current = _block_id(found.current_l1)
             refs = _l2_ref(found.local_safe_l2), _l2_ref(found.safe_l2), _l2_ref(found.finalized_l2)
         except HexError as error:
-            text = f"{self.name}: the answer to optimism_syncStatus is malformed: {error}"
-            raise TemporaryError(text, Code.FOLLOW_UNREACHABLE) from None
+            raise self._malformed("optimism_syncStatus", error) from None
         return FollowStatus(current if any(current.hash) else None, *refs)
 
     async def check_chain(self) -> None:
-        """Checks chain id and genesis, unless the node does not serve its config. Raises TemporaryError, and
+        """Checks chain id and genesis, unless the node does not serve its config. Raises FollowClientError, and
         WrongChainError for another chain."""
         try:
             found = await self._call(_RollupConfig, "optimism_rollupConfig")
@@ -95,11 +107,12 @@ class FollowClient:
             self._chain_checked = True
             return
         except HexError as error:
-            text = f"{self.name}: the answer to optimism_rollupConfig is malformed: {error}"
-            raise TemporaryError(text, Code.FOLLOW_UNREACHABLE) from None
+            raise self._malformed("optimism_rollupConfig", error) from None
         ours = self._rollup
         if (found.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
+            self._chain_checked = False
             raise WrongChainError(
+                FollowReason.WRONG_CHAIN,
                 f"{self.name} is on L2 chain {found.l2_chain_id} with genesis {to_hex(genesis)}, "
                 f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}",
                 Code.FOLLOW_CHAIN,
@@ -116,17 +129,37 @@ class FollowClient:
             if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
                 raise
             self._chain_checked = False
-            raise TemporaryError(f"{self.name}: {method}: {failure}", Code.FOLLOW_UNREACHABLE) from None
+            raise FollowClientError(FollowReason.RPC_ERROR, f"{self.name}: {method}: {failure}") from None
         except EndpointError as error:
             outcome = NO_ANSWER
             self._chain_checked = False
-            raise TemporaryError(str(error), Code.FOLLOW_UNREACHABLE) from None
+            raise FollowClientError(_reason(error), str(error)) from None
         finally:
             self._meter.ended(method, time.monotonic() - began, outcome)
 
+    def _malformed(self, method: str, error: HexError) -> "FollowClientError":
+        self._chain_checked = False
+        return FollowClientError(FollowReason.MALFORMED, f"{self.name}: the answer to {method} is malformed: {error}")
 
-class WrongChainError(TemporaryError):
+
+class FollowClientError(TemporaryError):
+    """The node does not answer, or not with what was asked for."""
+
+    code: Code
+
+    def __init__(self, reason: FollowReason, text: str, code: Code = Code.FOLLOW_UNREACHABLE) -> None:
+        super().__init__(text, code)
+        self.reason = reason
+
+
+class WrongChainError(FollowClientError):
     """The node is of another chain. Temporary while the node runs: another node may answer under the same URL."""
+
+
+def _reason(error: EndpointError) -> FollowReason:
+    if isinstance(error, MalformedAnswerError | AnswerTooLargeError):
+        return FollowReason.MALFORMED
+    return FollowReason.NO_ANSWER if error.status is None else FollowReason.HTTP_STATUS
 
 
 def _block_id(found: _Id) -> BlockId:

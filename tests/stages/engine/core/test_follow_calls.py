@@ -3,61 +3,24 @@ away changes nothing [FSR1 to FSR7]."""
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
-from rollup_node.stages.engine.api.follow_api import FollowStatus
+from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.core.follow_calls import LAG_SECONDS
-from rollup_node.stages.engine.machines.follow_source import FollowResult
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.engine.machines.follow_source import HOLD_BLOCK_TIMES, FollowResult
+from rollup_node.stages.messages.control import ResetDerivationRequest
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
+from tests.support.engine.follower import Follower
 from tests.support.engine.model_engine import ModelEngine
 
-LENGTH = 60
-
-
-class Follower:
-    """A node whose engine has the blocks up to `has`, and a source with all of them."""
-
-    def __init__(self, has: int, **config: Any) -> None:
-        self.chain = chain_with()
-        self.refs = self.chain.build(LENGTH)
-        self.engine = ModelEngine(self.chain)
-        self.engine.head = self.refs[has].hash
-        self.engine.lost = {ref.hash for ref in self.refs[has + 1 :]}
-        self.harness = CoreHarness(self.chain, self.engine, follow_url="http://source", **config)
-        self.harness.move_l1(130)
-        self.harness.run_until_idle()
-
-    def says(self, local_safe: int, safe: int, finalized: int, refs: list[L2BlockRef] | None = None) -> None:
-        """The source has these heads; a round of following it is made."""
-        at = self.refs if refs is None else refs
-        self.harness.source = FollowStatus(self.chain.l1_ref(110).id, at[local_safe], at[safe], at[finalized])
-        self.round()
-
-    def round(self) -> None:
-        self.harness.wait(10.5)
-        self.harness.run_until_idle()
-
-    @property
-    def heads(self) -> tuple[int, int, int, int]:
-        """The numbers of unsafe, local safe, safe and finalized head that others see."""
-        found = self.harness.status
-        refs = (found.unsafe, found.local_safe, found.safe, found.finalized)
-        unsafe, local_safe, safe, finalized = (-1 if ref is None else ref.number for ref in refs)
-        return unsafe, local_safe, safe, finalized
-
-    def results(self) -> list[FollowResult]:
-        return [action.result for action in self.harness.done(act.FollowSourceRead)]
-
-    def problem(self) -> str | None:
-        shown = [each.problem for each in self.harness.done(act.ShowProblem) if each.name == "follow source"]
-        return shown[-1] if shown else None
+HOLD = HOLD_BLOCK_TIMES * chain_with().rollup.block_time
+"""Seconds for which nothing is inserted or built."""
 
 
 def test_heads_on_our_chain_are_imported() -> None:
@@ -92,28 +55,72 @@ def test_a_source_that_goes_back_is_named_once_and_changes_nothing() -> None:
 
 
 def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
-    """[FSR3] Far behind it is a problem for /readyz; our own blocks are not inserted meanwhile."""
-    follower = Follower(2)
-    far = 4 + LAG_SECONDS // 2
-    follower.says(far, far, 8)
-    assert follower.heads == (2, 0, 0, 0)
-    assert follower.problem() == f"the execution engine fetches the chain up to {follower.refs[far]}"
-    assert [each.block for each in follower.harness.done(act.FollowSyncStarted)] == [follower.refs[far]]
+    """[FSR3] Our own blocks are not inserted meanwhile. If it takes longer, it is a problem for /readyz."""
+    follower = Follower(2, (34, 34, 8))
     follower.harness.gossip(follower.chain.payloads[follower.refs[3].hash])
-    follower.harness.run_until_idle()
-    assert follower.heads[0] == 2
+    follower.run(HOLD - 1)
+    assert (follower.heads, follower.problem()) == ((2, 0, 0, 0), None)
+    assert follower.engine.syncing_to == 34
+    follower.run(1)
+    wanted = f"the execution engine does not get the follow source's local safe head {follower.refs[34]} from its peers"
+    assert (follower.heads, follower.problem()) == ((3, 0, 0, 0), f"{wanted}; our own chain goes on")
     follower.engine.fetch()
-    follower.says(far + 2, far + 2, 10)
+    follower.says(36, 36, 10)
     follower.round()
-    assert follower.heads == (far + 2, far + 2, far + 2, 10)
+    assert follower.heads == (36, 36, 36, 10)
     assert follower.problem() is None
+
+
+def test_a_block_that_comes_soon_is_no_problem() -> None:
+    follower = Follower(2, (34, 34, 8))
+    follower.run(2)
+    follower.engine.fetch()
+    follower.run(2)
+    assert follower.heads == (34, 34, 34, 8)
+    assert not follower.harness.done(act.FetchLasts) and not follower.harness.done(act.FetchEnded)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_sequencer_goes_on_without_a_block_that_no_engine_has(step: int) -> None:
+    """[FSR3] Whether the source names one block for good, or another one in each round."""
+    follower = Follower(20, sequencer_enabled=True)
+    others = [*follower.refs[:18], *follower.branch(follower.refs[17], 30)]
+    follower.engine.lost |= {ref.hash for ref in others[18:]}
+    grown = [follower.heads[0]]
+    for second in range(40):
+        follower.shows(30 + step * (second // 4), 17, 8, others)
+        follower.run(1)
+        grown.append(follower.heads[0])
+    block_time = follower.chain.rollup.block_time
+    stood = max(len([each for each in grown if each == number]) for number in grown)
+    assert HOLD <= stood <= HOLD + 2 * block_time, "once, and for a few block times"
+    assert grown[-1] - grown[0] == 40 // block_time
+    assert follower.heads[1:] == (0, 0, 0) and follower.problem() is not None
+    follower.says(17, 16, 8)
+    assert follower.heads[0] > grown[-1] and follower.heads[1:] == (17, 16, 8) and follower.problem() is None
+
+
+def test_a_source_that_lies_now_and_then_does_not_stop_a_sequencer() -> None:
+    """[FSR3] The chain is held once a minute."""
+    follower = Follower(20, sequencer_enabled=True)
+    other = follower.branch(follower.refs[17], 40)
+    follower.engine.lost |= {ref.hash for ref in other}
+    tip, seconds = follower.heads[0], 120
+    for second in range(seconds):
+        if second // 4 % 2:
+            follower.shows(17, 16, 8)
+        else:
+            follower.shows(30, 17, 8, [*follower.refs[:18], *other])
+        follower.run(1)
+    missing = seconds // follower.chain.rollup.block_time - (follower.heads[0] - tip)
+    assert missing <= 1
 
 
 def test_another_chain_is_moved_to() -> None:
     """[FSR3]"""
     follower = Follower(20)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.says(14, 12, 4, others)
     assert follower.heads == (14, 14, 12, 4)
     assert follower.harness.core.heads is not None
@@ -127,7 +134,7 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
     follower.harness.actions.clear()
-    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.says(14, 12, 4, others)
     follower.round()
     resets = [each.reason for each in follower.harness.done(act.ResetStarted)]
@@ -139,10 +146,55 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     assert starts == [Heads(others[14], others[14], others[12], others[4])]
 
 
+def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None:
+    """[FSR11] Its word alone shows nothing: not a safe head on our chain, and not one that the engine does not have."""
+    follower = Follower(20, sequencer_enabled=True)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.says(14, 12, 4, others)
+    follower.round()
+    assert {each.derived for each in follower.harness.done(act.PublishBlock)} == {0}
+    follower.engine.fetch()
+    follower.round()
+    follower.round()
+    (moved,) = follower.harness.done(act.FollowMoved)
+    del follower.harness.actions[: follower.harness.actions.index(moved)]
+    published = follower.harness.done(act.PublishBlock)
+    assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]
+    assert {each.derived for each in published} == {14}
+
+
+def test_an_engine_that_moves_to_the_fetched_chain_by_itself_is_followed_by_an_update() -> None:
+    """[FSR3] It has the replacement before our heads have: they do not become heads of two chains."""
+    follower = Follower(20)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.says(14, 12, 4, others)
+    follower.engine.fetch()
+    follower.engine.head = others[14].hash
+    follower.round()
+    follower.round()
+    assert follower.heads == (14, 14, 12, 4)
+    assert [each.new for each in follower.harness.done(act.FollowMoved)] == [others[14]]
+    assert not follower.harness.done(act.ResetStarted)
+
+
+def test_what_is_shown_ends_with_a_new_start() -> None:
+    follower = Follower(2, (34, 34, 8))
+    follower.run(HOLD)
+    assert follower.problem() is not None
+    follower.harness.source = None
+    follower.harness.request(ResetDerivationRequest(1))
+    follower.run(2)
+    assert follower.problem() is None
+
+
 def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> None:
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.harness.source = FollowStatus(None, others[14], others[12], others[4])
     follower.harness.wait(10.5)
     follower.harness.run_others(Work.START)
@@ -162,7 +214,7 @@ def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> 
 def test_an_engine_that_refuses_the_source_s_chain_is_named() -> None:
     follower = Follower(20)
     follower.says(10, 8, 6)
-    others = [*follower.refs[:5], *_branch(follower, follower.refs[4], 30)]
+    others = [*follower.refs[:5], *follower.branch(follower.refs[4], 30)]
     # It agrees on nothing that is final here, but has nothing at that height to compare.
     follower.harness.source = FollowStatus(None, others[30], others[29], others[3])
     follower.round()
@@ -186,7 +238,7 @@ def test_other_refusals_of_the_engine() -> None:
         assert follower.heads == (2, 0, 0, 0)
 
 
-def test_a_source_that_is_lost_is_retried_with_pauses() -> None:
+def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
     """[FSR10] Heads stay, and gossip goes on."""
     follower = Follower(18)
     follower.says(16, 14, 8)
@@ -195,7 +247,8 @@ def test_a_source_that_is_lost_is_retried_with_pauses() -> None:
     for _ in range(60):
         follower.harness.wait(1.0)
         follower.harness.run_until_idle()
-    assert 4 <= len(follower.harness.failures) - failures <= 12
+    assert len(follower.harness.failures) - failures == 60 // 4
+    assert {each.reason for each in follower.harness.done(act.WorkFailed)} == {FollowReason.NO_ANSWER}
     assert follower.harness.failures[-1] == "the follow source is away"
     follower.engine.fetch()
     follower.harness.gossip(follower.chain.payloads[follower.refs[19].hash])
@@ -241,10 +294,10 @@ def test_the_engine_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
     for number in (3, 4, 35, 36):
         follower.harness.gossip(follower.chain.payloads[follower.refs[number].hash])
     successes = follower.results().count(FollowResult.SUCCESS)
-    _run(follower, 5)
+    follower.run(5)
     assert follower.heads == (36, 34, 34, 0)
     assert follower.results().count(FollowResult.SUCCESS) == successes
-    assert [each.task for each in follower.harness.done(act.WorkRecovered)] == ["follow source"], "the one at the start"
+    assert not follower.harness.done(act.WorkRecovered), "the source is still away"
     assert follower.problem() is None
     follower.says(36, 35, 12)
     assert follower.heads == (36, 36, 35, 12)
@@ -254,22 +307,22 @@ def test_our_own_chain_goes_on_without_a_source_that_is_away() -> None:
     """[FSR10] What the engine has of the source's chain counts first."""
     follower = _waiting_for_a_lost_source()
     follower.harness.gossip(follower.chain.payloads[follower.refs[3].hash])
-    _run(follower, 5)
-    assert follower.heads[0] == 3
-    dropped = follower.harness.done(act.FollowTargetDropped)
-    assert [(each.block, each.reason) for each in dropped] == [(follower.refs[34], "our own chain goes on")]
-    assert follower.problem() is None
+    follower.run(HOLD - 1)
+    assert (follower.heads[0], follower.problem()) == (2, None)
+    follower.run(1)
+    assert follower.heads[0] == 3 and follower.problem() is not None
     follower.says(34, 34, 8)
     follower.engine.fetch()
     follower.round()
-    assert follower.heads == (34, 34, 34, 8)
+    assert follower.heads == (34, 34, 34, 8) and follower.problem() is None
+    assert not follower.harness.done(act.FollowTargetDropped)
 
 
 def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
     follower = _waiting_for_a_lost_source()
     follower.chain.reorg("b", 102)
     follower.engine.fetch()
-    _run(follower, 5)
+    follower.run(5)
     assert follower.heads == (2, 0, 0, 0)
     assert "is not canonical any more" in follower.harness.done(act.FollowTargetDropped)[0].reason
     assert {each.task for each in follower.harness.done(act.WorkFailed)} == {"follow source"}
@@ -279,11 +332,11 @@ def test_a_target_is_checked_on_an_l1_that_is_behind_until_it_has_its_origins() 
     follower = _waiting_for_a_lost_source()
     follower.engine.fetch()
     follower.harness.l1_head = 102
-    _run(follower, 5)
+    follower.run(5)
     assert follower.heads == (2, 0, 0, 0)
     assert "our L1 does not have L1 block 105" in follower.harness.failures[-1]
     follower.harness.l1_head = 130
-    _run(follower, 12)
+    follower.run(12)
     assert follower.heads == (34, 34, 34, 0)
     assert "follow target" in {each.task for each in follower.harness.done(act.WorkRecovered)}
 
@@ -291,12 +344,12 @@ def test_a_target_is_checked_on_an_l1_that_is_behind_until_it_has_its_origins() 
 def test_an_engine_that_has_the_target_and_still_syncs_is_asked_again() -> None:
     follower = _waiting_for_a_lost_source()
     follower.engine.fetch()
-    _run(follower, 2, hold=Work.FOLLOW_HEAD)
+    follower.run(2, hold=Work.FOLLOW_HEAD)
     call = follower.harness.call(Work.FOLLOW_HEAD)
     for answer in (Unavailable("away"), ForkchoiceAnswer("SYNCING")):
         follower.harness.answer(follower.harness.call(Work.FOLLOW_HEAD), answer)
         assert follower.heads[0] == 2
-        _run(follower, 5, hold=Work.FOLLOW_HEAD)
+        follower.run(5, hold=Work.FOLLOW_HEAD)
         assert follower.harness.call(Work.FOLLOW_HEAD).call == call.call
     follower.harness.run_until_idle()
     assert follower.heads == (34, 34, 34, 0)
@@ -306,37 +359,21 @@ def test_a_sequencer_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
     """[FSR10] It starts over with the block that the engine has fetched, or goes on without it."""
     for fetched in (True, False):
         follower = _waiting_for_a_lost_source(sequencer_enabled=True)
-        tip = follower.heads[0]
+        assert follower.heads[0] < 10
         if fetched:
             follower.engine.fetch()
-            _run(follower, 70)
-            assert follower.heads[1:] == (34, 34, 0) and follower.heads[0] > 34
-        else:
-            _run(follower, 240)
-            assert follower.heads[0] == tip
-            _run(follower, 120)
-            assert follower.heads[0] > tip
-            reason = "the execution engine did not reach it within 300 s"
-            assert follower.harness.done(act.FollowTargetDropped)[0].reason == reason
+        follower.run(HOLD + 1)
+        assert follower.heads[0] > 34 and follower.heads[1:] == ((34, 34, 0) if fetched else (0, 0, 0))
+        dropped = [each.reason for each in follower.harness.done(act.FollowTargetDropped)]
+        assert dropped == ([] if fetched else ["our own chain is as long"])
 
 
 def _waiting_for_a_lost_source(**config: Any) -> Follower:
     """A node at block 2, whose engine was pointed at block 34 by a source that is away since."""
-    follower = Follower(2, **config)
-    follower.says(34, 34, 8)
+    follower = Follower(2, (34, 34, 8), **config)
     assert follower.heads[1] == 0 and follower.engine.syncing_to == 34
     follower.harness.source = None
     return follower
-
-
-def _run(follower: Follower, seconds: int, hold: Work | None = None) -> None:
-    """Lets time pass; calls of `hold` stay open."""
-    for _ in range(seconds):
-        follower.harness.wait(1.0)
-        if hold is None:
-            follower.harness.run_until_idle(2000)
-        else:
-            follower.harness.run_others(hold)
 
 
 def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
@@ -347,20 +384,10 @@ def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
     assert follower.results()[-1] is FollowResult.L1_MISMATCH
 
 
-def _branch(follower: Follower, parent: L2BlockRef, length: int) -> list[L2BlockRef]:
-    """Blocks on another branch."""
-    refs = []
-    for _ in range(length):
-        attributes = follower.chain.attributes(parent, parent.l1_origin.number, [follower.chain.user])
-        parent = follower.chain.ref(follower.chain.seal(parent, attributes))
-        refs.append(parent)
-    return refs
-
-
 def test_a_target_that_is_refused_is_not_tried_for_good() -> None:
     """The engine has fetched the chain of a lie: it takes what the source says then."""
     follower = Follower(2)
-    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.engine.lost |= {ref.hash for ref in others[9:]}
     follower.harness.source = FollowStatus(None, others[14], follower.refs[12], follower.refs[4])
     follower.round()

@@ -8,7 +8,6 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.actions import (
     BundleChosen,
     PublishStatus,
-    RequestGap,
     ResetStarted,
     SequencerWaits,
     Severity,
@@ -173,15 +172,3 @@ def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
     state.production.sequencer.retry_later("no origin", 2.0)
     state.show_sequencer_problem()
     assert state.actions[before + 2 :] == [SequencerWaits("no origin")], "each failed attempt is reported"
-
-
-def test_gaps_are_requested_with_a_p2p_process_alone(chain: ChainFixture) -> None:
-    """And only where that is not switched off."""
-    refs = chain.build(3)
-    for config, requested in (({"p2p": True}, 1), ({"p2p": True, "fill_gaps": False}, 0), ({}, 0)):
-        state = state_of(chain, **config)
-        begin(state, chain)
-        state.add_unsafe(chain.payloads[refs[3].hash])
-        state.request_gap(Instant(1_000.0, 100.0))
-        found = [action for action in state.actions if isinstance(action, RequestGap)]
-        assert len(found) == requested

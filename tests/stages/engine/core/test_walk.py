@@ -142,6 +142,7 @@ class Walk(RuleBasedStateMachine):
             Work.ATTRIBUTES: {"unsafe", "pending_safe", "safe"},
             Work.FORKCHOICE: {"unsafe"},
             Work.UNSAFE_BLOCK: {"unsafe"},
+            Work.UNSAFE_GAP: {"unsafe"},
             Work.SEQUENCER: {"unsafe"},
         }.get(cause, set())
         assert moved <= allowed, f"{moved} moved by {cause}"

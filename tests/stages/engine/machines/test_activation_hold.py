@@ -232,7 +232,7 @@ def test_the_sequencers_block_on_its_way_is_waited_for_too() -> None:
     assert handler.hold is not None and handler.next() is None and not handler.building
     ask(handler, message)
     assert handler.next() is None
-    handler.queue.drop(BLOCK)
+    handler.queue.drop(BLOCK.block_hash)
     assert isinstance(handler.next(), ForkchoiceUpdate) and handler.hold is None
 
 

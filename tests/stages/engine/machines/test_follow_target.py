@@ -35,10 +35,10 @@ def reached() -> FollowTarget:
 
 def test_the_block_is_asked_for_until_the_engine_has_it() -> None:
     target = started()
-    assert (target.next(5.0), target.is_missing) == (BLOCK, False)
+    assert target.next(5.0) == BLOCK
     assert not target.answer(BLOCK, None, 5.0)
     target.start(STATUS)
-    assert target.is_missing and target.next(5.9) is None and target.due_at == 5.0 + ASK_SECONDS
+    assert target.next(5.9) is None and target.due_at == 5.0 + ASK_SECONDS
     assert target.next(6.0) == BLOCK
 
 
@@ -82,4 +82,4 @@ def test_an_engine_that_answers_anything_else() -> None:
 def test_a_move_that_fails_is_tried_again_from_the_start() -> None:
     target = reached()
     target.retry(7.0)
-    assert (target.next(6.9), target.next(7.0), target.is_missing) == (None, BLOCK, True)
+    assert (target.next(6.9), target.next(7.0)) == (None, BLOCK)

@@ -5,7 +5,8 @@ import pytest
 
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, NewPayload, PayloadAnswer
 from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock, UnsafeChain
+from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef

@@ -82,7 +82,7 @@ def test_the_same_hash_is_not_queued_twice_but_several_blocks_of_a_height_are() 
     queue = queue_of(block(3))
     assert not queue.add(block(3))
     assert queue.add(block(3, branch=1)) and len(queue) == 2
-    queue.drop(block(3))
+    queue.drop(block(3).block_hash)
     assert queue.add(block(3))
 
 
@@ -122,12 +122,14 @@ def test_a_block_after_a_gap_waits() -> None:
     assert queue.next(heads(3)) is None and len(queue) == 1
 
 
-def test_only_the_lowest_can_be_dropped() -> None:
-    queue = queue_of(block(4), block(5))
-    queue.drop(block(5))
-    assert len(queue) == 2
-    queue.drop(block(4))
-    assert queue.lowest == block(5)
+def test_any_block_can_be_dropped() -> None:
+    queue = queue_of(block(4), block(5), block(7), block(6))
+    assert queue.highest == block(7)
+    for number, lowest, highest in ((7, 4, 6), (4, 5, 6), (9, 5, 6)):
+        queue.drop(block(number).block_hash)
+        assert (queue.lowest, queue.highest) == (block(lowest), block(highest))
+    assert len(queue) == 2 and queue.bytes == size_of(block(5)) + size_of(block(6))
+    assert UnsafeQueue().highest is None
 
 
 def test_blocks_below_a_number_are_dropped_together() -> None:
@@ -143,7 +145,7 @@ def test_a_gap_ends_at_the_lowest_block() -> None:
     assert queue.gap_end(heads(3), 6) is None
     queue.add(block(4))
     assert queue.gap_end(heads(3), 6) is None
-    queue.drop(block(4))
+    queue.drop(block(4).block_hash)
     queue.add(block(9))
     queue.add(block(7))
     assert queue.gap_end(heads(3), 6) == block(7)
@@ -181,9 +183,8 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
             assert queue.add(payload) == (fresh and payload in model)
         elif what == "drop":
             payload = block(number + 1, branch)
-            if model and model[0].block_hash == payload.block_hash:
-                del model[0]
-            queue.drop(payload)
+            model = [each for each in model if each.block_hash != payload.block_hash]
+            queue.drop(payload.block_hash)
         else:
             at = msgspec.structs.replace(heads(number, branch=branch), safe=ref(min(other, number)))
             expected = None

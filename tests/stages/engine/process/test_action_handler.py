@@ -19,7 +19,7 @@ from rollup_node.stages.engine.machines.block_production import L1BlockRange
 from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
@@ -105,7 +105,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.SendToDerivation(PEER, start),
         act.SendToRpc(PEER, ControlResponse(1, None, None)),
         act.SendToP2P(PEER, PayloadResponse(1, payload, None)),
-        act.PublishBlock(payload, heads),
+        act.PublishBlock(payload, chain.genesis, 0),
         act.RequestGap(ref, payload),
         act.RequestLatestBlocks(ref.id),
         act.RequestL1Blocks(L1BlockRange(100, 2)),
@@ -141,7 +141,8 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.ELSyncProgressed(SyncEstimate(5, 10, 2.04, 5.2, 0.0)),
         act.FollowSourceRead(FollowResult.SUCCESS),
         act.FollowSourceBehind(chain.genesis, ref),
-        act.FollowSyncStarted(ref),
+        act.FetchLasts("follow source", "the execution engine does not get block 1", 1),
+        act.FetchEnded("follow source"),
         act.FollowTargetDropped(ref, "our own chain goes on"),
         act.FollowMoved(ref, chain.genesis),
         act.L1FinalityRegressed(chain.l1_ref(99)),
@@ -277,6 +278,24 @@ def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: H
     assert line.endswith(code.remedy)
     assert handled.status.problems == (f"{code.text}: drive: {text}",)
     handled.handler.perform([act.WorkRecovered("drive", 3)])
+    assert not handled.status.problems
+
+
+def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
+    """[FSR12]"""
+    for reason, error in (("future", "6 s ahead"), ("head order", "safe above local safe")):
+        line = handled.line(act.WorkFailed("follow source", act.Severity.TEMPORARY, error, 4.0, reason))
+        assert f" code=FOLLOW-SOURCE reason={reason} task=follow source error={error} retry_in=4.0 " in line
+
+
+def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled: Handled) -> None:
+    lasts = act.FetchLasts("follow source", "the execution engine does not get block 7", 3)
+    line = handled.line(lasts)
+    assert line.startswith("WARN the execution engine does not get a block from its peers code=EL-SYNC-STALLED reason=")
+    assert " problem=the execution engine does not get block 7 ahead=3 " in line
+    handled.handler.perform([lasts] * 3)
+    assert handled.status.problems == ("EL-SYNC-STALLED: the execution engine does not get block 7",)
+    assert handled.line(act.FetchEnded("follow source")).startswith("INFO no block is waited for any more")
     assert not handled.status.problems
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.engine.api.follow_api import FollowStatus
+from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.engine.api.io.follow_client import MAX_ANSWER, FollowClient, WrongChainError
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.config_json import rollup_config_object
@@ -52,11 +52,14 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
     return json_rpc_app(methods)
 
 
-def failure_of(app: web.Application, timeout: float = 5.0) -> str:
-    with pytest.raises(TemporaryError) as caught:
-        with_client(app, lambda client: client.status(), timeout)
-    assert str(caught.value).startswith("127.0.0.1:") and "secret-key" not in str(caught.value)
-    return str(caught.value)
+def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
+    """The text of a status that cannot be had for that reason, after its code."""
+    found = with_client(app, lambda client: client.ask(), timeout)
+    assert isinstance(found, FollowUnread) and found.reason is reason and "secret-key" not in found.text
+    code, _, text = found.text.partition(": ")
+    assert code == ("FOLLOW-CHAIN" if reason is FollowReason.WRONG_CHAIN else "FOLLOW-UNREACHABLE")
+    assert text.startswith("127.0.0.1:")
+    return text
 
 
 def test_the_heads_of_a_node() -> None:
@@ -70,7 +73,7 @@ def test_the_heads_of_a_node() -> None:
 
 def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
     asked: list[str] = []
-    answers: list[Any] = [STATUS, STATUS, {}, STATUS]
+    answers: list[Any] = [STATUS, STATUS, {}, STATUS, STATUS]
 
     def config() -> Any:
         asked.append("config")
@@ -84,13 +87,15 @@ def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
             await client.status()
         await client.status()
         assert asked == ["config"] * 2
+        await client.status(check_chain=True)
+        assert asked == ["config"] * 3
 
     app = json_rpc_app({"optimism_syncStatus": lambda: answers.pop(0), "optimism_rollupConfig": config})
     with_client(app, use)
 
 
 def test_another_chain_is_named() -> None:
-    text = failure_of(source(config={**CONFIG, "l2_chain_id": 10}))
+    text = failure_of(source(config={**CONFIG, "l2_chain_id": 10}), FollowReason.WRONG_CHAIN)
     assert "is on L2 chain 10 with genesis" in text and "but this node is on 901 with" in text
     genesis = {**CONFIG["genesis"], "l2": {"hash": "0x" + "11" * 32, "number": 0}}
     with pytest.raises(WrongChainError, match="genesis 0x1111"):
@@ -116,7 +121,7 @@ def test_a_node_that_keeps_its_config_to_itself_is_followed() -> None:
     ],
 )
 def test_a_malformed_status(status: Any, text: str) -> None:
-    assert text in failure_of(source(status))
+    assert text in failure_of(source(status), FollowReason.MALFORMED)
 
 
 def _sends(body: bytes, status: int = 200) -> Handler:
@@ -131,11 +136,13 @@ def _sends(body: bytes, status: int = 200) -> Handler:
 
 def test_other_answers() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "not JSON" in failure_of(app_for_every_path(_sends(b"garbage")))
-    assert "HTTP status 503" in failure_of(app_for_every_path(_sends(b"", 503)))
+    assert "not JSON" in failure_of(app_for_every_path(_sends(b"garbage")), FollowReason.MALFORMED)
+    assert "HTTP status 503" in failure_of(app_for_every_path(_sends(b"", 503)), FollowReason.HTTP_STATUS)
+    error = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"not found"}}'
+    assert "not found" in failure_of(app_for_every_path(_sends(error)), FollowReason.RPC_ERROR)
     body = b'{"id":2,"result":"' + bytes([120]) * (64 << 20) + b'"}'
     large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert f"longer than {MAX_ANSWER} bytes" in failure_of(app_for_every_path(_sends(body)))
+    assert f"longer than {MAX_ANSWER} bytes" in failure_of(app_for_every_path(_sends(body)), FollowReason.MALFORMED)
     # Server and client are one process here: the server's copies of the body count too.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - large < 200 << 10 and large - before < 200 << 10
 
@@ -145,7 +152,7 @@ def test_a_slow_node() -> None:
         await asyncio.sleep(20)
         return web.Response()
 
-    assert "no answer within 0.2 s" in failure_of(app_for_every_path(handler), timeout=0.2)
+    assert "no answer within 0.2 s" in failure_of(app_for_every_path(handler), FollowReason.NO_ANSWER, timeout=0.2)
 
 
 def test_a_node_behind_a_web_socket() -> None:

@@ -1,0 +1,147 @@
+"""Our nodes behind op-supernode: a verifier that follows it, loses it and finds it again, and a sequencer that follows
+it and takes over [FSR1 to FSR11]."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rollup_node.tools.devnet.files import NetworkFiles
+from tests.support.foreign.op_programs import ForeignProgram, find_program
+from tests.support.processes.extra_node import ExtraEngine, ExtraNode
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, call, call_batch, unready_reasons, wait_for
+from tests.support.servers.loopback import free_port, own_address
+
+CHAIN = 901
+HEADS = ("local_safe_l2", "safe_l2", "finalized_l2")
+BLOCKS = 3
+
+
+class Supernode:
+    """op-supernode with our network's chain on an embedded engine. It can be killed and started again on its files."""
+
+    def __init__(self, watch: Leftovers, net: Devnet) -> None:
+        self._watch, self._program = watch, find_program("op-supernode")
+        self.engine = ExtraEngine(watch, net)
+        about, port = net.network, free_port()
+        options = {
+            "chains": CHAIN,
+            "l1": about["l1"],
+            "l1.beacon": about["beacon"],
+            "l1.http-poll-interval": "500ms",
+            "data-dir": watch.folder / "supernode",
+            "disable-p2p": "true",
+            "rpc.addr": own_address(),
+            "rpc.port": port,
+            f"vn.{CHAIN}.l1.epoch-poll-interval": "2s",
+            f"vn.{CHAIN}.l2": self.engine.auth,
+            f"vn.{CHAIN}.l2.jwt-secret": about["jwt"],
+            f"vn.{CHAIN}.rollup.config": about["rollup"],
+            f"vn.{CHAIN}.rollup.l1-chain-config": net.root / "l1-chain-config.json",
+        }
+        self._words = [f"--{name}={value}" for name, value in options.items()]
+        self.url = f"http://{own_address()}:{port}/{CHAIN}/"
+        self.program = self.start()
+
+    def start(self) -> ForeignProgram:
+        """Starts it."""
+        self.program = ForeignProgram(self._watch, self._program, *self._words)
+        return self.program
+
+    def status(self) -> dict[str, Any]:
+        """`optimism_syncStatus` of the chain."""
+        assert self.program.running, self.program.out[-3000:] + self.program.err[-3000:]
+        found: dict[str, Any] = call(self.url, "optimism_syncStatus")
+        return found
+
+    def stop(self) -> None:
+        """Stops it with its engine."""
+        self.program.kill()
+        self.engine.stop()
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
+    find_program("op-supernode")
+    with Devnet(module_leftovers, *CALLDATA) as running:
+        running.wait_for_first_safe()
+        yield running
+        running.finish()
+
+
+@pytest.fixture(scope="module")
+def supernode(net: Devnet, module_leftovers: Leftovers) -> Iterator[Supernode]:
+    found = Supernode(module_leftovers, net)
+    try:
+        net.wait(lambda: found.status()["safe_l2"]["number"] >= 1, "op-supernode derives")
+        yield found
+    finally:
+        found.stop()
+
+
+def follower(watch: Leftovers, net: Devnet, name: str, source: str, **options: object) -> ExtraNode:
+    """A node that follows a source, with the network's nodes as its peers."""
+    peers = ",".join(net.node(name)["p2p"] for name in net.nodes)
+    engine = ("--el-sync-from", net.node("sequencer")["engine"])
+    return ExtraNode(watch, net, peers, {"l2.follow.source": source, **options}, name, engine)
+
+
+def test_a_verifier_follows_a_supernode_that_is_killed_and_comes_back(
+    net: Devnet, supernode: Supernode, module_leftovers: Leftovers
+) -> None:
+    node = follower(module_leftovers, net, "light", supernode.url)
+    try:
+
+        def follows() -> bool:
+            theirs, ours = supernode.status(), call(node.url, "optimism_syncStatus")
+            return all(ours[name] == theirs[name] and ours[name]["number"] > 0 for name in HEADS)
+
+        wait_for(follows, f"it follows: {node.program.out[-3000:]}")
+        wait_for(lambda: unready_reasons(node.url) == [], "ready")
+        before = {name: node.head(name) for name in ("unsafe_l2", *HEADS)}
+        supernode.program.kill()
+        wait_for(lambda: node.head() > before["unsafe_l2"] + BLOCKS, "gossip goes on")
+        assert any("FOLLOW-UNREACHABLE" in each for each in unready_reasons(node.url))
+        supernode.start()
+        wait_for(lambda: node.head("safe_l2") > before["safe_l2"], f"it follows again: {node.program.out[-3000:]}")
+        assert all(node.head(name) >= before[name] for name in HEADS)
+        wait_for(lambda: unready_reasons(node.url) == [], "ready again")
+        last = node.head("safe_l2")
+        net.wait_for_safe(last)
+        calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
+        ours, theirs = (call_batch(url, *calls) for url in (node.url, net.node("verifier")["rpc"]))
+        assert [each["outputRoot"] for each in ours] == [each["outputRoot"] for each in theirs]
+        assert "a bug ends" not in node.program.out
+    finally:
+        node.stop()
+
+
+def test_a_sequencer_follows_a_supernode(net: Devnet, supernode: Supernode, module_leftovers: Leftovers) -> None:
+    """What it builds becomes safe by what op-supernode derives."""
+    options = {
+        "sequencer.enabled": "true",
+        "sequencer.stopped": "true",
+        "sequencer.l1-confs": 1,
+        "rpc.enable-admin": "true",
+        "p2p.sequencer.key": NetworkFiles(net.root).signer_key.read_text().strip(),
+    }
+    sequencer = net.node("sequencer")["rpc"]
+    node = follower(module_leftovers, net, "sequencing", supernode.url, **options)
+    try:
+        wait_for(lambda: node.head("safe_l2") >= 1, f"the source's safe head: {node.program.out[-3000:]}")
+        last = call(sequencer, "admin_stopSequencer")
+        wait_for(lambda: call(node.url, "optimism_syncStatus")["unsafe_l2"]["hash"] == last, "the last block")
+        end = node.head() + BLOCKS
+        call(node.url, "admin_startSequencer", last)
+        wait_for(lambda: node.head("safe_l2") >= end, f"its blocks are safe: {node.program.out[-3000:]}")
+        assert supernode.status()["safe_l2"]["number"] >= end
+        net.wait(lambda: net.sync_status("verifier")["unsafe_l2"]["number"] >= end, "its blocks by gossip")
+        last = call(node.url, "admin_stopSequencer")
+        net.wait(
+            lambda: net.sync_status("sequencer")["unsafe_l2"]["hash"] == last, "the network's sequencer has it all"
+        )
+        call(sequencer, "admin_startSequencer", last)
+        assert "a bug ends" not in node.program.out and "died" not in node.program.out
+    finally:
+        node.stop()

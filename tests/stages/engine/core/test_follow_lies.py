@@ -1,0 +1,194 @@
+"""A follow source that lies, case by case: what its status says, what becomes of our heads, and the reason by which the
+log names it. Gossip goes on meanwhile, and the source is followed again when it tells the truth [FSR2, FSR3, FSR6,
+FSR7, FSR12]."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import CoreHarness
+from tests.support.engine.model_engine import ModelEngine
+
+LOCAL_SAFE, SAFE, FINALIZED, TIP = 36, 36, 24, 50
+SECONDS = 11
+"""A lie takes so long, as in the review that found what other nodes do."""
+
+CHAIN = chain_with(l1_step=2)
+BLOCK_TIME = CHAIN.rollup.block_time
+REFS = CHAIN.build(80)
+FORK = 20
+UNKNOWN = REFS[: FORK + 1]
+"""The chain with other blocks after block FORK, which no engine has."""
+for _number in range(FORK + 1, 70):
+    _parent = UNKNOWN[-1]
+    _sealed = CHAIN.seal(_parent, CHAIN.attributes(_parent, REFS[_number].l1_origin.number, [CHAIN.user]))
+    UNKNOWN = [*UNKNOWN, CHAIN.ref(_sealed)]
+HONEST = FollowStatus(CHAIN.l1_ref(REFS[TIP].l1_origin.number).id, REFS[LOCAL_SAFE], REFS[SAFE], REFS[FINALIZED])
+KEPT = (LOCAL_SAFE, SAFE, FINALIZED)
+OTHER_L1 = b"\x0f" * 32
+
+
+def changed(**fields: Any) -> FollowStatus:
+    """The honest status with other fields."""
+    return msgspec.structs.replace(HONEST, **fields)
+
+
+def heads(local_safe: L2BlockRef, safe: L2BlockRef | None = None, finalized: L2BlockRef | None = None) -> FollowStatus:
+    """The honest status with other heads; the safe head is the local one."""
+    return changed(local_safe=local_safe, safe=safe or local_safe, finalized=finalized or HONEST.finalized)
+
+
+def ref(at: int, /, **fields: Any) -> L2BlockRef:
+    """Block `at` of our chain with other fields."""
+    return msgspec.structs.replace(REFS[at], **fields)
+
+
+class Lie(NamedTuple):
+    """What the source says. `reason`: why the status is refused, None if it is taken; `after`: our local safe, safe and
+    finalized head in the end; `waits`: the engine is pointed at a block that it does not get; `behind`: the warning
+    that the source's safe head went back."""
+
+    said: FollowStatus | FollowUnread
+    reason: FollowReason | None
+    after: tuple[int, int, int] = KEPT
+    waits: bool = False
+    behind: bool = False
+
+
+def unread(reason: FollowReason) -> Lie:
+    return Lie(FollowUnread(reason, f"FOLLOW-UNREACHABLE: 127.0.0.1:1: {reason}"), reason)
+
+
+FAR = msgspec.structs.replace(UNKNOWN[40], number=1040, timestamp=REFS[0].timestamp + 1040 * BLOCK_TIME)
+LIES = {
+    "safe above local safe": Lie(heads(REFS[36], REFS[38]), FollowReason.HEAD_ORDER),
+    "finalized above safe": Lie(heads(REFS[36], REFS[36], REFS[37]), FollowReason.HEAD_ORDER),
+    "unknown local safe": Lie(heads(UNKNOWN[36], REFS[36]), FollowReason.HEAD_HASH),
+    "unknown safe": Lie(heads(REFS[36], UNKNOWN[36]), FollowReason.HEAD_HASH),
+    "unknown safe below local safe": Lie(heads(REFS[38], UNKNOWN[37]), FollowReason.OTHER_BRANCH),
+    "unknown both": Lie(heads(UNKNOWN[36]), None, waits=True),
+    "unknown finalized": Lie(heads(REFS[36], REFS[36], UNKNOWN[30]), FollowReason.OTHER_BRANCH),
+    "other finalized at our height": Lie(heads(REFS[36], REFS[36], UNKNOWN[24]), FollowReason.FINALIZED),
+    "unknown block ahead": Lie(heads(UNKNOWN[56]), None, waits=True),
+    "unknown block far ahead": Lie(heads(FAR), FollowReason.FUTURE),
+    "known hash with another number": Lie(heads(ref(36, number=37)), FollowReason.BLOCK_TIME),
+    "known hash with number and time of another": Lie(
+        heads(ref(36, number=56, timestamp=REFS[56].timestamp)), FollowReason.HEAD_FIELDS
+    ),
+    "our tip's hash with number and time of another": Lie(
+        heads(ref(TIP, number=38, timestamp=REFS[38].timestamp)), FollowReason.HEAD_FIELDS
+    ),
+    "known block with another origin that is canonical": Lie(
+        heads(ref(38, l1_origin=REFS[30].l1_origin)), FollowReason.HEAD_FIELDS
+    ),
+    "safe and finalized back": Lie(heads(REFS[36], REFS[26], REFS[14]), None, behind=True),
+    "all below our finalized": Lie(heads(REFS[20], REFS[18], REFS[16]), None, behind=True),
+    "wrong L1 origin": Lie(
+        heads(ref(36, l1_origin=BlockId(REFS[36].l1_origin.number, OTHER_L1))), FollowReason.L1_MISMATCH
+    ),
+    "wrong current L1": Lie(changed(current_l1=BlockId(126, OTHER_L1)), FollowReason.L1_MISMATCH),
+    "current L1 far above ours": Lie(changed(current_l1=BlockId(200, OTHER_L1)), None),
+    "L1 origin above ours": Lie(heads(ref(36, l1_origin=BlockId(200, OTHER_L1))), FollowReason.L1_UNKNOWN),
+    "all zero": Lie(heads(L2BlockRef(bytes(32), 0, bytes(32), 0, BlockId(0, bytes(32)), 0)), FollowReason.NO_HEAD),
+    "genesis of another chain": Lie(
+        heads(ref(36), ref(36), msgspec.structs.replace(REFS[0], hash=OTHER_L1)), FollowReason.GENESIS
+    ),
+    "safe is the unsafe head": Lie(heads(REFS[TIP]), None, (TIP, TIP, FINALIZED)),
+    "finalized is the unsafe head": Lie(heads(REFS[TIP], REFS[TIP], REFS[TIP]), None, (TIP, TIP, TIP)),
+    "safe far below local safe": Lie(heads(REFS[44], REFS[30]), None, (44, SAFE, FINALIZED), behind=True),
+    "no local safe": unread(FollowReason.MALFORMED),
+    "the same status for ever": Lie(HONEST, None),
+    "HTTP status": unread(FollowReason.HTTP_STATUS),
+    "HTML, or a result of null": unread(FollowReason.MALFORMED),
+    "JSON-RPC error": unread(FollowReason.RPC_ERROR),
+    "no answer in time": unread(FollowReason.NO_ANSWER),
+}
+
+
+class Follower:
+    """A node that follows an honest source, with gossip that brings a block in every block time."""
+
+    def __init__(self) -> None:
+        self.engine = ModelEngine(CHAIN)
+        self.engine.head = REFS[TIP].hash
+        self.engine.lost = {each.hash for each in UNKNOWN[FORK + 1 :]} | {each.hash for each in REFS[TIP + 1 :]}
+        self.harness = CoreHarness(CHAIN, self.engine, follow_url="http://source")
+        self.harness.wait(float(TIP * BLOCK_TIME) + 20.0)
+        self.harness.source = HONEST
+        self.harness.move_l1(130)
+        self.tip = TIP
+        self.run(5)
+        assert self.heads == KEPT and not self.failed()
+
+    def run(self, seconds: int, *, gossip: bool = False) -> None:
+        """Lets time pass."""
+        for second in range(seconds):
+            if gossip and second % BLOCK_TIME == 0:
+                self.tip += 1
+                self.harness.gossip(CHAIN.payloads[REFS[self.tip].hash])
+            self.harness.run_until_idle(2000)
+            self.harness.wait(1.0)
+
+    @property
+    def heads(self) -> tuple[int, int, int]:
+        """The numbers of local safe, safe and finalized head that others see."""
+        found = self.harness.status
+        assert found.local_safe is not None and found.safe is not None and found.finalized is not None
+        for each in (found.local_safe, found.safe, found.finalized, found.unsafe):
+            assert each in REFS, "a block of our chain, in all its fields"
+        return found.local_safe.number, found.safe.number, found.finalized.number
+
+    @property
+    def unsafe(self) -> int:
+        found = self.harness.status.unsafe
+        return -1 if found is None else found.number
+
+    def failed(self) -> set[str]:
+        """The reasons of failed rounds."""
+        return {each.reason for each in self.harness.done(act.WorkFailed)}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_changes_nothing_that_is_not_so(name: str) -> None:
+    lie = LIES[name]
+    follower = Follower()
+    follower.harness.source = lie.said
+    follower.run(SECONDS, gossip=True)
+    assert follower.heads == lie.after
+    assert follower.failed() == (set() if lie.reason is None else {lie.reason})
+    assert follower.unsafe == follower.tip, "gossip goes on"
+    assert bool(follower.harness.done(act.FetchLasts)) is lie.waits
+    assert len(follower.harness.done(act.FollowSourceBehind)) == lie.behind
+    assert not follower.harness.done(act.ResetStarted) and not follower.harness.done(act.FollowMoved)
+    follower.harness.source = heads(REFS[52], REFS[51], REFS[50])
+    follower.run(4, gossip=True)
+    assert follower.heads == (52, 51, 50) and follower.unsafe == follower.tip
+    assert bool(follower.harness.done(act.FetchEnded)) is lie.waits
+    assert not follower.harness.failing
+
+
+def test_another_chain_with_our_genesis_time_is_named_once_the_engine_does_not_get_its_block() -> None:
+    """[FSR8] Its heads look like blocks to fetch."""
+    follower = Follower()
+    wrong = FollowUnread(FollowReason.WRONG_CHAIN, "FOLLOW-CHAIN: 127.0.0.1:1 is on L2 chain 902")
+    follower.harness.source, follower.harness.source_chain = heads(UNKNOWN[56]), wrong
+    follower.run(SECONDS, gossip=True)
+    assert follower.heads == KEPT and follower.unsafe == follower.tip
+    assert follower.failed() == {FollowReason.WRONG_CHAIN}
+
+
+def test_each_kind_of_lie_has_a_reason_of_its_own() -> None:
+    """[FSR12] The log and its suppression tell them apart, though all of them come within a few minutes."""
+    follower = Follower()
+    lies = [lie for lie in LIES.values() if lie.reason is not None]
+    for lie in lies:
+        follower.harness.source = lie.said
+        follower.run(4)
+    failed = follower.harness.done(act.WorkFailed)
+    assert [each.reason for each in failed] == [lie.reason for lie in lies]
+    assert len({each.reason for each in failed}) == 15
