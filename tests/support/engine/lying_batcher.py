@@ -1,6 +1,7 @@
 """A batcher that posts blocks with transactions which they do not have, for a network without one."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from tests.support.engine.answer_table import transaction_cases
 from tests.support.processes.leftovers import Leftovers
@@ -35,4 +36,4 @@ def wait_for_replacements(net: Devnet, texts: Mapping[str, tuple[str, ...]]) -> 
             assert {each["type"] for each in found["transactions"]} == {DEPOSIT}, (node, block)
         for text in texts[node]:
             assert text in net.log(node), (node, text)
-        assert net.is_ready(node), node
+        net.wait(partial(net.is_ready, node), f"the {node} is ready")
