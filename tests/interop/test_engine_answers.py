@@ -17,10 +17,12 @@ from rollup_node.stages.engine.api.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
+    GetIdentity,
     GetPayload,
     NewPayload,
     PayloadAnswer,
 )
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
@@ -121,6 +123,14 @@ def engine(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> Itera
 def attributes(engine: Engine, *transactions: bytes) -> PayloadAttributes:
     """Attributes of a derived block on genesis."""
     return L2TestChain("jovian").attributes(engine.genesis.header, *transactions, gas_limit=GAS_LIMIT)
+
+
+def test_an_engine_of_others_says_who_it_is(engine: Engine) -> None:
+    """[ENG41] op-reth refuses client codes that execution-apis does not list."""
+    if engine.is_embedded:
+        pytest.skip("the embedded engine does not say who it is")
+    (found,) = engine.ask(GetIdentity())
+    assert isinstance(found, EngineIdentity) and found.kind == engine.columns[0].removeprefix("op-")
 
 
 @pytest.mark.parametrize("case", transaction_cases(), ids=lambda case: case.name)

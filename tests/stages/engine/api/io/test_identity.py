@@ -45,6 +45,21 @@ def test_the_web3_namespace_is_asked_where_the_engine_api_does_not_say(answer: A
     assert identity(Engine(**others)) is None
 
 
+def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
+    """op-reth: `unknown variant RN, expected one of BU, EJ, EG, GE, ...`."""
+
+    class Reth(Engine):
+        async def call(self, shape: Any, method: str, *params: Any) -> Any:
+            found = await super().call(shape, method, *params)
+            if params[0]["code"] == OWN_VERSION["code"]:
+                raise RpcFailure(-32602, "Invalid params")
+            return found
+
+    engine = Reth(**{VERSIONS: RETH})
+    assert identity(engine) == EngineIdentity("OP-Reth", "2.10.0", "RH")
+    assert [call[1]["name"] for call in engine.calls] == ["rollup-node", "rollup-node"]
+
+
 def test_a_chain_config_is_an_object() -> None:
     assert asyncio.run(chain_config(Engine(debug_chainConfig={"lagoonTime": 7}).call)) == {"lagoonTime": 7}
     for engine in (Engine(), Engine(debug_chainConfig=[])):
