@@ -7,11 +7,12 @@ import orjson
 
 from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.setup.bundles import option_of, read_bundle
+from rollup_node.stages.protocol.config import UpgradeBundle
 from rollup_node.stages.protocol.deposits import decode_deposit
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.upgrade_bundle import BundleFile, deployments
-from rollup_node.stages.protocol.upgrade_transactions import encode_bundle, load_bundle
+from rollup_node.stages.protocol.upgrade_transactions import carried_bundle, encode_bundle, load_bundle
 
 DESCRIPTION = """Checks a file with the upgrade transactions of a fork (<fork>_nut_bundle.json of op-node's repository)
 by the rules that need no sources: each deployment is a call of the deployer, the arguments of L2ContractsManager name
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--fork", choices=list(BUNDLE_FORKS), default=list(BUNDLE_FORKS)[-1], help="the fork it is for")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     flags = parser.parse_all(arguments)
-    values = _values(flags.fork, read_bundle(flags.file))
+    values = _values(flags.fork, read_bundle(flags.fork, flags.file))
     if flags.json:
         print(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
     else:
@@ -39,11 +40,12 @@ def main(arguments: Sequence[str]) -> int:
 def _values(fork: str, file: BundleFile) -> dict[str, Any]:
     encoded, ours = encode_bundle(fork, file, "", ""), load_bundle(fork)
     carried = next((each for each in BUNDLE_FORKS[fork].carried if each.sha256 == file.sha256), None)
+    known = _known_by_its_transactions(fork, encoded) if carried is None else carried.found
     addresses = {index: to_hex(each.address) for index, each in deployments(file)}
     return {
         "fork": fork,
         "sha256": file.sha256,
-        "known": DRAFTS.get(file.sha256) if carried is None else carried.found,
+        "known": DRAFTS.get(file.sha256, known),
         "confirmed_by": (None if carried is None else carried.confirmed_by) or None,
         "used": ours.sha256 == file.sha256,
         "extra_gas": file.extra_gas,
@@ -62,12 +64,22 @@ def _values(fork: str, file: BundleFile) -> dict[str, Any]:
     }
 
 
+def _known_by_its_transactions(fork: str, encoded: UpgradeBundle) -> str | None:
+    """A bundle of this version with other spaces or line ends has another SHA-256."""
+    for each in BUNDLE_FORKS[fork].carried:
+        carried = carried_bundle(fork, each)
+        if (carried.transactions, carried.gas) == (encoded.transactions, encoded.gas):
+            return f"the transactions of {each.sha256[:8]} in a file that was changed ({each.found})"
+    return None
+
+
 def _print(values: dict[str, Any]) -> None:
     fork = values["fork"]
     known = values["known"] or "not known to this version"
     print(f"SHA-256        {values['sha256']}")
     print(f"known as       {known}{', the bundle that this version uses' if values['used'] else ''}")
-    unconfirmed = f"nothing: compare the SHA-256, then give --{option_of(fork)}=FILE"
+    lock = "op-core/nuts/fork_lock.toml of op-node's release for the fork"
+    unconfirmed = f"nothing: compare the SHA-256 with {lock}, then give --{option_of(fork)}=FILE"
     print(f"confirmed by   {values['confirmed_by'] or unconfirmed}")
     transactions = values["transactions"]
     print(f"transactions   {len(transactions)} with {values['transactions_gas']:,} gas")

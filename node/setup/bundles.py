@@ -43,14 +43,14 @@ def chosen_bundles(config: RollupConfig, values: Values) -> dict[str, UpgradeBun
             if chosen.exists():
                 found[fork] = _chosen_before(fork, chosen)
         else:
-            file = read_bundle(path, f"{option}: ")
+            file = read_bundle(fork, path, f"{option}: ")
             found[fork] = encode_bundle(fork, file, f"file {path}", BY_OPERATOR)
     return found
 
 
 def _chosen_before(fork: str, path: Path) -> UpgradeBundle:
     """What `auto` wrote, which is one of the bundles of the package."""
-    file = read_bundle(str(path), f"{option_of(fork)}={AUTO}: ")
+    file = read_bundle(fork, str(path), f"{option_of(fork)}={AUTO}: ", "remove the file: the node writes it again")
     if all(file.sha256 != carried.sha256 for carried in BUNDLE_FORKS[fork].carried):
         raise OptionError(
             f"{option_of(fork)}={AUTO}: {path} is none of the bundles of this version: remove the file, or give it with"
@@ -59,13 +59,19 @@ def _chosen_before(fork: str, path: Path) -> UpgradeBundle:
     return encode_bundle(fork, file, f"file {path}", BY_CHAIN)
 
 
-def read_bundle(path: str, prefix: str = "") -> BundleFile:
-    """The checked bundle in a file. Raises OptionError for any other file."""
+def read_bundle(fork: str, path: str, prefix: str = "", remedy: str = "") -> BundleFile:
+    """The checked bundle of a fork in a file. Raises OptionError for any other file, also for another fork's bundle;
+    the line ends with `remedy`, or with where the file is."""
     error_prefix = f"{prefix}failed to read upgrade bundle"
     content = read_chain_file(path, error_prefix)
     try:
         file = parse_bundle(content)
         check_bundle(file)
     except BundleError as error:
-        raise OptionError(f"{error_prefix}: {path}: {error}") from None
+        remedy = remedy or f"take op-core/nuts/bundles/{fork}_nut_bundle.json as it is in op-node's repository"
+        raise OptionError(f"{error_prefix}: {path}: {error}; {remedy}") from None
+    for other, bundles in BUNDLE_FORKS.items():
+        if other != fork and any(file.sha256 == each.sha256 for each in bundles.carried):
+            shown = f"rollup-node bundle-check --fork={other} shows it"
+            raise OptionError(f"{error_prefix}: {path}: it is the bundle of {other}, not of {fork} ({shown})")
     return file

@@ -10,6 +10,8 @@ MAX_FILE = 4 << 20
 
 def read_chain_file(path: str, error_prefix: str) -> bytes:
     """The content of a file. Raises OptionError for one that is unreadable or longer than MAX_FILE."""
+    if not path:
+        raise OptionError(f"{error_prefix}: its path is empty")
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_FILE + 1)

@@ -17,7 +17,8 @@ def test_the_table_of_a_bundle(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bundle-check", str(FOLDER / LAGOON[1].file)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["SHA-256", LAGOON[1].sha256] and "draft" in lines[1]
-    assert "nothing: compare the SHA-256, then give --rollup.lagoon-bundle=FILE" in lines[2]
+    assert "nothing: compare the SHA-256 with op-core/nuts/fork_lock.toml" in lines[2]
+    assert lines[2].endswith(", then give --rollup.lagoon-bundle=FILE")
     assert "29 with 64,827,394 gas" in lines[3] and "64,977,394 gas" in lines[4]
     rows = lines[7:]
     assert len(rows) == 29
@@ -37,6 +38,21 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["fork"], found["sha256"], found["used"]) == ("karst", karst.sha256, True)
     assert found["confirmed_by"] == karst.confirmed_by and found["block_gas"] == found["transactions_gas"]
     assert all(each["same"] for each in found["transactions"])
+
+
+def test_a_known_bundle_with_other_line_ends_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_bytes((FOLDER / LAGOON[0].file).read_bytes().replace(b"\n", b"\r\n"))
+    assert cli.main(["bundle-check", str(tmp_path / "x.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert LAGOON[0].sha256 not in lines[0]
+    assert f"the transactions of {LAGOON[0].sha256[:8]} in a file that was changed" in lines[1]
+
+
+def test_a_file_for_another_fork_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    karst = FOLDER / BUNDLE_FORKS["karst"].carried[0].file
+    assert cli.main(["bundle-check", str(karst)]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "(rollup-node bundle-check --fork=karst shows it)" in err
 
 
 def test_a_wrong_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

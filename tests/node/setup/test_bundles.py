@@ -56,6 +56,21 @@ def test_a_wrong_file_is_refused_with_the_rule(content: bytes, text: str, tmp_pa
         chosen(f"--rollup.lagoon-bundle={path}")
 
 
+def test_what_to_do_about_a_wrong_file(tmp_path: Path) -> None:
+    (tmp_path / "page.json").write_text("<!DOCTYPE html>")
+    with pytest.raises(OptionError, match=r"; take op-core/nuts/bundles/lagoon_nut_bundle\.json as it is in op-node's"):
+        chosen(f"--rollup.lagoon-bundle={tmp_path / 'page.json'}")
+    (tmp_path / "lagoon_bundle_auto.json").write_text("{")
+    with pytest.raises(OptionError, match="; remove the file: the node writes it again$"):
+        chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
+
+
+def test_the_bundle_of_another_fork_is_refused() -> None:
+    karst = FOLDER / BUNDLE_FORKS["karst"].carried[0].file
+    with pytest.raises(OptionError, match=r"karst_nut_bundle\.json: it is the bundle of karst, not of lagoon"):
+        chosen(f"--rollup.lagoon-bundle={karst}")
+
+
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(OptionError, match=r"rollup\.lagoon-bundle: .*nowhere\.json: No such file"):
         chosen("--rollup.lagoon-bundle=nowhere.json")

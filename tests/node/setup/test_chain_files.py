@@ -21,3 +21,8 @@ def test_a_file_up_to_the_bound(tmp_path: Path) -> None:
 def test_what_cannot_be_read(path: str, text: str) -> None:
     with pytest.raises(OptionError, match=f"^failed to read it: {path}: .*{text}"):
         read_chain_file(path, "failed to read it")
+
+
+def test_an_empty_path_is_no_directory() -> None:
+    with pytest.raises(OptionError, match="^failed to read it: its path is empty$"):
+        read_chain_file("", "failed to read it")
