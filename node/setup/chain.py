@@ -24,6 +24,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
 from rollup_node.stages.protocol.l1_chains import (
@@ -156,8 +157,9 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
     needed_from = dependency_set_needed_from(config.fork_times)
     if needed_from is not None:
         raise OptionError(
-            f"the Lagoon upgrade is scheduled (at {needed_from}) but not dependency set is configured: give"
-            " --interop.dependency-set"
+            f"the Lagoon upgrade is scheduled ({utc_time(needed_from)}), but no dependency set is configured: give"
+            f' --interop.dependency-set=FILE, which is {{"dependencies": {{"{config.l2_chain_id}": {{}}}}}} for a chain on'
+            " its own"
         )
     return None
 

@@ -47,11 +47,17 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """What is wrong, for an operator."""
-        option = "interop.dependency-set" if self.same_bundle else f"rollup.{self.fork}-bundle"
+        where = f"; its bundle is in --rollup.bundle-dir: {self.file_name} (--rollup.{self.fork}-bundle)"
         return (
             f"block {self.number} (0x{self.hash.hex()}) activates {self.fork} with other upgrade transactions than this"
-            f" node's bundle {self.used[:8]}: {self.difference}; derivation waits before it (--{option})"
+            f" node's bundle {self.used[:8]}: {self.difference}; derivation waits before it"
+            f"{' (--interop.dependency-set)' if self.same_bundle else where}"
         )
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file to which its bundle is written [UPG25]."""
+        return f"{self.fork}_bundle_{self.sha256[:8]}.json"
 
 
 def other_upgrade(

@@ -15,14 +15,14 @@ class UpgradeFiles:
     """Writes to `folder`, which is `rollup.bundle-dir`."""
 
     def __init__(self, folder: str, log: Logger) -> None:
-        self._folder, self._log = Path(folder), log
+        self._folder, self._log = Path(folder).absolute(), log
 
     def differs(self, other: OtherUpgrade, confirmed: bool) -> None:
         """Says that derivation waits before a block with another bundle, and writes that bundle."""
         fields: dict[str, object] = {"fork": other.fork, "block": other.number, "difference": other.difference}
         fields |= {"used": other.used, "confirmed_by_l1": confirmed}
         if not other.same_bundle:
-            path = self._folder / f"{other.fork}_bundle_{other.sha256[:8]}.json"
+            path = self._folder / other.file_name
             fields |= {"seen": other.sha256, "known": _known(other), "file": self._written(path, other.file)}
         text = "the chain has other upgrade transactions than this node"
         self._log.error(text, code=Code.BUNDLE_DIFFERS.text, **fields, do=Code.BUNDLE_DIFFERS.remedy)
@@ -37,7 +37,7 @@ class UpgradeFiles:
             raise RestartError(f"the bundle {other.sha256[:8]} takes the place of {other.used[:8]}")
 
     def _written(self, path: Path, content: bytes) -> str:
-        """The path, or why nothing could be written to it."""
+        """The path from the root on, or why nothing could be written to it."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_private_file(path, content, 0o644)

@@ -57,6 +57,7 @@ def test_another_bundle_is_described_and_written(chains: int) -> None:
     assert parse_bundle(found.file) == carried_file("lagoon", LAGOON[1])
     assert found.difference.startswith("transaction 4: its data has 4900 bytes") and not found.same_bundle
     assert "--rollup.lagoon-bundle" in found.text and "\n" not in found.text
+    assert f"in --rollup.bundle-dir: {found.file_name} " in found.text
 
 
 def test_a_bundle_that_nobody_carries_is_written_too() -> None:
@@ -74,7 +75,7 @@ def test_another_dependency_set_is_named(ours: int, theirs: int, verb: str) -> N
     found = seen(first_block(using(LAGOON[0], theirs)), using(LAGOON[0], ours).rollup)
     assert found is not None and found.same_bundle
     assert found.difference == f"it {verb} the transactions of a chain with others in its dependency set"
-    assert "--interop.dependency-set" in found.text
+    assert "--interop.dependency-set" in found.text and found.file_name not in found.text
 
 
 def test_another_room_for_the_wrappers_is_named() -> None:

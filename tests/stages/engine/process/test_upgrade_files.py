@@ -26,6 +26,14 @@ def test_the_bundle_of_the_chain_is_written_and_named(tmp_path: Path) -> None:
     assert CARRIED.found in str(fields["known"]) and fields["confirmed_by_l1"] is False
 
 
+def test_the_file_is_named_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory of a service is not that of who reads its log."""
+    monkeypatch.chdir(tmp_path)
+    lines = RecordingLogger()
+    UpgradeFiles(".", lines).differs(OTHER, False)
+    assert lines.lines[0][2]["file"] == str(tmp_path / OTHER.file_name)
+
+
 def test_bundles_that_are_not_carried(tmp_path: Path) -> None:
     for sha256, known in (("ef" * 32, "not known"), (next(iter(DRAFTS)), "draft")):
         lines = RecordingLogger()
