@@ -81,22 +81,34 @@ def bundle_of(config: RollupConfig, fork: str) -> UpgradeBundle:
     return config.bundles.get(fork) or load_bundle(fork)
 
 
-class UnconfirmedBundle(NamedTuple):
-    """A bundle that no release is known to have, and the time in seconds at which the chain's fork activates."""
+PROVEN_SECONDS = 3600
+"""A safe head so long after a fork was derived from batches that build on the activation block."""
+
+
+class ForkBundle(NamedTuple):
+    """The bundle of a fork of the chain, and the time in seconds at which the fork activates."""
 
     fork: str
     time: int
     bundle: UpgradeBundle
 
 
-def unconfirmed_bundles(config: RollupConfig) -> tuple[UnconfirmedBundle, ...]:
+def unconfirmed_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
     """The bundles with which this chain would leave the network if they were wrong [UPG22]: those of forks that
     activate after its genesis."""
+    return tuple(each for each in _bundles_after_genesis(config) if not each.bundle.confirmed_by)
+
+
+def given_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
+    """The same for the bundles that an operator has given or `auto` has chosen: who confirms them may be wrong."""
+    return tuple(each for each in _bundles_after_genesis(config) if each.fork in config.bundles)
+
+
+def _bundles_after_genesis(config: RollupConfig) -> tuple[ForkBundle, ...]:
     return tuple(
-        UnconfirmedBundle(fork, time, bundle)
+        ForkBundle(fork, time, bundle_of(config, fork))
         for fork in BUNDLE_FORKS
         if (time := config.fork_times.get(fork, 0)) > config.genesis.l2_time
-        and not (bundle := bundle_of(config, fork)).confirmed_by
     )
 
 

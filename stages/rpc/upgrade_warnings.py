@@ -4,12 +4,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.stages.protocol.upgrade_transactions import UnconfirmedBundle, unconfirmed_bundles
+from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, ForkBundle, unconfirmed_bundles
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status import StatusWarning
-
-PROVEN_SECONDS = 3600
-"""A safe head so long after the fork was derived from batches that build on the activation block."""
 
 
 def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:
@@ -23,7 +20,7 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
     ]
 
 
-def bundle_warning(found: UnconfirmedBundle, wall: float) -> str:
+def bundle_warning(found: ForkBundle, wall: float) -> str:
     """The line for an operator; `wall` in Unix seconds."""
     due = f"activates in {duration(found.time - wall)}" if found.time > wall else "has activated"
     bundle = f"its upgrade bundle {found.bundle.sha256[:8]} ({found.bundle.found}) is not confirmed by a release"

@@ -1,6 +1,8 @@
 """Watches for what a wrong upgrade bundle leads to: the activation block has a wrong hash then, and all batches after
 it name another parent [UPG22]."""
 
+import math
+
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.span import SpanParentMismatch
@@ -9,15 +11,16 @@ from rollup_node.stages.io.log import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.stages.protocol.upgrade_transactions import unconfirmed_bundles
+from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, given_bundles, unconfirmed_bundles
 
 
 class UpgradeWatch:
-    """Counts the batches since the activation of a fork with an unconfirmed bundle that name another parent, until a
-    batch is accepted."""
+    """Counts the batches since the activation of a fork that name another parent, until a batch is accepted: with an
+    unconfirmed bundle, and in the first hour with one that was given, which may be the wrong file."""
 
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:
-        self._bundles = unconfirmed_bundles(rollup)
+        self._bundles = [(each, math.inf) for each in unconfirmed_bundles(rollup)]
+        self._bundles += [(each, each.time + PROVEN_SECONDS) for each in given_bundles(rollup)]
         self._condition = LastingCondition(log, counts=False)
         self._problem: str | None = None
 
@@ -30,10 +33,10 @@ class UpgradeWatch:
         """Something that came to the inbox was not used, on this safe head."""
         if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
             return
-        for each in self._bundles:
-            if safe.timestamp >= each.time:
+        for each, end in self._bundles:
+            if each.time <= safe.timestamp < end:
                 text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
-                wrong = f"the bundle {each.bundle.sha256[:8]} is probably not the chain's"
+                wrong = f"the bundle {each.bundle.sha256[:8]} ({each.bundle.found}) is probably not the chain's"
                 self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
 

@@ -5,8 +5,8 @@ import pytest
 
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.stages.rpc.upgrade_warnings import PROVEN_SECONDS, upgrade_warnings
+from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, load_bundle
+from rollup_node.stages.rpc.upgrade_warnings import upgrade_warnings
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 TIME = 1796918401

@@ -15,10 +15,12 @@ from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 H = b"\1" * 32
 CROSSES = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"lagoon": 1000})
-CONFIRMED = msgspec.structs.replace(
-    CROSSES, bundles={"lagoon": msgspec.structs.replace(load_bundle("lagoon"), confirmed_by="the operator")}
+GIVEN = msgspec.structs.replace(
+    CROSSES,
+    bundles={"lagoon": msgspec.structs.replace(load_bundle("lagoon"), found="file x", confirmed_by="the operator")},
 )
-AFTER, BEFORE = (L2BlockRef(H, time // 2, H, time, BlockId(1, H), 0) for time in (1000, 998))
+CONFIRMED = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"karst": 1000})
+AFTER, BEFORE, LATER = (L2BlockRef(H, time // 2, H, time, BlockId(1, H), 0) for time in (1000, 998, 4600))
 MISMATCHES: tuple[Reason, ...] = (ParentHashMismatch(H, H), SpanParentMismatch(H[:20], H))
 
 
@@ -39,11 +41,19 @@ def test_batches_with_another_parent_after_the_fork_are_a_problem_until_one_fits
     assert watch.problem is None and lines.lines[-1][1] == "batches are accepted again"
 
 
+def test_a_bundle_that_was_given_may_be_the_wrong_file() -> None:
+    """A node that syncs from L1 alone does not see the sequencer's block [UPG24]."""
+    watch, _ = watched(GIVEN, AFTER, MISMATCHES[0])
+    assert watch.problem is not None and watch.problem.endswith("(file x) is probably not the chain's")
+
+
 def test_other_drops_and_other_chains_are_none() -> None:
     for config, safe, reason in (
         (CROSSES, BEFORE, MISMATCHES[0]),
         (CROSSES, AFTER, SenderNotBatcher(H[:20], H[:20])),
         (CONFIRMED, AFTER, MISMATCHES[0]),
+        (GIVEN, BEFORE, MISMATCHES[0]),
+        (GIVEN, LATER, MISMATCHES[0]),
         (PLAIN_ROLLUP, AFTER, MISMATCHES[0]),
     ):
         watch, lines = watched(config, safe, reason)
