@@ -37,7 +37,8 @@ class UpgradeWatch:
             if each.time <= safe.timestamp < end:
                 text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
                 wrong = f"the bundle {each.bundle.sha256[:8]} ({each.bundle.found}) is probably not the chain's"
-                self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}")
+                back = "an engine that has the block of a wrong bundle must be set back to before the fork as well"
+                self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}; {back}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
 
     def derived(self) -> None:
