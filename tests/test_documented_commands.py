@@ -85,7 +85,7 @@ def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(Outputs, "open", classmethod(lambda cls, file=None: cls(1, 2)))
     monkeypatch.setattr(check, "preflight", no_findings)
     # The network of the documents has Lagoon's time, and an unconfirmed bundle is an error [UPG22].
-    monkeypatch.setattr(check, "unconfirmed_bundles", lambda config: ())
+    monkeypatch.setattr(check, "bundles_in_doubt", lambda *_: ())
     monkeypatch.setattr(explain, "_fetch_drops", nothing)
     monkeypatch.setattr(status, "_run", nothing)
     return tmp_path

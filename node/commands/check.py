@@ -18,6 +18,7 @@ from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync
 from rollup_node.node.options.values import Values
+from rollup_node.node.setup.introduction import bundles_in_doubt, local_safe
 from rollup_node.node.setup.jwt_secret import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.plan import (
     NodePlan,
@@ -33,7 +34,6 @@ from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode, one_line
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.protocol.upgrade_transactions import unconfirmed_bundles
 from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
 
 DESCRIPTION = """Checks what a node with these options needs: options, JWT secret, L1, execution engine, beacon node,
@@ -73,13 +73,16 @@ def check(parsed: ParsedOptions) -> list[Finding]:
     notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
     notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
     for notice in schedule_notices(plan.chain, time.time()):
-        advice = f"{notice.fields['option']}, or {Code.FORK_SCHEDULE.remedy}"
+        advice = Code.FORK_SCHEDULE.remedy.replace("use the option in the line", f"use {notice.fields['option']}")
         notes.append(warning("fork times", Code.FORK_SCHEDULE, notice.text, advice))
     secrets, jwt = _jwt_secrets(plan.values)
     notes += [
         error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(each, time.time()), bundle_remedy(each.fork))
-        for each in unconfirmed_bundles(plan.chain.config)
+        for each in bundles_in_doubt(plan.values, plan.chain)
     ]
+    for notice in local_safe(plan.values, plan.chain):
+        text = f"from {notice.fields['since']} on, {notice.text}: the dependency set is {notice.fields['dependency_set']}"
+        notes.append(warning("upgrades", Code.LOCAL_SAFE, text))
     found = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
     return [*found, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
 

@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS
-from rollup_node.stages.protocol.upgrade_transactions import bundle_of, unconfirmed_bundles
+from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, bundle_of, unconfirmed_bundles
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status_builder import active_fork, next_fork
 from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
@@ -39,8 +39,8 @@ def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]
         Notice(Level.INFO, "options that are set", {name: _shown(values, name) for name in values.names_given()}),
         *_end(chain),
         *_schedule_age(values, now),
-        *_bundles(chain, now),
-        *_local_safe(values, chain),
+        *_bundles(values, chain, now),
+        *local_safe(values, chain),
     ]
 
 
@@ -67,19 +67,28 @@ def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
         yield Notice(Level.WARN, text, {"registry": date, "days": days, "remedy": remedy})
 
 
-def _bundles(chain: ChosenChain, now: float) -> Iterator[Notice]:
+def bundles_in_doubt(values: Values, chain: ChosenChain) -> tuple[ForkBundle, ...]:
+    """The unconfirmed bundles of a node that makes blocks [UPG22]: one that follows another node and does not sequence
+    takes the blocks as they are."""
+    if values["l2.follow.source"] and not values["sequencer.enabled"]:
+        return ()
+    return unconfirmed_bundles(chain.config)
+
+
+def _bundles(values: Values, chain: ChosenChain, now: float) -> Iterator[Notice]:
     """The bundles of forks to come, or that an option gives, with their hashes [UPG22, UPG23]."""
     for fork in SELECTABLE:
         bundle = bundle_of(chain.config, fork)
         if fork in chain.config.bundles or chain.config.fork_times.get(fork, 0) > now:
             fields = {"fork": fork, "sha256": bundle.sha256, "found": bundle.found, "confirmed_by": bundle.confirmed_by}
             yield Notice(Level.INFO, "upgrade bundle", fields | {"transactions": len(bundle.transactions)})
-    for each in unconfirmed_bundles(chain.config):
+    for each in bundles_in_doubt(values, chain):
         fields = {"code": Code.BUNDLE_UNCONFIRMED.text, "do": bundle_remedy(each.fork)}
         yield Notice(Level.WARN, bundle_warning(each, now), fields)
 
 
-def _local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
+def local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
+    """A node whose safe heads other chains can still undo, because nobody verifies messages for it [FSR13]."""
     since = dependency_set_needed_from(chain.config.fork_times)
     chains = () if chain.dependencies is None else chain.dependencies.chains
     if since is None or len(chains) < 2 or values["l2.follow.source"] or values["interop.rpc.addr"]:

@@ -38,6 +38,7 @@ from rollup_node.stages.rpc.status import (
     SequencerStatus,
     SequencingWindow,
     State,
+    StatusWarning,
     SyncProgress,
 )
 from rollup_node.stages.rpc.upgrade_warnings import upgrade_warnings
@@ -135,9 +136,15 @@ class StatusBuilder:
             endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
             drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
             l1_req_per_block=self._requests.per_block(),
-            warnings=upgrade_warnings(rollup, None if engine is None else engine.safe, wall),
+            warnings=self._warnings(engine, wall),
             compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
         )
+
+    def _warnings(self, engine: EngineStatus | None, wall: float) -> list[StatusWarning]:
+        """Of a node that makes blocks: one that follows another node and does not sequence takes them as they are."""
+        if not self._facts.derives and (engine is None or not engine.sequencer_enabled):
+            return []
+        return upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
 
     def _add(self, seen: Snapshot, now: float) -> None:
         if seen.engine is not None and seen.engine.safe is not None:

@@ -126,7 +126,19 @@ def test_what_the_engine_says_of_itself(endpoints: CheckedEndpoints, capsys: pyt
     code, shown = check(endpoints, capsys, "--l2.enginekind=reth", "--override.karst=4000000000")
     assert code == 0 and codes(shown, "warning") == {"FORK-MISMATCH", "FORK-SCHEDULE"}
     assert "and the engine's configuration has no karstTime" in text_of(shown, "FORK-MISMATCH")
-    assert "--override.karst=1781712001, or " in text_of(shown, "FORK-SCHEDULE")
+    assert "-> use --override.karst=1781712001, or a newer rollup.json" in text_of(shown, "FORK-SCHEDULE")
+
+
+def test_a_chain_with_others_in_its_set(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str]) -> None:
+    """[FSR13, UPG22] Also where nothing else can be asked."""
+    given = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1=http://127.0.0.1:1", "--rpc.port=0")
+    _, shown = run(capsys, *given, "--l1.beacon.ignore", "--p2p.disable")
+    assert "LOCAL-SAFE" in codes(shown, "warning") and "BUNDLE-UNCONFIRMED" in codes(shown)
+    assert text_of(shown, "LOCAL-SAFE").startswith(
+        "from 2026-12-10T16:00:01Z on, safe heads are not verified across chains: the dependency set is [1301, 11155420]"
+    )
+    _, shown = run(capsys, *given, "--p2p.disable", "--l2.follow.source=http://127.0.0.1:1/11155420/")
+    assert {"LOCAL-SAFE", "BUNDLE-UNCONFIRMED"} & (codes(shown) | codes(shown, "warning")) == set()
 
 
 def answering(status: int, text: str, date: str | None = None) -> Callable[[web.Request], web.Response]:

@@ -112,6 +112,14 @@ def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
     assert (bundle.fields["found"], bundle.fields["confirmed_by"]) == (f"file {given}", "the operator")
 
 
+def test_a_node_that_follows_another_one_and_does_not_sequence_needs_no_bundle() -> None:
+    for words, said in (((), False), (("--sequencer.enabled", "--sequencer.stopped"), True)):
+        source = "--l2.follow.source=http://supernode:8545/11155420/"
+        values = parse_options((*GIVEN[:-1], "--network=op-sepolia", source, *words), {}).values
+        notices = introduction(values, choose_chain(values, print, print), FRESH)
+        assert any(notice.fields.get("code") == "BUNDLE-UNCONFIRMED" for notice in notices) == said
+
+
 def test_fork_times_are_old_after_180_days() -> None:
     """[LFT8]"""
     assert introduced("zora-mainnet", FRESH + 180 * 86_400) == []

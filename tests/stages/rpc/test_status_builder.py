@@ -46,6 +46,22 @@ def test_what_is_not_known_is_null() -> None:
     assert (found["state"], found["problems"]) == ("starting", [])
 
 
+def test_a_bundle_is_in_doubt_where_the_node_makes_blocks() -> None:
+    """[UPG22] A node that follows another one and does not sequence takes the blocks as they are."""
+    crossing = msgspec.structs.replace(ROLLUP, fork_times={"lagoon": 1500})
+    engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), False, False)
+    sequencing = msgspec.structs.replace(engine, sequencer_enabled=True)
+    for derives, status, expected in (
+        (True, None, 1),
+        (True, engine, 1),
+        (False, None, 0),
+        (False, engine, 0),
+        (False, sequencing, 1),
+    ):
+        builder = StatusBuilder(facts(derives=derives)._replace(rollup=crossing))
+        assert len(builder.build(NOTHING._replace(engine=status), 0.0, 1000.0).warnings) == expected
+
+
 def test_a_syncing_node() -> None:
     """Its whole status, with the JSON that clients see."""
     process = ProcessStatus("l1", 77, 2, 1, 5.0, True, 0.1, 0.2, 1.5, 1 << 20)
