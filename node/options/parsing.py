@@ -32,11 +32,13 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """The values, warnings to log, and a line for each option that is wrong."""
+    """The values, warnings to log, and a line for each option that is wrong. Without `has_file` there are no values of
+    the options file, which is wrong itself."""
 
     values: Values
     warnings: tuple[str, ...]
     errors: tuple[str, ...] = ()
+    has_file: bool = True
 
 
 class NormalizedFlags(NamedTuple):
@@ -67,18 +69,19 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
     environment = read_environment(environ)
     flags = normalized(arguments, others)
     errors = [*flags.errors, *environment.errors]
-    parser = _parser()
+    parser, has_file = _parser(), True
     try:
         namespace, _ = parser.parse_known_args(flags.words, env_vars=environment.values)
     except OptionError as error:
         errors += error_lines(error)
+        has_file = False
         # The file cannot be read; flags and variables are read without it.
         config = OPTIONS["config"]
         words = [word for word in flags.words if not word.startswith(f"--{config.name}=")]
         variables = {key: value for key, value in environment.values.items() if key != config.variable}
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
     values = Values(_given(vars(namespace), parser.get_source_to_settings_dict(), environment))
-    return ParsedOptions(values, environment.warnings, (*errors, *values.errors))
+    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), has_file)
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:

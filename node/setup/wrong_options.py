@@ -13,8 +13,11 @@ from rollup_node.node.setup.plan import p2p_config
 
 def reject_wrong_options(parsed: ParsedOptions) -> None:
     """Raises WrongOptions with a line for each option that cannot be parsed, each rule that is broken, and what is
-    wrong with the chosen chain and the peer-to-peer options. No file is written."""
-    lines = (*parsed.errors, *_broken_rules(parsed.values), *_wrong_chain(parsed.values))
+    wrong with the chosen chain and the peer-to-peer options. What is missing may be in an options file that cannot be
+    used: then only the former are raised. No file is written."""
+    lines = parsed.errors
+    if parsed.has_file:
+        lines = (*lines, *_broken_rules(parsed.values), *_wrong_chain(parsed.values))
     if lines:
         raise WrongOptions(lines)
 

@@ -1,5 +1,7 @@
 """All wrong options of a node in one report."""
 
+from pathlib import Path
+
 import pytest
 
 from rollup_node.node.options.errors import WrongOptions
@@ -26,6 +28,15 @@ def test_parsing_rules_and_chain_are_reported_together() -> None:
         "flag --sequencer.sealing-duration cannot be negative",
         "invalid network",
     ]
+
+
+def test_nothing_is_called_missing_that_a_wrong_options_file_may_have(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    for content, text in ((None, "Unable to open config file"), ("network = x", "not TOML"), ("netwrk = 1", "unknown")):
+        if content is not None:
+            file.write_text(content)
+        lines = lines_of(f"--config={file}", "--rpc.port=x")
+        assert text in lines[0] and "--rpc.port" in lines[1] and len(lines) == 2
 
 
 def test_an_invalid_value_is_reported_once_and_is_not_missing() -> None:
