@@ -81,7 +81,9 @@ def check(parsed: ParsedOptions) -> list[Finding]:
         for each in bundles_in_doubt(plan.values, plan.chain)
     ]
     for notice in local_safe(plan.values, plan.chain):
-        text = f"from {notice.fields['since']} on, {notice.text}: the dependency set is {notice.fields['dependency_set']}"
+        text = (
+            f"from {notice.fields['since']} on, {notice.text}: the dependency set is {notice.fields['dependency_set']}"
+        )
         notes.append(warning("upgrades", Code.LOCAL_SAFE, text))
     found = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
     return [*found, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]

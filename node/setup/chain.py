@@ -158,8 +158,8 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
     if needed_from is not None:
         raise OptionError(
             f"the Lagoon upgrade is scheduled ({utc_time(needed_from)}), but no dependency set is configured: give"
-            f' --interop.dependency-set=FILE, which is {{"dependencies": {{"{config.l2_chain_id}": {{}}}}}} for a chain on'
-            " its own"
+            " --interop.dependency-set=FILE, which for a chain on its own is"
+            f' {{"dependencies": {{"{config.l2_chain_id}": {{}}}}}}'
         )
     return None
 

@@ -14,7 +14,7 @@ from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, 
 from rollup_node.tools.devnet.l2_alloc import read_alloc
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
-from rollup_node.tools.devnet.settings import SettingsError
+from rollup_node.tools.devnet.settings import FORKS, SettingsError
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
 _SAME_TIME = {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "karst": "osaka"}
@@ -29,7 +29,7 @@ def l2_genesis(
 
     `forks` has the seconds after genesis at which each fork activates. `linked`: the dependency set has other chains,
     and the contracts may take their messages [UPG18]. Raises SettingsError for an unusable file."""
-    times = {name: time + offset if offset else 0 for name, offset in forks.items()}
+    times = _fork_times(forks, time)
     constants = ChainOpConfig(
         EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
     )
@@ -80,3 +80,13 @@ def _alloc(chain: ChainSpec, time: int, path: Path | None, linked: bool) -> Allo
 def _with_funds(alloc: Alloc) -> Alloc:
     funds = {"balance": hex(10_000 * ETHER)}
     return alloc | {to_hex(key.address): alloc.get(to_hex(key.address), {}) | funds for key in DEV_KEYS}
+
+
+def other_forks(genesis: Mapping[str, Any], forks: Mapping[str, int]) -> list[str]:
+    """The forks whose times in a genesis file are not those of `forks`, seconds after genesis."""
+    times = _fork_times(forks, int(genesis["timestamp"], 16))
+    return [name for name in FORKS if genesis["config"].get(f"{name}Time") != times.get(name)]
+
+
+def _fork_times(forks: Mapping[str, int], time: int) -> dict[str, int]:
+    return {name: time + offset if offset else 0 for name, offset in forks.items()}

@@ -28,7 +28,7 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
 from rollup_node.tools.devnet.peering import address, peer_options
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
@@ -143,7 +143,9 @@ class NetworkPrograms:
 
         The hashes of embedded genesis blocks are computed here, so that all programs can start at the same time."""
         write_secrets(self.files, self._settings.nodes)
-        if not self._is_prepared():
+        if self._is_prepared():
+            self._check_prepared_forks()
+        else:
             write_json(self.files.l1_genesis, l1_genesis(int(time.time()), self._settings.l1_forks))
         self._start_l1()
         l1_block = await self._l1_genesis_block()
@@ -225,6 +227,13 @@ class NetworkPrograms:
         """Whether to use the genesis files that --prepare wrote, since external engines were initialised with them."""
         external = self._settings.external
         return bool(external.sequencer_engine or external.verifier_engine) and self.files.l2_genesis.exists()
+
+    def _check_prepared_forks(self) -> None:
+        """Raises StartFailed where --prepare was given other forks: engines and nodes would not agree on a block."""
+        other = other_forks(json.loads(self.files.l2_genesis.read_text()), self._settings.forks)
+        if other:
+            forks, path = ", ".join(other), self.files.l2_genesis
+            raise StartFailed(f"{path}, which --prepare wrote, has other times of {forks}: repeat its flags --fork")
 
     def describe(self) -> None:
         """Writes `network.json`: the URLs and files of all programs."""

@@ -61,7 +61,7 @@ def test_what_to_do_about_a_wrong_file(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"; take op-core/nuts/bundles/lagoon_nut_bundle\.json as it is in op-node's"):
         chosen(f"--rollup.lagoon-bundle={tmp_path / 'page.json'}")
     (tmp_path / "lagoon_bundle_auto.json").write_text("{")
-    with pytest.raises(OptionError, match="; remove the file: the node writes it again$"):
+    with pytest.raises(OptionError, match=r"; remove the file: the node writes it again$"):
         chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
 
 

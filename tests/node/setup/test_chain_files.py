@@ -24,5 +24,5 @@ def test_what_cannot_be_read(path: str, text: str) -> None:
 
 
 def test_an_empty_path_is_no_directory() -> None:
-    with pytest.raises(OptionError, match="^failed to read it: its path is empty$"):
+    with pytest.raises(OptionError, match=r"^failed to read it: its path is empty$"):
         read_chain_file("", "failed to read it")

@@ -99,3 +99,12 @@ def test_prepare_writes_the_files_for_external_engines(tmp_path: Path, capsys: p
     assert capsys.readouterr().out.startswith("wrote l1-genesis.json, l2-genesis.json and jwt.txt into ")
     assert cli.main(["--prepare"]) == 1
     assert "give the --data-dir to write into" in capsys.readouterr().err
+
+
+def test_the_forks_of_prepare_are_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--data-dir", str(tmp_path / "net"), "--fork", "lagoon=9"]
+    assert cli.main(["--prepare", *words]) == 0
+    engine = "http://127.0.0.1:1,http://127.0.0.1:1"
+    assert cli.main([*words[:2], "--sequencer-engine", engine, "--verifier-engine", engine]) == 1
+    shown = capsys.readouterr().err
+    assert "l2-genesis.json, which --prepare wrote, has other times of karst, lagoon: repeat its flags --fork" in shown

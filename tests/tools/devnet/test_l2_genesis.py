@@ -9,7 +9,7 @@ import pytest
 from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import DEV_KEYS, rollup_json
-from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
 from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse
 
 START = 1_800_000_000
@@ -22,6 +22,13 @@ def genesis(*forks: str, alloc: Path | None = None) -> dict[str, Any]:
 
 def address(key: Key) -> str:
     return "0x" + key.address.hex()
+
+
+def test_other_forks_are_named() -> None:
+    found = genesis("karst=20", "lagoon=30")
+    assert other_forks(found, fork_offsets(("karst=20", "lagoon=30"))) == []
+    assert other_forks(found, fork_offsets(("karst=20",))) == ["lagoon"]
+    assert other_forks(found, fork_offsets(("jovian=5", "karst=20", "lagoon=31"))) == ["jovian", "lagoon"]
 
 
 def test_activation_times_are_offsets_from_genesis() -> None:
