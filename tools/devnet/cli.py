@@ -4,6 +4,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.endings import exit_code
@@ -15,6 +16,10 @@ from rollup_node.tools.faults.verdict import summary, table
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
 
+PACKAGES = ("Crypto", "eth_keys", "py_ecc", "rich")
+"""What the extra `devnet` installs, by the names that are imported. Each is needed by some networks alone, which would
+end with a traceback."""
+
 
 def main(argv: Sequence[str]) -> int:
     """Runs a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
@@ -24,6 +29,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str], started: float) -> int:
     settings = parse(argv)
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise SettingsError(f"command devnet needs the package {missing[0]}: install rollup-node[devnet]")
     if settings.prepare:
         return _prepare(settings)
     for scenario in settings.scenarios:

@@ -108,3 +108,14 @@ def test_the_forks_of_prepare_are_repeated(tmp_path: Path, capsys: pytest.Captur
     assert cli.main([*words[:2], "--sequencer-engine", engine, "--verifier-engine", engine]) == 1
     shown = capsys.readouterr().err
     assert "l2-genesis.json, which --prepare wrote, has other times of karst, lagoon: repeat its flags --fork" in shown
+
+
+def test_an_installation_without_the_extra_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "PACKAGES", ("no_such_package",))
+    assert cli.main(["--prepare", "--data-dir", str(tmp_path / "net")]) == 1
+    assert capsys.readouterr().err == (
+        "error: command devnet needs the package no_such_package: install rollup-node[devnet]\n"
+    )
+    assert not (tmp_path / "net").exists()
