@@ -215,14 +215,17 @@ async def find_follow_source(endpoints: Endpoints, timeout: float) -> list[Findi
     client = FollowClient(endpoints.follow or "", timeout, endpoints.rollup)
     check = f"follow source {client.name}"
     try:
-        await client.check_chain()
+        says_chain = await client.check_chain()
+        if not says_chain:
+            await client.status()  # an execution client has neither method
     except WrongChainError as failure:
         return [error(check, Code.FOLLOW_CHAIN, str(failure))]
     except TemporaryError as failure:
         return [warning(check, Code.FOLLOW_UNREACHABLE, f"the check of the follow source failed: {failure}")]
     finally:
         await client.close()
-    return [ok(check, f"chain {endpoints.rollup.l2_chain_id}")]
+    text = f"chain {endpoints.rollup.l2_chain_id}" if says_chain else "it has heads, and does not say its chain"
+    return [ok(check, text)]
 
 
 async def find_signer(config: SignerConfig) -> list[Finding]:

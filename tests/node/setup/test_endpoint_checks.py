@@ -274,6 +274,15 @@ def test_a_follow_source_that_is_away_is_a_warning(
     assert "the check of the follow source failed" in log and text in log
 
 
+def test_an_execution_client_is_no_follow_source(server: EndpointsServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no optimism_rollupConfig, as an old rollup node, and no heads either."""
+    unknown = {"code": -32601, "message": "the method does not exist"}
+    server.responses["follow"] = {"optimism_rollupConfig": unknown, "optimism_syncStatus": unknown}
+    check_with_follow_source(server)
+    log = capsys.readouterr().err
+    assert "the check of the follow source failed" in log and "optimism_syncStatus" in log
+
+
 def check_with_follow_source(server: EndpointsServer, url: str | None = None) -> None:
     async def use(base: str) -> None:
         follow = f"{base}/follow" if url is None else url

@@ -97,15 +97,15 @@ class FollowClient:
             raise self._malformed("optimism_syncStatus", error) from None
         return FollowStatus(current if any(current.hash) else None, *refs)
 
-    async def check_chain(self) -> None:
-        """Checks chain id and genesis, unless the node does not serve its config. Raises FollowClientError, and
+    async def check_chain(self) -> bool:
+        """Checks chain id and genesis; false if the node does not serve its config. Raises FollowClientError, and
         WrongChainError for another chain."""
         try:
             found = await self._call(_RollupConfig, "optimism_rollupConfig")
             genesis = hash_from_hex(found.genesis.l2.hash)
         except RpcFailure:
             self._chain_checked = True
-            return
+            return False
         except HexError as error:
             raise self._malformed("optimism_rollupConfig", error) from None
         ours = self._rollup
@@ -118,6 +118,7 @@ class FollowClient:
                 Code.FOLLOW_CHAIN,
             )
         self._chain_checked = True
+        return True
 
     async def _call(self, shape: Any, method: str) -> Any:
         self._meter.sent(method)
