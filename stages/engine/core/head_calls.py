@@ -52,10 +52,12 @@ class HeadCalls:
         )
 
     def move_heads(self, now: Instant) -> None:
-        """The moves that need no call. The present job ends before derivation restarts, unless it fails before its
-        block is inserted: the safe head is that block then, and has to be recorded [SDB2]."""
+        """The moves that need no call. The present job ends before derivation restarts, unless it waits before an
+        activation block [UPG24] or fails before its block is inserted: the safe head is that block then, and has to be
+        recorded [SDB2]."""
         state = self._state
-        free = state.attributes.job is None or (self._waits(Work.ATTRIBUTES, now) and not state.attributes.inserted)
+        waits = state.attributes.hold is not None or self._waits(Work.ATTRIBUTES, now)
+        free = state.attributes.job is None or (waits and not state.attributes.inserted)
         if state.restart is not None and free:
             state.apply_restart(state.restart, now)
         state.finalize_due(now)
