@@ -212,6 +212,7 @@ class CoreState:
             heads = msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
         self.controller.start(heads)
         self.attributes.start(start.reset, start.safe_config)
+        self.attributes.was_safe = found.was_safe
         self.unconfirmed, self.l1_genesis = start, found.l1_genesis
         self.do(act.StartFound(found.heads, start.base))
 

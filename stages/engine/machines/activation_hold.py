@@ -10,7 +10,7 @@ from rollup_node.stages.messages.engine import BatchParent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.consolidation import ComparedField, mismatches
 from rollup_node.stages.protocol.deposits import DepositError, is_deposit
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, CarriedBundle
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.protocol.upgrade_bundle import entries_of_deposits, first_difference, write_bundle
@@ -31,8 +31,8 @@ _FOLLOW_FROM_THE_BUNDLE = frozenset(
 
 class OtherUpgrade(msgspec.Struct, frozen=True):
     """A block at the activation of `fork` that has other upgrade transactions than ours. `file` is their bundle as the
-    option takes it, `carried` the bundle of this package that has the same transactions. `same_bundle`: only the
-    transactions around the bundle differ, which follow from the dependency set [UPG18]."""
+    option takes it, `carried` the bundle of this package that has the same transactions. `same_bundle`: it is ours, and
+    only the transactions around it differ, which follow from the dependency set [UPG18]."""
 
     fork: str
     number: int
@@ -67,7 +67,7 @@ def other_upgrade(
     bundle alone [UPG24]; None if it does not."""
     activations = rollup.schedule().activations(attributes.timestamp)
     forks = [each.bundle for each in activations if each.bundle is not None]
-    if len(forks) != 1 or forks[0] not in BUNDLE_FORKS:
+    if len(forks) != 1 or forks[0] not in SELECTABLE:
         return None
     fork, ours = forks[0], upgrade_transactions(rollup, activations)
     before = attributes.transactions[: len(attributes.transactions) - len(ours)]
@@ -102,7 +102,8 @@ def _described(
         difference = f"it {'has' if wrapped else 'lacks'} the transactions of a chain with others in its dependency set"
         if wrapped is linked:
             return None
-    carried = (each for each in rules.carried if carried_bundle(fork, each).transactions == bundle)
+    others = [] if same_bundle else rules.carried
+    carried = (each for each in others if carried_bundle(fork, each).transactions == bundle)
     return OtherUpgrade(
         fork,
         block.block_number,
@@ -119,19 +120,22 @@ def _described(
 class ActivationHold:
     """Derivation waits before the block `other`, which is looked at again each time that derivation asks. What later
     batches name as their parents is compared with the engine's chain: `confirmed` when one names a block of it from
-    `other` on, `contradicted` when one names another block of the height of `other`."""
+    `other` on, `contradicted` when none does and one names another block of the height of `other`.
 
-    def __init__(self, other: OtherUpgrade) -> None:
-        self.other = other
+    `own`: the block was safe when the engine process started, so this node has derived it before. Another block of any
+    later height contradicts it as well then: what was derived after it came from the batches that now name another."""
+
+    def __init__(self, other: OtherUpgrade, own: bool = False) -> None:
+        self.other, self.own = other, own
         self.confirmed = self.contradicted = False
         self.look_again = False
         self._parents: list[BatchParent] = []
-        self._matched = False
+        self._matched = self._denied = False
 
     def add(self, parents: tuple[BatchParent, ...]) -> None:
         """Derivation asks again, with what L1 says by now."""
         self._parents = [each for each in parents if each.number >= self.other.number]
-        self.look_again = True
+        self.look_again, self._denied = True, False
 
     def due(self, unsafe: int) -> int | None:
         """The number of the block that a parent is to be compared with; None if none can be."""
@@ -139,15 +143,16 @@ class ActivationHold:
             return None
         return next((each.number for each in self._parents if each.number <= unsafe), None)
 
-    def compare(self, number: int, found: Hash | None) -> None:
-        """Takes the hash of the chain's block of that number; None if the engine lacks it."""
-        compared = [each for each in self._parents if each.number == number]
+    def compare(self, number: int, found: Hash | None, unsafe: int) -> None:
+        """Takes the hash of the chain's block of that number, None if the engine lacks it, on a chain up to `unsafe`.
+        L1 keeps batches on blocks that the sequencer has replaced: only without one on this chain do they count."""
+        named = [each.hash for each in self._parents if each.number == number]
         self._parents = [each for each in self._parents if each.number != number]
-        for parent in compared:
-            if found is not None and found.startswith(parent.hash):
-                self._matched = self.look_again = True
-            elif number == self.other.number and not self.other.hash.startswith(parent.hash):
-                self.contradicted = True
+        if found is not None and any(map(found.startswith, named)):
+            self._matched = self.look_again = True
+        elif named and found is not None and (self.own or number == self.other.number):
+            self._denied = True
+        self.contradicted = self._denied and not self._matched and self.due(unsafe) is None
 
     def seen_again(self) -> None:
         """The chain still has the block: what was compared before counts."""

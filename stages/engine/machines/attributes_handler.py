@@ -78,11 +78,12 @@ class ProcessedAttributes(msgspec.Struct, frozen=True):
 class AttributesHandler:
     """The present job, the attributes that wait behind it, and the outcome of the last one. `reset` is the number of
     the start that derivation works on; within it attributes are numbered by `sequence`. `queue` has the blocks of the
-    sequencer that the engine does not have yet."""
+    sequencer that the engine does not have yet; up to number `was_safe` the engine's blocks were safe at the start."""
 
     def __init__(self, rollup: RollupConfig, controller: EngineController, queue: UnsafeQueue) -> None:
         self.rollup = rollup
         self.queue = queue
+        self.was_safe = 0
         self.schedule = rollup.schedule()
         self.controller = controller
         self.reset = 0
@@ -194,7 +195,7 @@ class AttributesHandler:
         other = other_upgrade(self.rollup, job.attributes, job.derived.parent.hash, block)
         if other is None:
             return False
-        job.hold, job.step = ActivationHold(other), AttributesStep.HOLD
+        job.hold, job.step = ActivationHold(other, block.block_number <= self.was_safe), AttributesStep.HOLD
         return True
 
     def check(self) -> ProcessedAttributes | None:
@@ -338,9 +339,10 @@ class AttributesHandler:
         return None
 
     def _parent_seen(self, job: AttributesJob, hold: ActivationHold, number: int, answer: object) -> None:
-        hold.compare(number, answer.block_hash if isinstance(answer, ExecutionPayload) else None)
+        heads, found = self.controller.heads, answer.block_hash if isinstance(answer, ExecutionPayload) else None
+        hold.compare(number, found, 0 if heads is None else heads.unsafe.number)
         if hold.contradicted:
-            job.reason = f"L1 names another block than {hold.other.number} (0x{hold.other.hash.hex()}) of the sequencer"
+            job.reason = f"batches on L1 do not build on block {hold.other.number} (0x{hold.other.hash.hex()})"
             job.step = AttributesStep.START
 
     def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> ProcessedAttributes | None:

@@ -47,13 +47,15 @@ class GetL1BlockRef(msgspec.Struct, frozen=True):
 
 class FoundStart(msgspec.Struct, frozen=True):
     """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block.
-    `l1_genesis` is L1 block 0 where it is wanted and the safe head is the L2 genesis."""
+    `l1_genesis` is L1 block 0 where it is wanted and the safe head is the L2 genesis. `was_safe` is the number of the
+    block that the engine calls safe, where its labels were read."""
 
     heads: Heads | None
     safe: L2BlockRef
     safe_config: SystemConfig
     base: Base
     l1_genesis: BlockId | None = None
+    was_safe: int = 0
 
 
 StartCall = EngineCall | GetL1BlockRef
@@ -132,7 +134,8 @@ class PipelineStartSearch:
             l1_genesis = _expect((yield GetL1BlockRef(0, False)), L1BlockRef)
             if l1_genesis is None:
                 raise TemporaryError("L1 has no block 0 yet")
-        return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id)
+        was_safe = 0 if self._walk.safe is None else self._walk.safe.number
+        return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
 
     def _look_back(self, safe: L2BlockRef) -> int:
         """How far below the new safe head's origin the base lies at least: derivation has read the L1 origin of the

@@ -65,3 +65,51 @@ def test_derivation_may_die_and_start_again_meanwhile() -> None:
     assert hold(harness).confirmed
     assert [action.confirmed for action in harness.done(UpgradeDiffers)][-1]
     assert len(harness.done(BundleChosen)) == 1
+
+
+def test_with_another_dependency_set_no_bundle_is_chosen() -> None:
+    """The node would start again with the bundle that it has, for ever."""
+    harness, refs = waiting(rollup_with(OURS, chains=2))
+    repeat(harness, BatchParent(2, refs[2].hash))
+    assert hold(harness).confirmed and hold(harness).other.same_bundle
+    assert harness.done(BundleChosen) == []
+
+
+def test_a_bundle_is_chosen_before_the_dependency_set_is_looked_at() -> None:
+    harness, refs = waiting(rollup_with(THEIRS, chains=2))
+    repeat(harness, BatchParent(2, refs[2].hash))
+    (chosen,) = harness.done(BundleChosen)
+    assert chosen.other.carried == THEIRS
+
+
+def test_a_batch_on_a_branch_that_the_sequencer_left_contradicts_nothing() -> None:
+    """L1 keeps batches of blocks that were replaced by the sequencer, and those that build on the engine's block."""
+    harness, refs = waiting(rollup_with(THEIRS))
+    repeat(harness, BatchParent(1, b"\x07" * 20), BatchParent(1, refs[1].hash[:20]))
+    assert hold(harness).confirmed and not hold(harness).contradicted
+    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
+
+
+def test_what_this_node_derived_with_a_wrong_bundle_is_replaced() -> None:
+    """It was started again with the right one: batches go on from other blocks than the engine's."""
+    harness, _ = waiting(rollup_with(THEIRS), safe=3)
+    assert hold(harness).own
+    repeat(harness, BatchParent(3, b"\x07" * 20))
+    assert harness.core.heads is not None and harness.core.heads.safe.number == 1
+    block = harness.chain.payloads[harness.core.heads.safe.hash]
+    assert block.transactions[1:] == carried_bundle("lagoon", OURS).transactions
+
+
+def test_what_this_node_derived_with_the_right_bundle_stays() -> None:
+    """It was started again with a wrong one: batches go on from the engine's blocks."""
+    harness, refs = waiting(rollup_with(THEIRS), safe=3)
+    repeat(harness, BatchParent(2, b"\x07" * 20), BatchParent(3, refs[3].hash[:20]))
+    assert hold(harness).confirmed
+    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
+
+
+def test_of_the_sequencers_blocks_a_later_one_that_l1_replaces_decides_nothing() -> None:
+    harness, refs = waiting(rollup_with(THEIRS))
+    repeat(harness, BatchParent(3, b"\x07" * 20))
+    assert not hold(harness).confirmed and not hold(harness).own
+    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]

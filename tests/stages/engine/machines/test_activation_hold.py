@@ -117,6 +117,15 @@ def test_blocks_without_upgrade_transactions_are_compared_as_ever() -> None:
     assert seen(changed(transactions=()), chain.rollup) is None
 
 
+def test_a_fork_whose_bundle_cannot_be_chosen_is_not_waited_for() -> None:
+    """No option could end the wait; the bundle of Karst is that of every release."""
+    file = carried_file("karst", BUNDLE_FORKS["karst"].carried[0])
+    times = {**dict.fromkeys(ALL_FORKS, 0), "karst": GENESIS_TIME + 2}
+    bundle = encode_bundle("karst", file._replace(entries=(file.entries[0]._replace(gas=5), *file.entries[1:])), "", "")
+    block = first_block(chain_with(times, bundles={"karst": bundle}))
+    assert seen(block, chain_with(times).rollup) is None
+
+
 # --- what L1 says --------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +140,7 @@ def test_a_later_batch_confirms_the_block_after_another_look() -> None:
     assert waits.due(5) is None
     waits.add((BatchParent(0, b"\x01" * 20), BatchParent(3, b"\x03" * 20), BatchParent(9, b"\x09" * 20)))
     assert waits.look_again and waits.due(2) is None and waits.due(5) == 3
-    waits.compare(3, b"\x03" * 32)
+    waits.compare(3, b"\x03" * 32, 5)
     assert not waits.confirmed and waits.due(9) is None
     waits.seen_again()
     assert waits.confirmed and not waits.contradicted and "L1" in waits.problem
@@ -140,8 +149,8 @@ def test_a_later_batch_confirms_the_block_after_another_look() -> None:
 def test_a_batch_on_another_branch_decides_nothing() -> None:
     waits = hold()
     waits.add((BatchParent(3, b"\x03" * 20), BatchParent(4, b"\x04" * 32)))
-    waits.compare(3, b"\x05" * 32)
-    waits.compare(4, None)
+    waits.compare(3, b"\x05" * 32, 9)
+    waits.compare(4, None, 9)
     waits.seen_again()
     assert not waits.confirmed and not waits.contradicted and waits.due(9) is None
 
@@ -151,7 +160,7 @@ def test_another_block_of_that_height_contradicts(size: int) -> None:
     waits = hold()
     waits.add((BatchParent(1, b"\x03" * size),))
     assert waits.due(1) == 1
-    waits.compare(1, BLOCK.block_hash)
+    waits.compare(1, BLOCK.block_hash, 1)
     assert waits.contradicted and not waits.confirmed
 
 
