@@ -14,6 +14,10 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 MAX_CHANNELS = 256
 MAX_PARENTS = 64
+MANY_REPEATS = 5
+"""How often the attributes of an activation block are sent before the engine process may be taken to wait."""
+WAITING_WINDOW = 1024
+"""L1 blocks that are read ahead then: batchers of quiet chains post every few hours."""
 
 
 class BatchParents:
@@ -23,15 +27,22 @@ class BatchParents:
     def __init__(self, rollup: RollupConfig, decoded: Callable[[bytes], DecodedChannel | None]) -> None:
         self._rollup, self._decoded = rollup, decoded
         self._keys: deque[bytes] = deque(maxlen=MAX_CHANNELS)
+        self._sent: tuple[int, int] = (0, 0)
 
     def restart(self) -> None:
         """Derivation starts again: L1 may be another."""
         self._keys.clear()
+        self._sent = (0, 0)
 
     def add(self, key: bytes) -> None:
         """A channel is complete."""
         if key not in self._keys:
             self._keys.append(key)
+
+    def waits(self, derived: AttributesReady | None) -> bool:
+        """Whether these attributes are of an activation block, and the engine process has not processed them for
+        long."""
+        return derived is not None and self._sent[0] == derived.sequence and self._sent[1] >= MANY_REPEATS
 
     def attach(self, messages: Iterable[Message]) -> list[Message]:
         """The messages; attributes of a block with upgrade transactions have what batches name from that block on."""
@@ -41,6 +52,8 @@ class BatchParents:
         activations = self._rollup.schedule().activations(derived.attributes.timestamp)
         if all(each.bundle is None for each in activations):
             return derived
+        sequence, times = self._sent
+        self._sent = derived.sequence, times + 1 if sequence == derived.sequence else 1
         first = derived.parent.number + 1
         named = sorted({each for each in self._parents() if each.number >= first})
         return msgspec.structs.replace(derived, parents=tuple(named[:MAX_PARENTS]))

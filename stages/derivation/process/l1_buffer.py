@@ -10,11 +10,11 @@ MAX_BUFFERED = 24 << 20
 
 class L1Buffer:
     """Blocks `first` to `first + window - 1`, which arrive in any order; fewer when they are large, but always the one
-    needed next."""
+    needed next. A `window` that becomes smaller discards none."""
 
     def __init__(self, window: int) -> None:
         self.first = 0
-        self._window = max(1, window)
+        self.window = window
         self._blocks: dict[int, L1Block] = {}
         self._bytes = 0
         self._unconfirmed: Hash | None = None
@@ -37,14 +37,14 @@ class L1Buffer:
         number = self.first
         while number in self._blocks:
             number += 1
-        end = self.first + self._window
+        end = self.first + self.window
         return (number, end - number) if number < end else None
 
     def add(self, block: L1Block) -> bool:
         """Adds a block; False if it is outside the window, or others fill it. One that does not link to its neighbours
         shows a reorg: they are discarded, since they are older."""
         number = block.header.number
-        if not self.first <= number < self.first + self._window:
+        if not self.first <= number < self.first + self.window:
             return False
         if self._bytes > MAX_BUFFERED and number != self.first:
             return False

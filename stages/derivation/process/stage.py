@@ -19,7 +19,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 )
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
 from rollup_node.stages.derivation.process.attributes_run import Answer, AttributesRun
-from rollup_node.stages.derivation.process.batch_parents import BatchParents
+from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
 from rollup_node.stages.derivation.process.batch_watch import BatchWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
@@ -78,7 +78,8 @@ class DerivationStage:
         self._blocks_derived = 0
         self._unmet: Output | None = None
         self._block_unavailable: L1BlockUnavailable | None = None
-        self._buffer = L1Buffer(config.window)
+        self._window = max(1, config.window)
+        self._buffer = L1Buffer(self._window)
         self._prefetcher = Prefetcher(config.rollup)
         self._blobs: BlobsResponse | None = None
         self._blobs_not_found: tuple[Hash, float] = (b"", 0.0)
@@ -362,6 +363,7 @@ class DerivationStage:
         self._requests.attributes(self._parents.attach(self._run.due(now)))
         if isinstance(self._unmet, NeedL2Blocks):
             self._requests.l2_blocks(reset, self._unmet, now)
+        self._buffer.window = WAITING_WINDOW if self._parents.waits(self._run.current) else self._window
         missing = self._buffer.missing
         if missing is not None:
             self._requests.l1_blocks(*missing, now)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatch, SpanBatch
-from rollup_node.stages.derivation.process.batch_parents import MAX_CHANNELS, MAX_PARENTS, BatchParents
+from rollup_node.stages.derivation.process.batch_parents import MANY_REPEATS, MAX_CHANNELS, MAX_PARENTS, BatchParents
 from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, BatchParent
@@ -80,3 +80,14 @@ def test_a_new_start_forgets_the_channels_before(chain: ChainFixture) -> None:
     parents.add(b"\x01" * 32)
     parents.restart()
     assert parents.attach([ready(chain)]) == [ready(chain)]
+
+
+def test_attributes_that_are_repeated_for_long_are_waited_for(chain: ChainFixture) -> None:
+    parents, derived = BatchParents(chain.rollup, lambda key: None), ready(chain)
+    for _ in range(MANY_REPEATS - 1):
+        parents.attach([derived])
+    assert not parents.waits(derived) and not parents.waits(None)
+    parents.attach([derived])
+    assert parents.waits(derived) and not parents.waits(msgspec.structs.replace(derived, sequence=2))
+    parents.restart()
+    assert not parents.waits(derived)

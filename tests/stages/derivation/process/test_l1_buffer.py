@@ -49,6 +49,16 @@ def test_nothing_is_missing_in_a_full_window() -> None:
     assert buffer.missing is None
 
 
+def test_a_smaller_window_keeps_what_is_there() -> None:
+    l1, buffer = _l1(), _started(2)
+    buffer.window = 6
+    assert buffer.missing == (FIRST_L1, 6)
+    for number in range(5):
+        assert buffer.add(l1[number])
+    buffer.window = 2
+    assert buffer.missing is None and not buffer.add(l1[5]) and list(buffer.linked()) == l1[:5]
+
+
 def test_a_reorg_discards_the_neighbours() -> None:
     l1, buffer = _l1(), _started(8, first=1)
     for number in range(1, 5):

@@ -20,6 +20,7 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
+from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
@@ -390,6 +391,27 @@ def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(recording: Sepo
             harness.is_lost = received
             await harness.until(lambda: len(times) >= 4)
             assert times[3] - times[1] > 1.5 * IDLE_SECONDS
+
+    asyncio.run(play())
+
+
+def test_l1_is_read_further_ahead_while_the_engine_waits_before_an_activation_block(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends the wait may come hours later [UPG24]."""
+
+    def last_asked(harness: StageHarness) -> int:
+        asked = (each for each in harness.requests if isinstance(each, L1BlocksRequest))
+        return max((each.first + each.count for each in asked), default=0)
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path, inline=True)
+        harness.is_lost = lambda message: isinstance(message, AttributesReady)
+        async with harness.running():
+            await harness.until(lambda: any(isinstance(each, AttributesReady) for each in harness.requests))
+            assert last_asked(harness) < FIRST_L1 + WAITING_WINDOW
+            monkeypatch.setattr(BatchParents, "waits", lambda self, derived: derived is not None)
+            await harness.until(lambda: last_asked(harness) >= FIRST_L1 + WAITING_WINDOW)
 
     asyncio.run(play())
 
