@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.addresses import ETH_LIQUIDITY, L1_ATTRIBUTES_D
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit, upgrade_source_hash
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, CarriedBundle
 from rollup_node.stages.protocol.forks.rules import Activation
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex
 from rollup_node.stages.protocol.keccak import keccak256
@@ -81,35 +81,35 @@ def bundle_of(config: RollupConfig, fork: str) -> UpgradeBundle:
     return config.bundles.get(fork) or load_bundle(fork)
 
 
-PROVEN_SECONDS = 3600
-"""A safe head so long after a fork was derived from batches that build on the activation block."""
+PROVEN_SECONDS = 86_400
+"""A safe head so long after a fork comes from batches that build on the activation block: the blocks of one batch lie
+in one sequencing window."""
 
 
 class ForkBundle(NamedTuple):
-    """The bundle of a fork of the chain, and the time in seconds at which the fork activates."""
+    """The bundle of a fork that may be wrong, and the time in seconds at which the chain's fork activates."""
 
     fork: str
     time: int
     bundle: UpgradeBundle
 
+    def is_proven(self, safe_time: int) -> bool:
+        """Whether a chain with a safe head of this time has a right bundle, or has left the network long ago."""
+        return safe_time >= self.time + PROVEN_SECONDS
+
+
+def selectable_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
+    """The bundles with which this chain would leave the network if they were wrong [UPG22]: those of forks that
+    activate after its genesis, where another one can be chosen."""
+    times = {fork: config.fork_times.get(fork, 0) for fork in SELECTABLE}
+    return tuple(
+        ForkBundle(fork, time, bundle_of(config, fork)) for fork, time in times.items() if time > config.genesis.l2_time
+    )
+
 
 def unconfirmed_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
-    """The bundles with which this chain would leave the network if they were wrong [UPG22]: those of forks that
-    activate after its genesis."""
-    return tuple(each for each in _bundles_after_genesis(config) if not each.bundle.confirmed_by)
-
-
-def given_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
-    """The same for the bundles that an operator has given or `auto` has chosen: who confirms them may be wrong."""
-    return tuple(each for each in _bundles_after_genesis(config) if each.fork in config.bundles)
-
-
-def _bundles_after_genesis(config: RollupConfig) -> tuple[ForkBundle, ...]:
-    return tuple(
-        ForkBundle(fork, time, bundle_of(config, fork))
-        for fork in BUNDLE_FORKS
-        if (time := config.fork_times.get(fork, 0)) > config.genesis.l2_time
-    )
+    """Those of them that neither a release nor the operator confirms."""
+    return tuple(each for each in selectable_bundles(config) if not each.bundle.confirmed_by)
 
 
 @cache

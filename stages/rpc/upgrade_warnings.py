@@ -4,7 +4,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, ForkBundle, unconfirmed_bundles
+from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status import StatusWarning
 
@@ -16,7 +16,7 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
     return [
         StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork), each.time)
         for each in unconfirmed_bundles(rollup)
-        if safe is None or safe.timestamp < each.time + PROVEN_SECONDS
+        if safe is None or not each.is_proven(safe.timestamp)
     ]
 
 

@@ -74,16 +74,17 @@ class BatchWatch:
         elif reason.sender in self._senders or len(self._senders) < MAX_SENDERS:
             self._senders[reason.sender] += 1
 
-    def derived(self, epoch: BlockId, derived_from: L1BlockRef) -> None:
-        """A block with this L1 origin has become safe. One that only the end of the sequencing window made, which is
-        empty, is no sign of a batch [E8]."""
+    def derived(self, epoch: BlockId, derived_from: L1BlockRef) -> bool:
+        """A block with this L1 origin has become safe; whether it is one of a batch. One that only the end of the
+        sequencing window made, which is empty, is no sign of a batch [E8]."""
         self._epoch = epoch.number
         if derived_from.number >= epoch.number + self._window:
-            return
+            return False
         self._since, self._blocks = derived_from.number, 0
         self._senders.clear()
         self._dropped.clear()
         self._condition.end("batches are accepted again", l1_block=derived_from)
+        return True
 
     def _window_left(self) -> int:
         assert self._since is not None

@@ -205,8 +205,8 @@ class DerivationStage:
         if answer.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS:
             self.deriver.flush_for_deposits_only()
         self._blocks_derived += 1
-        self._batches.derived(answer.safe_head.l1_origin, answer.derived_from)
-        self._upgrades.derived()
+        if self._batches.derived(answer.safe_head.l1_origin, answer.derived_from):
+            self._upgrades.derived()
         log.debug("block derived", block=answer.safe_head, origin=answer.derived_from, outcome=answer.outcome)
 
     # --- the loop --------------------------------------------------------------------------------------------------

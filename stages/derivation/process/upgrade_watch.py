@@ -1,8 +1,6 @@
 """Watches for what a wrong upgrade bundle leads to: the activation block has a wrong hash then, and all batches after
 it name another parent [UPG22]."""
 
-import math
-
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.span import SpanParentMismatch
@@ -11,16 +9,15 @@ from rollup_node.stages.io.log import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, given_bundles, unconfirmed_bundles
+from rollup_node.stages.protocol.upgrade_transactions import selectable_bundles
 
 
 class UpgradeWatch:
-    """Counts the batches since the activation of a fork that name another parent, until a batch is accepted: with an
-    unconfirmed bundle, and in the first hour with one that was given, which may be the wrong file."""
+    """Whether batches in the first day after the activation of a fork name another parent, until one is accepted.
+    Confirmed or not, the bundle may be wrong: an operator may have given the wrong file."""
 
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:
-        self._bundles = [(each, math.inf) for each in unconfirmed_bundles(rollup)]
-        self._bundles += [(each, each.time + PROVEN_SECONDS) for each in given_bundles(rollup)]
+        self._bundles = selectable_bundles(rollup)
         self._condition = LastingCondition(log, counts=False)
         self._problem: str | None = None
 
@@ -33,16 +30,16 @@ class UpgradeWatch:
         """Something that came to the inbox was not used, on this safe head."""
         if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
             return
-        for each, end in self._bundles:
-            if each.time <= safe.timestamp < end:
+        for each in self._bundles:
+            if safe.timestamp >= each.time and not each.is_proven(safe.timestamp):
                 text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
                 wrong = f"the bundle {each.bundle.sha256[:8]} ({each.bundle.found}) is probably not the chain's"
-                back = "an engine that has the block of a wrong bundle must be set back to before the fork as well"
-                self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}; {back}")
+                back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
+                self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}, {back}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
 
     def derived(self) -> None:
-        """A block has become safe."""
+        """A block of a batch has become safe."""
         if self._problem is not None:
             self._problem = None
             self._condition.end("batches are accepted again")

@@ -60,7 +60,7 @@ def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
         f"NO-BATCHES: no batch was accepted in the last {WINDOW // 2} L1 blocks,"
         f" {WINDOW // 2} of the sequencing window are left"
     )
-    watched.watch.derived(epoch(101), block(230))
+    assert watched.watch.derived(epoch(101), block(230))
     _, text, fields = watched.lines.lines[-1]
     assert "accepted again" in text and "tried" not in fields and watched.watch.problem is None
     watched.read(231, 230 + LIMIT)
@@ -70,7 +70,7 @@ def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
 def test_blocks_that_the_end_of_the_window_made_are_no_batches() -> None:
     watched = Watched()
     watched.read(101, 100 + WINDOW + 1)
-    watched.watch.derived(epoch(101), block(100 + WINDOW + 1))
+    assert not watched.watch.derived(epoch(101), block(100 + WINDOW + 1))
     assert watched.watch.problem is not None and "blocks are empty" in watched.watch.problem
     assert len(watched.lines.lines) == 1
 
