@@ -393,6 +393,13 @@ class Supervisor:
             self._kill(process, reason)
 
     def _finish(self) -> None:
+        if self._code == RESTART:
+            # A signal from here on is for the next start, which unblocks it; one before it is for this node.
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            self._children.wait(0.0)
+            self._handle_signals()
+            if self._stop_signalled:
+                self._code = ExitCode.OK
         self._sweeper.dismiss()
         names = [process.name for process in self._processes]
         write_profile(self._settings.profiling, self._directory.profiles, names)

@@ -162,6 +162,24 @@ def test_a_signal_before_the_start_leaves_nothing(start: StartNode) -> None:
         assert node.wait_for_exit() in ((0, ""), (-signal.SIGTERM, ""))
 
 
+def test_a_signal_while_the_node_stops_for_a_new_start_ends_it(start: StartNode) -> None:
+    """[UPG26] The node would start again though it was told to stop."""
+    node = start({"refuse_to_stop": ["right"], "stop_timeout": {"right": 1.0}}).wait_until_ready()
+    node.order("left", "restart")
+    node.wait_for_line("process ended", name="copy-0")
+    node.program.send_signal(signal.SIGTERM)
+    assert node.wait_for_exit() == (0, "")
+
+
+def test_a_signal_between_two_starts_ends_the_second(start: StartNode, leftovers: Leftovers) -> None:
+    node = start({"again": True}).wait_until_ready()
+    node.order("left", "restart")
+    node.wait((leftovers.folder / "between").exists)
+    node.program.send_signal(signal.SIGTERM)
+    assert node.wait_for_exit() == (0, "")
+    assert len(node.logged("starting node")) == 2 and len(node.logged("received signal")) == 1
+
+
 def test_a_process_that_keeps_dying_ends_the_node(start: StartNode) -> None:
     node = start({"restart_policy": {"deaths": 2}}).wait_until_ready()
     for life in (1, 2, 3):

@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.supervisor.watchdog import RestartPolicy
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.profiling import ProfilingSettings
@@ -64,7 +65,12 @@ def main(words: Sequence[str]) -> int:
         profiling=profiling,
         restart_policy=RestartPolicy(**RESTART_POLICY | given.get("restart_policy", {})),
     )
-    return run_node(specs, settings)
+    code = run_node(specs, settings)
+    if code == RESTART and given.get("again"):
+        (Path(folder) / "between").touch()
+        time.sleep(0.3)
+        return run_node(specs, settings)
+    return code
 
 
 if __name__ == "__main__":
