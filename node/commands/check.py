@@ -18,6 +18,7 @@ from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync
 from rollup_node.node.options.values import Values
+from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.introduction import bundles_in_doubt, local_safe
 from rollup_node.node.setup.jwt_secret import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.plan import (
@@ -114,6 +115,8 @@ def _files(plan: NodePlan) -> dict[str, str]:
     for name in ("safedb.path", "rpc.admin-state"):
         if plan.values[name]:
             paths[name] = str(plan.values[name])
+    if (folder := folder_of_choice(plan.values)) is not None:
+        paths["rollup.bundle-dir"] = folder
     return {option: path for option, path in paths.items() if path != MEMORY}
 
 

@@ -83,7 +83,7 @@ NETWORK = Section(
             variable="NODE_ROLLUP_BUNDLE_DIR",
             help="Folder for upgrade bundles that the node reads out of a block, and for the choice of `auto`.",
             field=EngineConfig.bundle_dir,
-            used_by=("setup.bundles:chosen_bundles",),
+            used_by=("setup.bundles:folder_of_choice",),
             hidden=True,
         ),
         Option(

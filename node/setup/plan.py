@@ -14,7 +14,7 @@ import msgspec
 from rollup_node.node.checks.ports import ListenAddress
 from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
 from rollup_node.node.options.values import Values
-from rollup_node.node.setup.bundles import AUTO, option_of
+from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import Endpoints, check_endpoints
@@ -36,7 +36,6 @@ from rollup_node.stages.io.log import Level
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
-from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import RpcConfig
 
@@ -128,7 +127,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             sequencer_state_file=str(plan.runtime_dir / SEQUENCER_STATE),
             p2p=has_p2p,
             fill_gaps=values["p2p.sync.req-resp"],
-            bundle_auto=_bundle_auto(values),
+            bundle_auto=folder_of_choice(values) is not None,
             gaps_from_engine=not values["syncmode.req-resp"],
             el_sync=uses_el_sync(values),
             interop=is_managed(values),
@@ -161,11 +160,6 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
 def is_managed(values: Values) -> bool:
     """Whether a supervisor manages the node [IOP4]."""
     return bool(values["interop.rpc.addr"])
-
-
-def _bundle_auto(values: Values) -> bool:
-    """Whether the node may choose the upgrade bundle of a fork [UPG26]."""
-    return any(values[option_of(fork)] == AUTO for fork in SELECTABLE)
 
 
 def _offset_el_safe(values: Values) -> float:

@@ -10,6 +10,7 @@ import msgspec
 from rollup_node.node.checks.finding import require
 from rollup_node.node.checks.ports import check_ports
 from rollup_node.node.options.values import Values
+from rollup_node.node.setup.bundles import check_folder_of_choice
 from rollup_node.node.setup.introduction import introduction
 from rollup_node.node.setup.notices import Notice, log_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
@@ -34,6 +35,7 @@ def _run(values: Values, warnings: Sequence[str]) -> int:
     notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
     secrets = load_secrets(plan, notices.append)
     check_state_files(plan.p2p, plan.chain.config, None if values["l2.follow.source"] else values["safedb.path"])
+    check_folder_of_choice(values)
     stopped = sequencer_stopped(values, notices.append)
     configs = node_configs(plan, secrets)
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))

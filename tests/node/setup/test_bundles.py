@@ -1,5 +1,7 @@
 """The options that choose upgrade bundles [UPG23, UPG26]."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -7,9 +9,11 @@ import pytest
 
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
-from rollup_node.node.setup.bundles import chosen_bundles
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.bundles import check_folder_of_choice, chosen_bundles, folder_of_choice
 from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.chain_files import MAX_FILE
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
@@ -96,3 +100,53 @@ def test_auto_takes_no_bundle_that_the_package_does_not_carry(tmp_path: Path) ->
     (tmp_path / "lagoon_bundle_auto.json").write_bytes(content)
     with pytest.raises(OptionError, match="is none of the bundles of this version: remove the file, or give it with"):
         chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda path: path.write_bytes(b"{"), "not a bundle"),
+        (lambda path: path.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
+        (lambda path: path.symlink_to(FOLDER / LAGOON[1].file), "symbolic link"),
+        (lambda path: (path.write_bytes((FOLDER / LAGOON[1].file).read_bytes()), path.chmod(0o666)), "others may"),
+    ],
+    ids=["damaged", "folder", "pipe", "link", "writable by others"],
+)
+def test_a_choice_that_is_no_file_of_this_node_is_refused(
+    make: Callable[[Path], object], text: str, tmp_path: Path
+) -> None:
+    """Whoever wrote it would choose which chain the node follows."""
+    make(tmp_path / "lagoon_bundle_auto.json")
+    with pytest.raises(OptionError, match=f"^rollup.lagoon-bundle=auto: failed to read upgrade bundle: .*{text}"):
+        chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")
+
+
+def test_a_sequencer_chooses_nothing() -> None:
+    """It would start again in the middle of its work, and with the sequencer started or stopped as at first."""
+    with pytest.raises(OptionError, match="a sequencer makes the block"):
+        chosen("--rollup.lagoon-bundle=auto", "--sequencer.enabled")
+
+
+def folder(path: Path, value: str = "auto") -> Values:
+    return parse_options((f"--rollup.lagoon-bundle={value}", f"--rollup.bundle-dir={path}"), {}).values
+
+
+def test_the_folder_of_the_choice_is_made_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder"
+    check_folder_of_choice(folder(path, "FILE"))
+    assert not path.exists() and folder_of_choice(folder(path, "FILE")) is None
+    check_folder_of_choice(folder(path))
+    assert path.is_dir() and folder_of_choice(folder(path)) == str(path)
+
+
+def test_a_folder_in_which_the_choice_could_not_be_kept_ends_the_start(tmp_path: Path) -> None:
+    """At the fork it would be too late."""
+    link, file, open_to_all = (tmp_path / name for name in ("link", "file", "open"))
+    link.symlink_to(tmp_path)
+    file.touch()
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    for path, text in ((link, "symbolic link"), (file, "exists"), (open_to_all, "others may write")):
+        with pytest.raises(SetupError, match=rf"^{path} cannot be used: .*{text}.*\(--rollup.bundle-dir\)$"):
+            check_folder_of_choice(folder(path))
