@@ -11,6 +11,8 @@ from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS
 
 MAX_FILE = 1 << 20
+"""Characters."""
+MAX_BYTES = 4 * (MAX_FILE + 1)
 MAX_BITS = 512
 OWN_VALUE = "value"
 """The key that sets the option named like its table: `[l1] value = ...` sets `l1`."""

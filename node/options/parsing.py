@@ -9,7 +9,8 @@ import configargparse
 
 from rollup_node.node.options.environment import EnvironmentOptions, read_environment
 from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines, reject_end_of_options, shown
-from rollup_node.node.options.file import OptionsFile
+from rollup_node.node.options.file import MAX_BYTES, OptionsFile
+from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.option import Section
 from rollup_node.node.options.table import OPTIONS, SECTIONS
@@ -160,6 +161,7 @@ def option_parser(sections: Iterable[Section], information: bool = True) -> conf
         epilog=_EPILOG,
         formatter_class=configargparse.RawDescriptionHelpFormatter,
         config_file_parser_class=OptionsFile,
+        config_file_open_func=lambda path: open_given_file(path, MAX_BYTES),
         allow_abbrev=False,
         add_help=False,
         add_env_var_help=False,

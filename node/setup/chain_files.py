@@ -1,8 +1,7 @@
 """The files that describe a chain: rollup.json, the L1 chain's configuration, dependency set, upgrade bundles."""
 
-from pathlib import Path
-
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.given_files import read_given_file
 
 MAX_FILE = 4 << 20
 """Bytes."""
@@ -13,8 +12,7 @@ def read_chain_file(path: str, error_prefix: str) -> bytes:
     if not path:
         raise OptionError(f"{error_prefix}: its path is empty")
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE + 1)
+        data = read_given_file(path, MAX_FILE + 1)
     except (OSError, ValueError) as error:
         raise OptionError(f"{error_prefix}: {path}: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_FILE:

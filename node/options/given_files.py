@@ -1,0 +1,43 @@
+"""Files that the user names: regular ones, and pipes, as the `<(command)` of a shell is one."""
+
+import errno
+import io
+import os
+import select
+import stat
+import time
+
+PIPE_SECONDS = 20.0
+"""How long the content of a pipe or a device may take. Without a writer it never comes."""
+_PIECE = 1 << 16
+
+
+def read_given_file(path: str, longest: int) -> bytes:
+    """The first `longest` bytes of a file. Raises OSError, also for a pipe whose end does not come, and ValueError for
+    what is no path."""
+    # Without O_NONBLOCK opening a named pipe waits for its other end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return file.read(longest)
+        return _read_pipe(descriptor, longest)
+
+
+def _read_pipe(descriptor: int, longest: int) -> bytes:
+    poll, content, deadline = select.poll(), bytearray(), time.monotonic() + PIPE_SECONDS
+    poll.register(descriptor, select.POLLIN)
+    while len(content) < longest:
+        if not poll.poll(1000 * max(0.0, deadline - time.monotonic())):
+            raise TimeoutError(errno.ETIMEDOUT, f"its end did not come within {PIPE_SECONDS:g} s")
+        piece = os.read(descriptor, min(_PIECE, longest - len(content)))
+        if not piece:
+            break
+        content += piece
+    return bytes(content)
+
+
+def open_given_file(path: str, longest: int) -> io.TextIOWrapper:
+    """The first `longest` bytes of a file as a text in UTF-8 with the name of the file. Raises as read_given_file."""
+    content = io.BytesIO(read_given_file(path, longest))
+    content.name = path
+    return io.TextIOWrapper(content, encoding="utf-8")
