@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.protocol.addresses import CONDITIONAL_DEPLOYER, L1_ATTRIBUTES_DEPOSITOR, PROXY_ADMIN
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.deposits import (
     DepositTransaction,
@@ -22,6 +23,8 @@ from rollup_node.stages.protocol.types import Address, Hash
 MAX_BUNDLE_BYTES = 4 << 20
 VERSION, VERSION_WITH_EXTRA_GAS = "1.0.0", "1.1.0"
 U64_LIMIT = 1 << 64
+MAX_GAS = (1 << 62) - 1
+"""Engines take block gas limits below 2^63; the chain's own limit comes on top."""
 
 CREATE2_FACTORY: Address = bytes.fromhex("4e59b44847b379578588920ca78fbf26c0b4956c")
 DEPLOY_SELECTOR = bytes.fromhex("cdcb760a")
@@ -122,8 +125,10 @@ def parse_bundle(content: bytes) -> BundleFile:
     if not file.transactions:
         raise BundleError("it has no transactions [UPG10]")
     entries = tuple(_entry(index, entry) for index, entry in enumerate(file.transactions))
-    extra = None if version == VERSION else extra_gas or 0
-    return BundleFile(hashlib.sha256(content).hexdigest(), entries, extra)
+    bundle = BundleFile(hashlib.sha256(content).hexdigest(), entries, None if version == VERSION else extra_gas or 0)
+    if bundle.gas + (extra_gas or 0) > MAX_GAS:
+        raise BundleError("its gas is more than any block's limit can be [UPG10]")
+    return bundle
 
 
 def _entry(index: int, entry: _Entry) -> BundleEntry:
@@ -201,6 +206,9 @@ def check_bundle(file: BundleFile) -> None:
     limits, order and intents are proven by the hash of the file alone [UPG21]."""
     found = dict(deployments(file))
     last, entry = len(file.entries) - 1, file.entries[-1]
+    for index in found:
+        _check_call(index, file.entries[index], CONDITIONAL_DEPLOYER, "UPG21.1")
+    _check_call(last, entry, PROXY_ADMIN, "UPG21.3")
     if len(entry.data) != 36 or not entry.data.startswith(UPGRADE_SELECTOR) or any(entry.data[4:16]):
         raise BundleError(f"transaction {last} ({entry.intent}) does not call upgradePredeploys(address) [UPG21.3]")
     named = entry.data[16:]
@@ -226,6 +234,12 @@ def check_bundle(file: BundleFile) -> None:
                 f"transaction {index} ({file.entries[index].intent}) deploys what L2ContractsManager calls"
                 f" {' or '.join(known)} [UPG21.2]"
             )
+
+
+def _check_call(index: int, entry: BundleEntry, to: Address, rule: str) -> None:
+    if (entry.sender, entry.to) != (L1_ATTRIBUTES_DEPOSITOR, to):
+        wanted = f"{to_hex(L1_ATTRIBUTES_DEPOSITOR)} to {to_hex(to)}"
+        raise BundleError(f"transaction {index} ({entry.intent}) is not from {wanted} [{rule}]")
 
 
 _NAME_OFFSET = (64).to_bytes(32, "big")

@@ -28,6 +28,9 @@ _FOLLOW_FROM_THE_BUNDLE = frozenset(
     {ComparedField.TRANSACTION_COUNT, ComparedField.TRANSACTION, ComparedField.GAS_LIMIT}
 )
 
+MAX_TRANSACTIONS = 256
+"""Upgrade transactions of a block that are looked at; bundles have 30."""
+
 
 class OtherUpgrade(msgspec.Struct, frozen=True):
     """A block at the activation of `fork` that has other upgrade transactions than ours. `file` is their bundle as the
@@ -72,7 +75,9 @@ def other_upgrade(
     fork, ours = forks[0], upgrade_transactions(rollup, activations)
     before = attributes.transactions[: len(attributes.transactions) - len(ours)]
     theirs = block.transactions[len(before) :]
-    if block.transactions[: len(before)] != before or not theirs or not all(map(is_deposit, theirs)):
+    if block.transactions[: len(before)] != before or not 0 < len(theirs) <= MAX_TRANSACTIONS:
+        return None
+    if not all(map(is_deposit, theirs)):
         return None
     fields = {each.field for each in mismatches(rollup, attributes, parent_hash, block)}
     if not fields or fields - _FOLLOW_FROM_THE_BUNDLE:

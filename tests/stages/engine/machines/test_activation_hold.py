@@ -105,8 +105,9 @@ BLOCK = first_block(THEIRS)
         changed(transactions=(*BLOCK.transactions, USER)),
         changed(transactions=BLOCK.transactions[:1]),
         changed(transactions=(*BLOCK.transactions[:-1], b"\x7e\x01")),
+        changed(transactions=(*BLOCK.transactions, *(BLOCK.transactions[-1],) * 256)),
     ],
-    ids=["equal", "parent", "randao", "recipient", "extraData", "L1 info", "user", "no upgrade", "no deposit"],
+    ids=["equal", "parent", "randao", "recipient", "extraData", "L1 info", "user", "no upgrade", "no deposit", "many"],
 )
 def test_any_other_block_is_not_waited_for(block: ExecutionPayload) -> None:
     assert seen(block) is None
