@@ -31,7 +31,7 @@ def test_a_pipe_without_a_writer_does_not_hang_a_start(tmp_path: Path, monkeypat
     path = tmp_path / "pipe"
     os.mkfifo(path)
     monkeypatch.setattr(given_files, "PIPE_SECONDS", 0.05)
-    with pytest.raises(TimeoutError, match="its end did not come within 0.05 s"):
+    with pytest.raises(TimeoutError, match="its end did not come within"):
         read_given_file(str(path), 9)
 
 
