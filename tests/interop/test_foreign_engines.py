@@ -1,5 +1,6 @@
-"""Local networks with the engines of others, whose batcher posts blocks with transactions that cannot be executed: all
-nodes have the same blocks, in the place of these their deposits [ATT34, ATT47 to ATT49]."""
+"""Local networks with the engines of others. They cross Karst and Lagoon as the embedded engine does [UPG17, UPG18]; and
+where a batcher posts blocks with transactions that cannot be executed, all nodes have the same blocks, in the place of
+these their deposits [ATT34, ATT47 to ATT49]."""
 
 import json
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.support.engine.lying_batcher import LAST, lying_batcher, wait_for_replacements
 from tests.support.foreign.engines import ENGINES, foreign_engine
 from tests.support.foreign.op_programs import find_program
@@ -25,13 +27,38 @@ TEXTS = {
 ADDED = ("nonce too high", "r of no point", "more gas than the one before leaves")
 
 
+FORKS = {"jovian": 2, "karst": 4, "lagoon": 9}
+CROSSING = ("--l2-block-time=1", *(f"--fork={fork}={offset}" for fork, offset in FORKS.items()))
+
+
 @contextmanager
-def prepared(leftovers: Leftovers) -> Iterator[tuple[Path, Path]]:
+def prepared(leftovers: Leftovers, *flags: str) -> Iterator[tuple[Path, Path]]:
     """The genesis file and the secret of a network that is not started yet."""
     folder = leftovers.folder / "net"
-    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder)) as prepare:
+    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder), *flags) as prepare:
         prepare.wait_for_exit().lines()
     yield folder / "l2-genesis.json", folder / "jwt.txt"
+
+
+@pytest.mark.parametrize("others", [(), ("--dependency-set=902",)], ids=["one chain", "two chains"])
+@pytest.mark.parametrize("name", ENGINES)
+def test_lagoon_is_crossed(name: str, others: tuple[str, ...], leftovers: Leftovers) -> None:
+    flags = (*CROSSING, *others)
+    with (
+        prepared(leftovers, *flags) as (genesis, jwt),
+        foreign_engine(name, leftovers, genesis, jwt) as engine,
+        Devnet(leftovers, *CALLDATA, *flags, f"--verifier-engine={engine.http},{engine.auth}") as net,
+    ):
+        last = FORKS["lagoon"] + 2
+        net.wait_for_safe(last)
+        urls = (net.node("sequencer")["engine"], engine.http)
+        for number in (FORKS["karst"], FORKS["lagoon"], last):
+            embedded, foreign = (call(url, "eth_getBlockByNumber", hex(number), False) for url in urls)
+            assert embedded["hash"] == foreign["hash"], number
+        activation = call(engine.http, "eth_getBlockByNumber", hex(FORKS["lagoon"]), False)
+        upgrade = len(load_bundle("lagoon").transactions) + (2 if others else 0)
+        assert len(activation["transactions"]) >= 1 + upgrade
+        net.finish()
 
 
 @pytest.mark.parametrize(

@@ -217,10 +217,13 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
 
 
 def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
-    """It begins with a block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its
-    discovery, which nothing turns off, knows no bootnodes of a chain that is not in the registry."""
+    """It crosses Lagoon with two chains in the dependency set [UPG18], with its own copy of the bundle. It begins with a
+    block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its discovery, which
+    nothing turns off, knows no bootnodes of a chain that is not in the registry."""
     binary = find_program("kona-node")
-    with Devnet(leftovers, *CALLDATA) as net:
+    forks = {"jovian": 2, "karst": 4, "lagoon": 8}
+    schedule = [f"--fork={fork}={offset}" for fork, offset in forks.items()]
+    with Devnet(leftovers, *CALLDATA, *schedule, "--dependency-set=902") as net:
         net.wait_for_first_safe()
         about, sequencer = net.network, net.node("sequencer")
         rpc, tcp, udp = free_port(), free_port(), free_port()
@@ -230,6 +233,7 @@ def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
                 "chain": str(L2_CHAIN_ID),
                 "l2-config-file": about["rollup"],
                 "l1-config-file": str(net.root / "l1-chain-config.json"),
+                "interop.dependency-set": str(net.root / "dependency-set.json"),
                 "l1-eth-rpc": about["l1"],
                 "l1-beacon": about["beacon"],
                 "l2-engine-rpc": engine,
@@ -254,7 +258,7 @@ def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
                         call(url, "opp2p_connectPeer", sequencer["p2p"])
                     return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
 
-                last = net.safe_number() + BLOCKS
+                last = max(net.safe_number(), forks["lagoon"]) + BLOCKS
                 net.wait(lambda: safe_number() >= last, f"kona's safe head is {last}")
                 compare_outputs(url, net.node("verifier")["rpc"], last)
         net.finish()
