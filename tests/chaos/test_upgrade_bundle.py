@@ -64,3 +64,44 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             own.stop()
             alone.stop()
         net.finish()
+
+
+def test_processes_may_die_and_l1_may_change_during_the_wait(leftovers: Leftovers) -> None:
+    words = (*FORKS, *CALLDATA, "--lagoon-bundle", f"sequencer={FILE}", "--lagoon-bundle", f"verifier={FILE}")
+    with Devnet(leftovers, *words) as net:
+        own = ExtraNode(leftovers, net, net.node("sequencer")["p2p"], {"rollup.bundle-dir": leftovers.folder / "seen"})
+        try:
+            for role in ("derivation", "engine", "l1"):
+                reason(net, own.url, "BUNDLE-DIFFERS")
+                own.kill_process(role)
+            call(net.network["l1"], "dev_reorg", 8)
+            # The sequencer's blocks of the new branch come while the engine still has those of the old one, and the
+            # first L1 blocks of the new branch have batches of the old one.
+            net.wait(lambda: "BLOCK-REPLACED" in own.program.out, "the reorg has arrived")
+            reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
+            assert own.head("safe_l2") == ACTIVATION - 1 < own.head()
+            own.kill()
+            own.start({"rollup.lagoon-bundle": FILE})
+            wait_for(lambda: own.head("safe_l2") >= ACTIVATION + 2, f"safe head: {own.program.out[-3000:]}")
+            assert_same_chain(net, own, ACTIVATION + 2)
+        finally:
+            own.stop()
+        net.finish()
+
+
+def test_a_node_that_has_built_a_wrong_block_goes_on_with_the_right_bundle(leftovers: Leftovers) -> None:
+    """It has no peers. Batches have several blocks, so that none names the block at the fork as its parent."""
+    words = (*FORKS, *CALLDATA, "--l1-block-time=3", "--lagoon-bundle", str(FILE))
+    with Devnet(leftovers, *words) as net:
+        alone = ExtraNode(leftovers, net, "", {"p2p.disable": "true", "rollup.bundle-dir": leftovers.folder / "seen"})
+        try:
+            reason(net, alone.url, "BUNDLE-UNCONFIRMED", "batches after the activation of lagoon")
+            alone.kill()
+            alone.start({"rollup.lagoon-bundle": FILE})
+            wait_for(lambda: alone.head("safe_l2") >= ACTIVATION + 6, f"safe head: {alone.program.out[-3000:]}")
+            assert "do not build on block 8" in alone.program.out
+            net.wait_for_safe(ACTIVATION + 6)
+            assert_same_chain(net, alone, ACTIVATION + 6)
+        finally:
+            alone.stop()
+        net.finish()

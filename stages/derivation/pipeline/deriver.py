@@ -208,6 +208,13 @@ class Deriver:
         self._open_alt_da(block)
         return True
 
+    def note_l1_block(self, block: L1Block) -> None:
+        """L1 has this block after the one being read, while attributes wait to be processed: unless it follows, a reset
+        is due [T3]."""
+        rejection = None if self._pipeline is None else self._pipeline.traversal.rejection(block)
+        if rejection is not None and self._reset_reason is None:
+            self._request_reset(rejection)
+
     def add_challenges(self, block: L1Block) -> bool:
         """Brings the L1 block whose challenges are needed ahead; False if it is another."""
         if self.alt_da is None or not self.alt_da.add_challenges(block):

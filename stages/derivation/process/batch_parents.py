@@ -21,23 +21,36 @@ WAITING_WINDOW = 1024
 
 
 class BatchParents:
-    """The channels that were complete since the start of derivation, by the keys of their decoding tasks. `decoded`
-    gives the result of a task, None where it is not kept."""
+    """The channel that derivation reads and those that are complete behind it, by the keys of their decoding tasks.
+    Channels before it count no more: after an L1 reorg they are those of blocks that the sequencer has replaced.
+    `decoded` gives the result of a task, None where it is not kept."""
 
     def __init__(self, rollup: RollupConfig, decoded: Callable[[bytes], DecodedChannel | None]) -> None:
         self._rollup, self._decoded = rollup, decoded
         self._keys: deque[bytes] = deque(maxlen=MAX_CHANNELS)
+        self._reads = False
         self._sent: tuple[int, int] = (0, 0)
 
     def restart(self) -> None:
         """Derivation starts again: L1 may be another."""
         self._keys.clear()
-        self._sent = (0, 0)
+        self._reads, self._sent = False, (0, 0)
 
     def add(self, key: bytes) -> None:
-        """A channel is complete."""
+        """A channel is complete behind the others."""
         if key not in self._keys:
             self._keys.append(key)
+
+    def read(self, key: bytes) -> None:
+        """Derivation reads a channel, all before it are behind."""
+        if key in self._keys:
+            while self._keys[0] != key:
+                self._keys.popleft()
+        else:
+            if self._reads:
+                self._keys.popleft()
+            self._keys.appendleft(key)
+        self._reads = True
 
     def waits(self, derived: AttributesReady | None) -> bool:
         """Whether these attributes are of an activation block, and the engine process has not processed them for

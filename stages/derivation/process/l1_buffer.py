@@ -62,17 +62,25 @@ class L1Buffer:
         """The block needed next, if it is there. One that does not follow `parent_hash` is requested a second time with
         all others: only when it arrives again is the reorg confirmed [T3]."""
         block = self._blocks.get(self.first)
-        if block is None:
-            return None
-        follows = parent_hash is None or block.header.parent_hash == parent_hash
-        if not follows and self._unconfirmed != block.header.hash:
-            self._unconfirmed = block.header.hash
-            self._discard(self._blocks)
+        if block is None or (not _follows(block, parent_hash) and not self._is_confirmed(block)):
             return None
         self._discard((self.first,))
         self.first += 1
         self._unconfirmed = None
         return block
+
+    def reorged(self, parent_hash: Hash) -> L1Block | None:
+        """The block needed next, which stays, once it is confirmed not to follow `parent_hash`."""
+        block = self._blocks.get(self.first)
+        shows = block is not None and not _follows(block, parent_hash) and self._is_confirmed(block)
+        return block if shows else None
+
+    def _is_confirmed(self, block: L1Block) -> bool:
+        if self._unconfirmed == block.header.hash:
+            return True
+        self._unconfirmed = block.header.hash
+        self._discard(self._blocks)
+        return False
 
     def linked(self) -> Iterator[L1Block]:
         """The blocks from the one needed next up to the first gap."""
@@ -88,6 +96,10 @@ class L1Buffer:
         for number in list(numbers):
             block = self._blocks.pop(number, None)
             self._bytes -= 0 if block is None else _size(block)
+
+
+def _follows(block: L1Block, parent_hash: Hash | None) -> bool:
+    return parent_hash is None or block.header.parent_hash == parent_hash
 
 
 def _size(block: L1Block) -> int:

@@ -215,6 +215,7 @@ class DerivationStage:
         """Derives for a slice of time, then requests what is missing."""
         self._waits.works()
         self._prefetch()
+        self._notice_reorg()
         waits = self._derive()
         self._look_ahead()
         self._request(time.monotonic())
@@ -228,6 +229,14 @@ class DerivationStage:
             return until_aligned(time.monotonic(), IDLE_SECONDS)
         self._waits.waits_for(self._unmet)
         return REPEAT_SECONDS
+
+    def _notice_reorg(self) -> None:
+        """While the engine process waits before an activation block, no L1 block is read that would show a reorg."""
+        origin = self.deriver.origin
+        if origin is None or self._buffer.first != origin.number + 1 or not self._parents.waits(self._run.current):
+            return
+        if (block := self._buffer.reorged(origin.hash)) is not None:
+            self.deriver.note_l1_block(block)
 
     def _derive(self) -> bool:
         """Steps the deriver; whether it has an unmet need now."""
@@ -267,7 +276,7 @@ class DerivationStage:
                 result = self._decoding.result(output)
                 if result is None:
                     return False
-                self._parents.add(output.key)
+                self._parents.read(output.key)
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
             case AttributesWithParent():

@@ -68,7 +68,7 @@ class ELSyncCalls:
         state, sync = self._state, self._state.el_sync
         for event in sync.take_events():
             if isinstance(event, DroppedUnsafeBlock):
-                state.do(act.UnsafeBlockDropped(event))
+                state.drop_unsafe(event)
             else:
                 state.do(event)
         if sync.state is not self._phase:

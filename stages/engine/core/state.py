@@ -53,7 +53,7 @@ class CoreState:
         self.config, self.backoff = config, backoff
         self.controller = EngineController()
         self.unsafe = UnsafeChain(config.rollup)
-        self.attributes = AttributesHandler(config.rollup, self.controller, self.unsafe.queue)
+        self.attributes = AttributesHandler(config.rollup, self.controller)
         self.production = BlockProduction(config, stopped)
         records = config.safedb_path is not None and config.follow_url is None
         self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
@@ -338,12 +338,14 @@ class CoreState:
         self.do(act.UnsafeBlockReceived(payload, not foreign and self.unsafe.queue.add(payload)))
         if foreign:
             return
+        self.attributes.note_signed(payload)
         self.el_sync.offer(payload)
         self.show_queue()
 
     def drop_unsafe(self, dropped: DroppedUnsafeBlock) -> None:
         """An unsafe block has left the queue because it is invalid."""
         self.lost.refused(dropped.hash, dropped.reason)
+        self.attributes.forget_signed(dropped.hash)
         self.do(act.UnsafeBlockDropped(dropped))
 
     def show_queue(self) -> None:

@@ -63,6 +63,11 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
         return f"{self.fork}_bundle_{self.sha256[:8]}.json"
 
 
+def has_selectable_bundle(rollup: RollupConfig, time: int) -> bool:
+    """Whether a block of this time activates a fork whose bundle can be chosen."""
+    return any(each.bundle in SELECTABLE for each in rollup.schedule().activations(time))
+
+
 def other_upgrade(
     rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> OtherUpgrade | None:
@@ -124,45 +129,52 @@ def _described(
 
 class ActivationHold:
     """Derivation waits before the block `other`, which is looked at again each time that derivation asks. What later
-    batches name as their parents is compared with the engine's chain: `confirmed` when one names a block of it from
-    `other` on, `contradicted` when none does and one names another block of the height of `other`.
+    batches name as their parents is compared with the chain: it is `confirmed` when one names a block of it from
+    `other` on, and contradicted when none does and one names another block of the height of `other`.
 
     `own`: the block was safe when the engine process started, so this node has derived it before. Another block of any
     later height contradicts it as well then: what was derived after it came from the batches that now name another."""
 
     def __init__(self, other: OtherUpgrade, own: bool = False) -> None:
         self.other, self.own = other, own
-        self.confirmed = self.contradicted = False
-        self.look_again = False
-        self._parents: list[BatchParent] = []
+        self.confirmed = self.look_again = False
+        self._later: list[BatchParent] = []
         self._matched = self._denied = False
 
     def add(self, parents: tuple[BatchParent, ...]) -> None:
         """Derivation asks again, with what L1 says by now."""
-        self._parents = [each for each in parents if each.number >= self.other.number]
         self.look_again, self._denied = True, False
+        self._compare([each.hash for each in parents if each.number == self.other.number], self.other.hash)
+        self._later = [each for each in parents if each.number > self.other.number]
 
     def due(self, unsafe: int) -> int | None:
         """The number of the block that a parent is to be compared with; None if none can be."""
         if self._matched:
             return None
-        return next((each.number for each in self._parents if each.number <= unsafe), None)
+        return next((each.number for each in self._later if each.number <= unsafe), None)
 
-    def compare(self, number: int, found: Hash | None, unsafe: int) -> None:
-        """Takes the hash of the chain's block of that number, None if the engine lacks it, on a chain up to `unsafe`.
-        L1 keeps batches on blocks that the sequencer has replaced: only without one on this chain do they count."""
-        named = [each.hash for each in self._parents if each.number == number]
-        self._parents = [each for each in self._parents if each.number != number]
-        if found is not None and any(map(found.startswith, named)):
+    def compare(self, number: int, found: Hash | None) -> None:
+        """Takes the hash of the chain's block of that number; None if the engine lacks it."""
+        named = [each.hash for each in self._later if each.number == number]
+        self._later = [each for each in self._later if each.number != number]
+        if found is not None:
+            self._compare(named, found)
+
+    def _compare(self, named: list[Hash], found: Hash) -> None:
+        """L1 keeps batches on blocks that the sequencer has replaced: only without one on this chain do they count."""
+        if any(map(found.startswith, named)):
             self._matched = self.look_again = True
-        elif named and found is not None and (self.own or number == self.other.number):
+        elif named and (self.own or found == self.other.hash):
             self._denied = True
-        self.contradicted = self._denied and not self._matched and self.due(unsafe) is None
 
     def seen_again(self) -> None:
         """The chain still has the block: what was compared before counts."""
         self.look_again = False
         self.confirmed = self._matched
+
+    def contradicted(self, unsafe: int) -> bool:
+        """Whether what L1 names is not on this chain, which goes up to `unsafe`."""
+        return self._denied and not self._matched and self.due(unsafe) is None
 
     @property
     def problem(self) -> str:

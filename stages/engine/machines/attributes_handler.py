@@ -22,6 +22,8 @@ attempt. After lost builds START and SEAL are made for a part of the transaction
 Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT49], [CON26 to CON29], [UPG24].
 """
 
+from collections import deque
+
 import msgspec
 
 from rollup_node.stages.engine.api.engine_api import (
@@ -42,13 +44,12 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.machines.activation_hold import ActivationHold, other_upgrade
+from rollup_node.stages.engine.machines.activation_hold import ActivationHold, has_selectable_bundle, other_upgrade
 from rollup_node.stages.engine.machines.attributes_job import AttributesJob as AttributesJob
 from rollup_node.stages.engine.machines.attributes_job import AttributesStep as AttributesStep
 from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
 from rollup_node.stages.engine.machines.build_probe import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
-from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
@@ -57,8 +58,11 @@ from rollup_node.stages.protocol.consolidation import first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
-from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
 from rollup_node.stages.protocol.unexecutable import unexecutable
+
+MAX_SIGNED = 4
+"""Blocks of the sequencer at the activation of a fork that are kept: one for each branch."""
 
 
 class ProcessedAttributes(msgspec.Struct, frozen=True):
@@ -77,12 +81,11 @@ class ProcessedAttributes(msgspec.Struct, frozen=True):
 
 class AttributesHandler:
     """The present job, the attributes that wait behind it, and the outcome of the last one. `reset` is the number of
-    the start that derivation works on; within it attributes are numbered by `sequence`. `queue` has the blocks of the
-    sequencer that the engine does not have yet; up to number `was_safe` the engine's blocks were safe at the start."""
+    the start that derivation works on; within it attributes are numbered by `sequence`. Up to number `was_safe` the
+    engine's blocks were safe at the start."""
 
-    def __init__(self, rollup: RollupConfig, controller: EngineController, queue: UnsafeQueue) -> None:
+    def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
         self.rollup = rollup
-        self.queue = queue
         self.was_safe = 0
         self.schedule = rollup.schedule()
         self.controller = controller
@@ -92,6 +95,7 @@ class AttributesHandler:
         self.job: AttributesJob | None = None
         self.last: ProcessedAttributes | None = None
         self.run = AttributesRun()
+        self._signed: deque[ExecutionPayload] = deque(maxlen=MAX_SIGNED)
         self._sound = 0
 
     def start(self, reset: int, safe_config: SystemConfig) -> None:
@@ -118,6 +122,16 @@ class AttributesHandler:
         elif self.last is not None and self.last.outcome is AttributesOutcome.ACCEPTED:
             newest = self.last.sequence
         self.run.add(derived, newest)
+
+    def note_signed(self, payload: ExecutionPayload) -> None:
+        """The sequencer has signed a block. One that activates a fork is kept: the unsafe queue drops what does not fit
+        the present tip, but after a reorg it is the sequencer's block there [UPG24]."""
+        if has_selectable_bundle(self.rollup, payload.timestamp):
+            self._signed.append(payload)
+
+    def forget_signed(self, block: Hash) -> None:
+        """The engine refuses a block."""
+        self._signed = deque((each for each in self._signed if each.block_hash != block), MAX_SIGNED)
 
     def cancel_ahead(self) -> None:
         """Drops what was derived ahead of the present job."""
@@ -182,16 +196,17 @@ class AttributesHandler:
             self._hold_for_queued(self.job)
 
     def _hold_for_queued(self, job: AttributesJob) -> bool:
-        """Whether the sequencer's block waits to be inserted and has other upgrade transactions [UPG24]."""
-        if not self.schedule.activations(job.attributes.timestamp):
-            return False
-        queued = self.queue.child_of(job.derived.parent.hash)
-        return queued is not None and self._hold(job, queued)
+        """Whether the sequencer has signed a block that has other upgrade transactions [UPG24]."""
+        signed = self._signed_on(job.derived.parent.hash)
+        return signed is not None and self._hold(job, signed)
+
+    def _signed_on(self, parent: Hash) -> ExecutionPayload | None:
+        return next((each for each in reversed(self._signed) if each.parent_hash == parent), None)
 
     def _hold(self, job: AttributesJob, block: ExecutionPayload) -> bool:
         """Whether derivation waits before this block, since it differs in its upgrade transactions alone."""
-        if job.hold is not None and (job.hold.contradicted or job.hold.other.hash == block.block_hash):
-            return not job.hold.contradicted
+        if job.hold is not None and job.hold.other.hash == block.block_hash:
+            return True
         other = other_upgrade(self.rollup, job.attributes, job.derived.parent.hash, block)
         if other is None:
             return False
@@ -279,14 +294,13 @@ class AttributesHandler:
         number, hold = job.derived.parent.number + 1, job.hold
         if hold is None:
             return None
-        if unsafe < number:
-            if self.queue.child_of(job.derived.parent.hash) is None:
-                job.hold, job.step = None, AttributesStep.START
-                return self.next()
-            return None
-        if not hold.look_again or (due := hold.due(unsafe)) is None:
-            return GetBlock(number) if hold.look_again else None
-        return GetBlock(due)
+        is_there = unsafe >= number
+        if not (is_there and hold.look_again) and hold.contradicted(unsafe):
+            job.reason = f"batches on L1 do not build on block {hold.other.number} (0x{hold.other.hash.hex()})"
+        elif is_there or self._signed_on(job.derived.parent.hash) is not None:
+            return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
+        job.hold, job.step = None, AttributesStep.START
+        return self.next()
 
     def _forkchoice_first(self, job: AttributesJob) -> bool:
         """Whether an update precedes the job: a displaced tip is tried before anything is built, and the safe heads
@@ -307,7 +321,7 @@ class AttributesHandler:
             return None
         match call:
             case GetBlock(name=int(number)) if job.hold is not None and job.hold.due(number) == number:
-                self._parent_seen(job, job.hold, number, answer)
+                job.hold.compare(number, answer.block_hash if isinstance(answer, ExecutionPayload) else None)
                 return None
             case GetBlock():
                 return self._consolidate(job, answer)
@@ -337,13 +351,6 @@ class AttributesHandler:
         job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
         job.step = AttributesStep.START
         return None
-
-    def _parent_seen(self, job: AttributesJob, hold: ActivationHold, number: int, answer: object) -> None:
-        heads, found = self.controller.heads, answer.block_hash if isinstance(answer, ExecutionPayload) else None
-        hold.compare(number, found, 0 if heads is None else heads.unsafe.number)
-        if hold.contradicted:
-            job.reason = f"batches on L1 do not build on block {hold.other.number} (0x{hold.other.hash.hex()})"
-            job.step = AttributesStep.START
 
     def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> ProcessedAttributes | None:
         result = build_start_result(answer)

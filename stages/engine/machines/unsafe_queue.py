@@ -88,11 +88,6 @@ class UnsafeQueue:
             self._pop()
         return None
 
-    def child_of(self, parent_hash: Hash) -> ExecutionPayload | None:
-        """The first queued block on that parent."""
-        queued = (self._payloads[position] for position in self._positions)
-        return next((payload for payload in queued if payload.parent_hash == parent_hash), None)
-
     def drop(self, block: Hash) -> None:
         """Drops an invalid block, if it is queued."""
         position = next((at for at, each in self._payloads.items() if each.block_hash == block), None)

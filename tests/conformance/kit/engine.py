@@ -5,7 +5,6 @@ from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.machines.engine_controller import EngineController
-from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
@@ -47,7 +46,7 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
 def handler_with(config: RollupConfig, found: AttributesWithParent) -> AttributesHandler:
     """A handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
     controller = EngineController()
-    handler = AttributesHandler(config, controller, UnsafeQueue())
+    handler = AttributesHandler(config, controller)
     controller.start(Heads(GENESIS, GENESIS, GENESIS, GENESIS))
     handler.start(1, SYSTEM_CONFIG)
     call = controller.forkchoice_due()

@@ -10,7 +10,6 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, AttributesStep, ProcessedAttributes
 from rollup_node.stages.engine.machines.engine_controller import EngineController
-from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture
@@ -22,7 +21,7 @@ TAKEN = PayloadAnswer("VALID")
 
 def started(chain: ChainFixture, unsafe: L2BlockRef, safe: L2BlockRef) -> AttributesHandler:
     controller = EngineController()
-    handler = AttributesHandler(chain.rollup, controller, UnsafeQueue())
+    handler = AttributesHandler(chain.rollup, controller)
     controller.start(Heads(unsafe, safe, safe, chain.genesis))
     handler.start(1, chain.known[safe.hash].config)
     call = handler.controller.forkchoice_due()

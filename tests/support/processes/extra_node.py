@@ -5,9 +5,10 @@ import os
 import signal
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet, Program, call, call_batch
+from tests.support.processes.programs import Devnet, Program, call, call_batch, wait_for
 
 
 class ExtraEngine:
@@ -86,8 +87,21 @@ class ExtraNode:
 
     def processes(self) -> dict[str, int]:
         """The pids of its processes by role."""
+        return {role: entry["pid"] for role, entry in self._entries().items()}
+
+    def _entries(self) -> dict[str, dict[str, Any]]:
         entries = json.loads((self._root / "run" / "processes.json").read_text())
-        return {entry["role"]: entry["pid"] for entry in entries}
+        return {entry["role"]: entry for entry in entries}
+
+    def kill_process(self, role: str) -> None:
+        """Kills one process and waits for its next life."""
+        before = self._entries()[role]
+        os.kill(before["pid"], signal.SIGKILL)
+
+        def lives_again() -> bool:
+            return int(self._entries().get(role, before)["incarnation"]) > int(before["incarnation"])
+
+        wait_for(lives_again, f"{role} is restarted: {self.program.out[-3000:]}")
 
     def kill(self) -> None:
         """Kills the supervisor, and so all processes at once."""

@@ -91,3 +91,22 @@ def test_attributes_that_are_repeated_for_long_are_waited_for(chain: ChainFixtur
     assert parents.waits(derived) and not parents.waits(msgspec.structs.replace(derived, sequence=2))
     parents.restart()
     assert not parents.waits(derived)
+
+
+def test_channels_before_the_one_that_is_read_count_no_more(chain: ChainFixture) -> None:
+    """[UPG24] After an L1 reorg its first blocks have batches of blocks that the sequencer has replaced."""
+    parents = BatchParents(chain.rollup, lambda key: DecodedChannel((singular(2, key * 32),), None))
+
+    def names() -> list[bytes]:
+        (message,) = parents.attach([ready(chain)])
+        assert isinstance(message, AttributesReady)
+        return [each.hash[:1] for each in message.parents]
+
+    for key in (b"1", b"2", b"3"):
+        parents.add(key)
+    parents.read(b"0")
+    assert names() == [b"0", b"1", b"2", b"3"], "it was open before the others were followed"
+    parents.read(b"2")
+    assert names() == [b"2", b"3"]
+    parents.read(b"4")
+    assert names() == [b"3", b"4"]

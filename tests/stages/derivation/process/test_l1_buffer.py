@@ -108,3 +108,15 @@ def test_large_blocks_shorten_the_window() -> None:
     assert buffer.take(None) == second
     assert buffer.missing == (FIRST_L1 + 2, 8)
     assert buffer.add(third)
+
+
+def test_a_reorg_is_seen_without_taking_the_block() -> None:
+    l1, buffer = _l1(), _started(4, first=1)
+    assert buffer.reorged(l1[0].header.hash) is None
+    buffer.add(l1[1])
+    assert buffer.reorged(l1[0].header.hash) is None
+    other = _branch(l1[1])
+    buffer.add(other)
+    assert buffer.reorged(l1[0].header.hash) is None, "it is requested a second time"
+    buffer.add(other)
+    assert buffer.reorged(l1[0].header.hash) == other and len(buffer) == 1

@@ -20,7 +20,6 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
-from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
@@ -48,7 +47,7 @@ from rollup_node.stages.messages.engine import (
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
-from rollup_node.stages.protocol.types import BlockId, L1BlockRef
+from rollup_node.stages.protocol.types import BlockId, L1Block, L1BlockRef
 from rollup_node.stages.rpc.rates import longest_wait
 from rollup_node.stages.topology import CHANNELS
 from tests.support.chains.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
@@ -78,6 +77,8 @@ class StageHarness:
         self.head = FIRST_L2
         self.ahead = 0
         self.requests: list[Message] = []
+        self.replaced: dict[int, L1Block] = {}
+        self._l1_client = ProcessId(0, 0)
         self._states: dict[type[Message], Message] = {}
         self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
         self._blobs = self.buses["blobs"].serve("blobs.contents", self._on_blobs)
@@ -102,12 +103,17 @@ class StageHarness:
         self.requests.append(request)
         if self.is_lost(request):
             return
+        self._l1_client = peer
         for number in range(request.first, request.first + request.count):
-            block = self.recording.l1_blocks.get(number)
+            block = self.replaced.get(number) or self.recording.l1_blocks.get(number)
             if block is None:
                 self._l1.send(peer, L1BlockUnavailable(number, number - 1, None))
                 return
             self._l1.send(peer, L1BlockResponse(block))
+
+    def push(self, number: int) -> None:
+        """L1 has another block of this number, which its process sends unasked."""
+        self._l1.send(self._l1_client, L1BlockResponse(self.replaced[number]))
 
     def _on_blobs(self, peer: ProcessId, request: BlobsRequest) -> None:
         self.requests.append(request)
@@ -391,27 +397,6 @@ def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(recording: Sepo
             harness.is_lost = received
             await harness.until(lambda: len(times) >= 4)
             assert times[3] - times[1] > 1.5 * IDLE_SECONDS
-
-    asyncio.run(play())
-
-
-def test_l1_is_read_further_ahead_while_the_engine_waits_before_an_activation_block(
-    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What ends the wait may come hours later [UPG24]."""
-
-    def last_asked(harness: StageHarness) -> int:
-        asked = (each for each in harness.requests if isinstance(each, L1BlocksRequest))
-        return max((each.first + each.count for each in asked), default=0)
-
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path, inline=True)
-        harness.is_lost = lambda message: isinstance(message, AttributesReady)
-        async with harness.running():
-            await harness.until(lambda: any(isinstance(each, AttributesReady) for each in harness.requests))
-            assert last_asked(harness) < FIRST_L1 + WAITING_WINDOW
-            monkeypatch.setattr(BatchParents, "waits", lambda self, derived: derived is not None)
-            await harness.until(lambda: last_asked(harness) >= FIRST_L1 + WAITING_WINDOW)
 
     asyncio.run(play())
 

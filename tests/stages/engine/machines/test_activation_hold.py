@@ -141,28 +141,28 @@ def test_a_later_batch_confirms_the_block_after_another_look() -> None:
     assert waits.due(5) is None
     waits.add((BatchParent(0, b"\x01" * 20), BatchParent(3, b"\x03" * 20), BatchParent(9, b"\x09" * 20)))
     assert waits.look_again and waits.due(2) is None and waits.due(5) == 3
-    waits.compare(3, b"\x03" * 32, 5)
+    waits.compare(3, b"\x03" * 32)
     assert not waits.confirmed and waits.due(9) is None
     waits.seen_again()
-    assert waits.confirmed and not waits.contradicted and "L1" in waits.problem
+    assert waits.confirmed and not waits.contradicted(9) and "L1" in waits.problem
 
 
 def test_a_batch_on_another_branch_decides_nothing() -> None:
     waits = hold()
     waits.add((BatchParent(3, b"\x03" * 20), BatchParent(4, b"\x04" * 32)))
-    waits.compare(3, b"\x05" * 32, 9)
-    waits.compare(4, None, 9)
+    waits.compare(3, b"\x05" * 32)
+    waits.compare(4, None)
     waits.seen_again()
-    assert not waits.confirmed and not waits.contradicted and waits.due(9) is None
+    assert not waits.confirmed and not waits.contradicted(9) and waits.due(9) is None
 
 
 @pytest.mark.parametrize("size", [20, 32])
 def test_another_block_of_that_height_contradicts(size: int) -> None:
     waits = hold()
     waits.add((BatchParent(1, b"\x03" * size),))
-    assert waits.due(1) == 1
-    waits.compare(1, BLOCK.block_hash, 1)
-    assert waits.contradicted and not waits.confirmed
+    assert waits.due(1) is None and waits.contradicted(1)
+    waits.seen_again()
+    assert not waits.confirmed
 
 
 # --- in the handler ------------------------------------------------------------------------------------------------
@@ -237,13 +237,13 @@ def test_the_sequencers_block_on_its_way_is_waited_for_too() -> None:
     """It is in the queue, and the engine does not have it yet."""
     chain = ChainFixture(OURS.rollup)
     handler = started(chain, chain.genesis, chain.genesis)
-    handler.queue.add(BLOCK)
+    handler.note_signed(BLOCK)
     message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
     assert handler.offer(message) is None
     assert handler.hold is not None and handler.next() is None and not handler.building
     ask(handler, message)
     assert handler.next() is None
-    handler.queue.drop(BLOCK.block_hash)
+    handler.forget_signed(BLOCK.block_hash)
     assert isinstance(handler.next(), ForkchoiceUpdate) and handler.hold is None
 
 
