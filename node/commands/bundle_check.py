@@ -7,9 +7,10 @@ import orjson
 
 from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.setup.bundles import option_of, read_bundle
+from rollup_node.node.system.exit_codes import one_line
 from rollup_node.stages.protocol.config import UpgradeBundle
 from rollup_node.stages.protocol.deposits import decode_deposit
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS, SELECTABLE
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.upgrade_bundle import BundleFile, deployments
 from rollup_node.stages.protocol.upgrade_transactions import carried_bundle, encode_bundle, load_bundle
@@ -79,7 +80,8 @@ def _print(values: dict[str, Any]) -> None:
     print(f"SHA-256        {values['sha256']}")
     print(f"known as       {known}{', the bundle that this version uses' if values['used'] else ''}")
     lock = "op-core/nuts/fork_lock.toml of op-node's release for the fork"
-    unconfirmed = f"nothing: compare the SHA-256 with {lock}, then give --{option_of(fork)}=FILE"
+    then = f", then give --{option_of(fork)}=FILE" if fork in SELECTABLE else ""
+    unconfirmed = f"nothing: compare the SHA-256 with {lock}{then}"
     print(f"confirmed by   {values['confirmed_by'] or unconfirmed}")
     transactions = values["transactions"]
     print(f"transactions   {len(transactions)} with {values['transactions_gas']:,} gas")
@@ -89,4 +91,8 @@ def _print(values: dict[str, Any]) -> None:
     for index, each in enumerate(transactions):
         mark = "=" if each["same"] else " "
         gas = f"{each['gas']:,}"
-        print(COLUMNS.format(index, mark, each["intent"][:50], gas, each["address"] or "-", each["source_hash"][2:]))
+        print(
+            COLUMNS.format(
+                index, mark, one_line(each["intent"])[:50], gas, each["address"] or "-", each["source_hash"][2:]
+            )
+        )

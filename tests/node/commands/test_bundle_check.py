@@ -60,3 +60,13 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert cli.main(["bundle-check", str(tmp_path / "x.json")]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "x.json: not a bundle of upgrade transactions" in err
+
+
+def test_a_foreign_file_writes_nothing_else_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = (FOLDER / BUNDLE_FORKS["lagoon"].carried[0].file).read_bytes()
+    path = tmp_path / "x.json"
+    path.write_bytes(content.replace(b"L2ProxyAdmin Upgrade", b"\\u001b[2J\\nUpgrade"))
+    assert cli.main(["bundle-check", "--fork=karst", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "\\x1b[2J\\nUpgrade" in out
+    assert "--rollup.karst-bundle" not in out
