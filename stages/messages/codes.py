@@ -115,9 +115,9 @@ class Code(CodeEntry):
     BUNDLE_DIFFERS = (
         "The block of the sequencer at the activation of a fork has other upgrade transactions than this node's bundle."
         " Derivation waits before the block; the execution engine keeps it.",
-        "compare the SHA-256 of the written file with op-core/nuts/fork_lock.toml of the op-node release that the chain"
-        " runs, and start with --rollup.lagoon-bundle=FILE; or with --interop.dependency-set if the line says that"
-        " the sets differ",
+        "compare the SHA-256 of the file that was written to --rollup.bundle-dir with op-core/nuts/fork_lock.toml of the"
+        " op-node release that the chain runs, and start with --rollup.lagoon-bundle=FILE; or with"
+        " --interop.dependency-set if the line says that the sets differ",
     )
     FORK_SCHEDULE = (
         "A fork time, keep_karst_upgrade_gas or the dependency set in use is not that of the network with this chain id"

@@ -38,7 +38,7 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
         alone = ExtraNode(leftovers, net, peer, {"p2p.disable": "true"}, "alone")
         try:
             found = reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
-            activates = rf"block {ACTIVATION} \(0x\w+\) activates lagoon .* {OURS.sha256[:8]}: transaction 4"
+            activates = rf"before block {ACTIVATION}:0x\w+, .* lagoon .* {OURS.sha256[:8]}.*: transaction 4"
             assert re.search(activates, found)
             head = own.head()
             assert own.head("safe_l2") == ACTIVATION - 1 < head, "the engine keeps the sequencer's blocks"

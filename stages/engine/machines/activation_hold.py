@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.consolidation import ComparedField, mismatches
 from rollup_node.stages.protocol.deposits import DepositError, is_deposit
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, CarriedBundle
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.stages.protocol.upgrade_bundle import entries_of_deposits, first_difference, write_bundle
 from rollup_node.stages.protocol.upgrade_transactions import (
     FUND,
@@ -52,10 +52,14 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
         """What is wrong, for an operator."""
         where = f"; its bundle is in --rollup.bundle-dir: {self.file_name} (--rollup.{self.fork}-bundle)"
         return (
-            f"block {self.number} (0x{self.hash.hex()}) activates {self.fork} with other upgrade transactions than this"
-            f" node's bundle {self.used[:8]}: {self.difference}; derivation waits before it"
-            f"{' (--interop.dependency-set)' if self.same_bundle else where}"
+            f"derivation waits before block {self.block}, which activates {self.fork} with other upgrade transactions than"
+            f" bundle {self.used[:8]}: {self.difference}{' (--interop.dependency-set)' if self.same_bundle else where}"
         )
+
+    @property
+    def block(self) -> BlockId:
+        """The block that has them."""
+        return BlockId(self.number, self.hash)
 
     @property
     def file_name(self) -> str:

@@ -296,7 +296,7 @@ class AttributesHandler:
             return None
         is_there = unsafe >= number
         if not (is_there and hold.look_again) and hold.contradicted(unsafe):
-            job.reason = f"batches on L1 do not build on block {hold.other.number} (0x{hold.other.hash.hex()})"
+            job.reason = f"batches on L1 do not build on block {hold.other.block}"
         elif is_there or self._signed_on(job.derived.parent.hash) is not None:
             return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
         job.hold, job.step = None, AttributesStep.START

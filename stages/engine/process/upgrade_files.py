@@ -9,6 +9,7 @@ from rollup_node.stages.io.private_files import replace_private_file
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import CHOSEN_FILE, DRAFTS
+from rollup_node.stages.protocol.hex_encoding import to_hex
 
 
 class UpgradeFiles:
@@ -19,8 +20,8 @@ class UpgradeFiles:
 
     def differs(self, other: OtherUpgrade, confirmed: bool) -> None:
         """Says that derivation waits before a block with another bundle, and writes that bundle."""
-        fields: dict[str, object] = {"fork": other.fork, "block": other.number, "difference": other.difference}
-        fields |= {"used": other.used, "confirmed_by_l1": confirmed}
+        fields: dict[str, object] = {"fork": other.fork, "block": other.number, "hash": to_hex(other.hash)}
+        fields |= {"difference": other.difference, "used": other.used, "confirmed_by_l1": confirmed}
         if not other.same_bundle:
             path = self._folder / other.file_name
             fields |= {"seen": other.sha256, "known": _known(other), "file": self._written(path, other.file)}
