@@ -77,7 +77,12 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "engine",
         ("derivation", "rpc"),
-        down=engine.EngineStatus | engine.Halting | endpoints.Endpoints | base.QueueLength | base.Health,
+        down=engine.EngineStatus
+        | engine.Halting
+        | engine.ForkDoubts
+        | endpoints.Endpoints
+        | base.QueueLength
+        | base.Health,
     ),
     Channel(
         "engine.control",

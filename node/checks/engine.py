@@ -18,6 +18,8 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_qu
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
+from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.rpc.upgrade_warnings import doubt_text
 
 CAPABILITIES = "engine_exchangeCapabilities"
 FORKCHOICE = "engine_forkchoiceUpdatedV3"
@@ -105,7 +107,7 @@ async def check_coming_forks(
     except EndpointError:
         config = None
     doubts = fork_doubts(rollup, identity, config, network, now)
-    return [warning(check, Code.FORK_MISMATCH, doubt.text) for doubt in doubts]
+    return [warning(check, Code.FORK_MISMATCH, doubt_text(doubt, now)) for doubt in doubts]
 
 
 def check_capabilities(check: str, offered: frozenset[str], rollup: RollupConfig, now: int) -> list[Finding]:
@@ -118,8 +120,7 @@ def check_capabilities(check: str, offered: frozenset[str], rollup: RollupConfig
     for at in times:
         late = sorted(_needed(rollup, at) - offered)
         if late:
-            days = (at - now) / 86400
-            text = f"the engine lacks {', '.join(late)}, needed by a fork in {days:.1f} days"
+            text = f"the engine lacks {', '.join(late)}, needed by a fork in {duration(at - now)}"
             return [warning(check, Code.ENGINE_CAPABILITIES, text)]
     return [ok(check, f"the engine has {', '.join(sorted(present))}")]
 

@@ -115,8 +115,8 @@ class Code(CodeEntry):
     BUNDLE_DIFFERS = (
         "The block of the sequencer at the activation of a fork has other upgrade transactions than this node's bundle."
         " Derivation waits before the block; the execution engine keeps it.",
-        "compare the SHA-256 of the file that was written to --rollup.bundle-dir with op-core/nuts/fork_lock.toml of the"
-        " op-node release that the chain runs, and start with --rollup.lagoon-bundle=FILE; or with"
+        "compare the SHA-256 of the file that was written to --rollup.bundle-dir with op-core/nuts/fork_lock.toml of"
+        " the op-node release that the chain runs, and start with --rollup.lagoon-bundle=FILE; or with"
         " --interop.dependency-set if the line says that the sets differ",
     )
     FORK_SCHEDULE = (

@@ -115,6 +115,20 @@ class Halting(Message, frozen=True, tag="Halting"):
     """The node halts: L1 requires a protocol version that it does not support [PRV6]."""
 
 
+class ForkDoubt(NamedTuple):
+    """Why the execution engine seems not to know a fork that begins at `time`, in Unix seconds."""
+
+    fork: str
+    time: int
+    reason: str
+
+
+class ForkDoubts(Message, frozen=True, tag="ForkDoubts"):
+    """The forks to come that the execution engine seems not to know [ENG42]."""
+
+    forks: tuple[ForkDoubt, ...]
+
+
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     """The L2 heads; None while the engine process searches for a start. `reset` numbers the current start. With a
     supervisor `cross_unsafe` is verified across chains, and `provided_l1` the L1 block that derivation may read next;

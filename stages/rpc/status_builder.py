@@ -10,7 +10,7 @@ from rollup_node.stages.messages.base import QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.endpoints import EndpointCounts
-from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import RollupConfig
@@ -41,7 +41,7 @@ from rollup_node.stages.rpc.status import (
     StatusWarning,
     SyncProgress,
 )
-from rollup_node.stages.rpc.upgrade_warnings import upgrade_warnings
+from rollup_node.stages.rpc.upgrade_warnings import engine_warnings, upgrade_warnings
 
 MAX_SENTENCE = 300
 THROTTLED_SECONDS = 60.0
@@ -63,7 +63,7 @@ class NodeFacts(NamedTuple):
 
 class Snapshot(NamedTuple):
     """What is known at one moment; None for what is not. `drops` are those since derivation started, `drop_counts` the
-    same by reason. `endpoints` and `queues` are those of each process."""
+    same by reason. `endpoints` and `queues` are those of each process, `fork_doubts` those about the engine."""
 
     l1: L1Heads | None
     engine: EngineStatus | None
@@ -76,6 +76,7 @@ class Snapshot(NamedTuple):
     endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
     drop_counts: Sequence[DropCount] = ()
     queues: Mapping[str, QueueLength] | None = None
+    fork_doubts: Sequence[ForkDoubt] = ()
 
 
 class StatusBuilder:
@@ -136,7 +137,7 @@ class StatusBuilder:
             endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
             drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
             l1_req_per_block=self._requests.per_block(),
-            warnings=self._warnings(engine, wall),
+            warnings=[*self._warnings(engine, wall), *engine_warnings(seen.fork_doubts, wall)],
             compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
         )
 

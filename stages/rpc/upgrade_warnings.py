@@ -1,6 +1,10 @@
-"""Warnings about upgrade bundles that no release is known to have [UPG22]."""
+"""Warnings about forks to come: upgrade bundles that no release is known to have [UPG22], and an execution engine that
+seems not to know the fork [ENG42]."""
+
+from collections.abc import Iterable
 
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -18,6 +22,21 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
         for each in unconfirmed_bundles(rollup)
         if safe is None or not each.is_proven(safe.timestamp)
     ]
+
+
+def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[StatusWarning]:
+    """The forks that the engine seems not to know, until they begin; `wall` in Unix seconds."""
+    code = Code.FORK_MISMATCH
+    return [
+        StatusWarning(code.text, doubt_text(each, wall), code.meaning, code.remedy, each.time)
+        for each in doubts
+        if each.time > wall
+    ]
+
+
+def doubt_text(doubt: ForkDoubt, wall: float) -> str:
+    """The line for an operator; `wall` in Unix seconds."""
+    return f"{doubt.fork} begins at {utc_time(doubt.time)}, in {duration(doubt.time - wall)}, and {doubt.reason}"
 
 
 def bundle_warning(found: ForkBundle, wall: float) -> str:

@@ -1,5 +1,5 @@
-"""Local networks with the engines of others. They cross Karst and Lagoon as the embedded engine does [UPG17, UPG18]; and
-where a batcher posts blocks with transactions that cannot be executed, all nodes have the same blocks, in the place of
+"""Local networks with the engines of others. They cross Karst and Lagoon as the embedded engine does [UPG17, UPG18].
+Where a batcher posts blocks with transactions that cannot be executed, all nodes have the same blocks, in the place of
 these their deposits [ATT34, ATT47 to ATT49]."""
 
 import json

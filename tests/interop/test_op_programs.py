@@ -217,8 +217,8 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
 
 
 def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
-    """It crosses Lagoon with two chains in the dependency set [UPG18], with its own copy of the bundle. It begins with a
-    block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its discovery, which
+    """It crosses Lagoon with two chains in the dependency set [UPG18], with its own copy of the bundle. It begins with
+    a block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its discovery, which
     nothing turns off, knows no bootnodes of a chain that is not in the registry."""
     binary = find_program("kona-node")
     forks = {"jovian": 2, "karst": 4, "lagoon": 8}

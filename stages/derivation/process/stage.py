@@ -41,6 +41,7 @@ from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesResult,
     EngineStatus,
+    ForkDoubts,
     Halting,
     L2BlocksResponse,
     PipelineStart,
@@ -163,7 +164,9 @@ class DerivationStage:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._task.wake.set()
 
-    def _on_engine_status(self, message: EngineStatus | Halting | Endpoints | QueueLength | Health) -> None:
+    def _on_engine_status(
+        self, message: EngineStatus | Halting | ForkDoubts | Endpoints | QueueLength | Health
+    ) -> None:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
             if message.provided_l1 != self._provided:

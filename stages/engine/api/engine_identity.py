@@ -3,12 +3,12 @@ given, and by release and chain config before a fork [ENG41, ENG42]."""
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.forks.table import FORKS, Fork
 
@@ -74,14 +74,6 @@ def _cut(text: str) -> str:
     return one_line(text.strip())[:MAX_TEXT]
 
 
-class ForkDoubt(NamedTuple):
-    """Why the engine seems not to know a fork that is still to come; `left` in seconds."""
-
-    fork: str
-    left: float
-    text: str
-
-
 def fork_doubts(
     rollup: RollupConfig, identity: EngineIdentity | None, chain_config: Any, network: str, now: float
 ) -> Iterator[ForkDoubt]:
@@ -95,9 +87,7 @@ def fork_doubts(
         release = FIRST_RELEASES.get(fork.name, {}) if network else {}
         reason = _doubt(fork, start, identity, chain_config, release)
         if reason is not None:
-            days = (start - now) / 86_400
-            text = f"{fork.name} begins at {utc_time(start)}, in {days:.1f} days, and {reason}"
-            yield ForkDoubt(fork.name, start - now, text)
+            yield ForkDoubt(fork.name, start, reason)
 
 
 def _concerns_engines(fork: Fork) -> bool:

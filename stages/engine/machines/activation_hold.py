@@ -52,8 +52,8 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
         """What is wrong, for an operator."""
         where = f"; its bundle is in --rollup.bundle-dir: {self.file_name} (--rollup.{self.fork}-bundle)"
         return (
-            f"derivation waits before block {self.block}, which activates {self.fork} with other upgrade transactions than"
-            f" bundle {self.used[:8]}: {self.difference}{' (--interop.dependency-set)' if self.same_bundle else where}"
+            f"derivation waits before block {self.block}, which activates {self.fork} with other upgrade transactions"
+            f" than bundle {self.used[:8]}: {self.difference}{' (--interop.dependency-set)' if self.same_bundle else where}"
         )
 
     @property

@@ -1,33 +1,28 @@
-"""Says every day which fork to come the engine seems not to know [ENG42]. The checks of a start say it first."""
+"""Asks the execution engine every day which fork to come it seems not to know; the rpc process warns of it [ENG42]."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from rollup_node.stages.engine.api.engine_identity import ForkDoubt
-from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import ForkDoubt
+from rollup_node.stages.protocol.errors import TemporaryError
 
-log = get_logger("engine")
-
-DAY = 86_400.0
-MAX_DAYS = 30
-"""Days before a fork from which on it is said daily."""
+DAY_SECONDS, RETRY_SECONDS = 86_400.0, 60.0
 
 
 class ForkWatch:
-    """`doubts` asks the engine."""
+    """`doubts` asks the engine, `publish` takes what it finds."""
 
-    def __init__(self, doubts: Callable[[], Awaitable[Sequence[ForkDoubt]]]) -> None:
-        self._doubts = doubts
-        self._is_first = True
+    def __init__(
+        self, doubts: Callable[[], Awaitable[Sequence[ForkDoubt]]], publish: Callable[[Sequence[ForkDoubt]], None]
+    ) -> None:
+        self._doubts, self._publish = doubts, publish
         self.task = PeriodicTask("forks of the engine", self._step)
 
     async def _step(self) -> float:
-        if self._is_first:
-            self._is_first = False
-            return DAY
-        for doubt in await self._doubts():
-            if doubt.left <= MAX_DAYS * DAY:
-                text = "the execution engine seems not to know a fork that is to come"
-                log.warn(text, code=Code.FORK_MISMATCH.text, reason=doubt.text, do=Code.FORK_MISMATCH.remedy)
-        return DAY
+        try:
+            found = await self._doubts()
+        except TemporaryError:
+            # Other work says that the engine is away.
+            return RETRY_SECONDS
+        self._publish(found)
+        return DAY_SECONDS

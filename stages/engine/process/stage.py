@@ -9,7 +9,6 @@ from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
-from rollup_node.stages.engine.api.engine_identity import ForkDoubt
 from rollup_node.stages.engine.api.follow_api import GetFollowStatus
 from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
@@ -43,7 +42,7 @@ from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import Endpoints
-from rollup_node.stages.messages.engine import L2BlocksRequest
+from rollup_node.stages.messages.engine import ForkDoubt, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.foreign_fork import network_left
@@ -118,7 +117,7 @@ class EngineStage:
             config.halt, self._reading_client.signal_versions, self._status.announce_halt, meter
         )
         self.periodic_tasks.append(self._versions.task)
-        self.periodic_tasks.append(ForkWatch(self._fork_doubts).task)
+        self.periodic_tasks.append(ForkWatch(self._fork_doubts, self._status.set_fork_doubts).task)
         bus.subscribe("status.l1", self._on_l1_status)
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_derivation_status)

@@ -1,5 +1,7 @@
 """What the engine process publishes: heads, sequencer, problems, and the metrics of heads."""
 
+from collections.abc import Sequence
+
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.endpoint_record import EndpointRecord
@@ -9,7 +11,7 @@ from rollup_node.stages.io.ref_metrics import show_head
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints
-from rollup_node.stages.messages.engine import EngineStatus, Halting
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
 
 ENGINE_CODES = frozenset(
@@ -41,7 +43,7 @@ class StatusPublisher:
         self._others = others
         self._counts.step(self._endpoints)
 
-    def _show(self, status: EngineStatus | Halting | Endpoints | QueueLength | Health) -> None:
+    def _show(self, status: EngineStatus | Halting | ForkDoubts | Endpoints | QueueLength | Health) -> None:
         """Sets the metrics of what is published."""
         if not isinstance(status, EngineStatus):
             return
@@ -61,6 +63,10 @@ class StatusPublisher:
     def set_queue_length(self, length: int) -> None:
         """Publishes how many unsafe blocks wait for their parents."""
         self._publisher.set(QueueLength(length, 0))
+
+    def set_fork_doubts(self, doubts: Sequence[ForkDoubt]) -> None:
+        """Publishes which forks to come the engine seems not to know."""
+        self._publisher.set(ForkDoubts(tuple(doubts)))
 
     def announce_halt(self) -> None:
         """Publishes that the node halts."""

@@ -13,7 +13,7 @@ from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
-from rollup_node.stages.messages.engine import EngineStatus, Halting
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc import responses
@@ -32,6 +32,7 @@ class NodeView:
         self.config = config
         self.l1: L1Heads | None = None
         self.engine: EngineStatus | None = None
+        self.fork_doubts: tuple[ForkDoubt, ...] = ()
         self.derivation: DerivationStatus | None = None
         self.peer_status: PeerStatus | None = None
         self.drops_total: int | None = None
@@ -89,6 +90,8 @@ class NodeView:
                 self._engine_changed.set()
             elif isinstance(message, Halting):
                 self.on_halt()
+            elif isinstance(message, ForkDoubts):
+                self.fork_doubts = message.forks
             elif isinstance(message, DerivationStatus):
                 self.derivation = message
             elif isinstance(message, Drops):

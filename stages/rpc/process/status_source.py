@@ -81,6 +81,7 @@ class StatusSource:
             node.endpoints,
             node.drop_counts,
             node.queues,
+            node.fork_doubts,
         )
         return self._builder.build(seen, now, wall)
 

@@ -45,7 +45,7 @@ class StatusWatch:
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None
-        self._warn_at: dict[str, float] = {}
+        self._warn_at: dict[tuple[str, int | None], float] = {}
 
     def step(self, status: NodeStatus) -> None:
         """Takes a status."""
@@ -65,8 +65,9 @@ class StatusWatch:
         for each in status.warnings:
             if each.due is not None and each.due - status.time > WARN_DAYS * DAY_SECONDS:
                 continue
-            if now >= self._warn_at.setdefault(each.code, now + DAY_SECONDS):
-                self._warn_at[each.code] = now + DAY_SECONDS
+            subject = each.code, each.due
+            if now >= self._warn_at.setdefault(subject, now + DAY_SECONDS):
+                self._warn_at[subject] = now + DAY_SECONDS
                 self._log.warn(each.text, code=each.code, do=each.do)
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:

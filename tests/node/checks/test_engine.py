@@ -107,7 +107,7 @@ def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_
 
     (found,) = doubts({})
     assert (found.level, found.code) == (Level.WARNING, Code.FORK_MISMATCH)
-    assert found.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12.0 days, and OP-Reth 2.3.2 does not have")
+    assert found.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12d0h, and OP-Reth 2.3.2 does not have")
     assert doubts({}, network="") == []
     (found,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
     assert found.text.endswith("and the engine's configuration has no lagoonTime")
@@ -118,7 +118,7 @@ def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     at = ZORA.fork_times["isthmus"]
     offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
     (found,) = check_capabilities("engine", offered, ZORA, at - 86400)
-    assert found.level is Level.WARNING and "needed by a fork in 1.0 days" in found.text
+    assert found.level is Level.WARNING and "needed by a fork in 1d0h" in found.text
     (found,) = check_capabilities("engine", offered, ZORA, at)
     assert found.level is Level.ERROR and "engine_newPayloadV4" in found.text
 

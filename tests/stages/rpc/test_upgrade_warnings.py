@@ -1,12 +1,13 @@
-"""Warnings about unconfirmed bundles [UPG22]."""
+"""Warnings about forks to come: unconfirmed bundles, and engines that seem not to know them [UPG22, ENG42]."""
 
 import msgspec
 import pytest
 
+from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, load_bundle
-from rollup_node.stages.rpc.upgrade_warnings import upgrade_warnings
+from rollup_node.stages.rpc.upgrade_warnings import engine_warnings, upgrade_warnings
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 TIME = 1796918401
@@ -45,3 +46,11 @@ def test_it_ends_when_batches_were_derived_on_the_activation_block() -> None:
 )
 def test_chains_without_a_warning(config: RollupConfig) -> None:
     assert upgrade_warnings(config, None, 0.0) == []
+
+
+def test_an_engine_that_seems_not_to_know_a_fork() -> None:
+    doubt = ForkDoubt("lagoon", TIME, "OP-Reth 2.3.2 does not have it")
+    (found,) = engine_warnings([doubt], TIME - 86_400)
+    assert found.text == "lagoon begins at 2026-12-10T16:00:01Z, in 1d0h, and OP-Reth 2.3.2 does not have it"
+    assert (found.code, found.due) == ("FORK-MISMATCH", TIME) and "upgrade" in found.do
+    assert engine_warnings([doubt], TIME) == []

@@ -26,7 +26,7 @@ from rollup_node.stages.engine.api.engine_api import (
     PayloadAnswer,
     SyncingBlocks,
 )
-from rollup_node.stages.engine.api.engine_identity import ForkDoubt, fork_doubts
+from rollup_node.stages.engine.api.engine_identity import fork_doubts
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.failures import code_of
 from rollup_node.stages.engine.api.io.identity import chain_config, engine_identity
@@ -35,6 +35,7 @@ from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailu
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload

@@ -79,6 +79,15 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
         (line,) = watched.lines(warned, 5)
         assert line == "warn progress: lagoon comes code=BUNDLE-UNCONFIRMED do=see"
     watched.now += 86_400
+    other = msgspec.structs.replace(warned.warnings[0], text="another fork", due=int(watched.now) + 5)
+    both = msgspec.structs.replace(warned, warnings=[*warned.warnings, other])
+    assert len(watched.lines(both)) == 1
+    watched.now += 86_400
+    assert [line.partition(" code")[0] for line in watched.lines(both)] == [
+        "warn progress: lagoon comes",
+        "warn progress: another fork",
+    ]
+    watched.now += 86_400
     assert watched.lines(status(State.SYNCED), 5) == []
 
 
