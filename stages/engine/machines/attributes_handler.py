@@ -200,6 +200,9 @@ class AttributesHandler:
         signed = self._signed_on(job.derived.parent.hash)
         return signed is not None and self._hold(job, signed)
 
+    def _matches(self, job: AttributesJob, block: ExecutionPayload) -> bool:
+        return first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, block) is None
+
     def _signed_on(self, parent: Hash) -> ExecutionPayload | None:
         return next((each for each in reversed(self._signed) if each.parent_hash == parent), None)
 
@@ -294,10 +297,12 @@ class AttributesHandler:
         number, hold = job.derived.parent.number + 1, job.hold
         if hold is None:
             return None
-        is_there = unsafe >= number
+        is_there, signed = unsafe >= number, self._signed_on(job.derived.parent.hash)
         if not (is_there and hold.look_again) and hold.contradicted(unsafe):
             job.reason = f"batches on L1 do not build on block {hold.other.block}"
-        elif is_there or self._signed_on(job.derived.parent.hash) is not None:
+        elif signed is not None and self._matches(job, signed):
+            job.reason = f"the sequencer has replaced block {hold.other.block}"
+        elif is_there or signed is not None:
             return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
         job.hold, job.step = None, AttributesStep.START
         return self.next()

@@ -226,6 +226,17 @@ def test_the_sequencer_may_put_our_block_in_its_place() -> None:
     assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and handler.hold is None
 
 
+def test_the_sequencer_may_sign_our_block_later() -> None:
+    """The engine cannot take it: it is not the tip's child."""
+    _, handler, message, _ = held()
+    handler.note_signed(BLOCK)
+    assert handler.next() is None and handler.hold is not None
+    handler.note_signed(first_block(OURS))
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes == message.attributes and handler.building
+    assert handler.job is not None and "the sequencer has replaced block 1:" in str(handler.job.reason)
+
+
 def test_or_a_block_that_is_invalid_for_another_reason() -> None:
     _, handler, message, _ = held()
     ask(handler, message)
