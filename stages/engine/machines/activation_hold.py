@@ -51,9 +51,11 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What is wrong, for an operator."""
         where = f"; its bundle is in --rollup.bundle-dir: {self.file_name} (--rollup.{self.fork}-bundle)"
+        if self.same_bundle:
+            where = " (--interop.dependency-set)"
         return (
             f"derivation waits before block {self.block}, which activates {self.fork} with other upgrade transactions"
-            f" than bundle {self.used[:8]}: {self.difference}{' (--interop.dependency-set)' if self.same_bundle else where}"
+            f" than bundle {self.used[:8]}: {self.difference}{where}"
         )
 
     @property
