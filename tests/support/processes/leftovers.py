@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ class Leftovers:
         self.folder = folder
         self.temporary = folder / "t"
         self.temporary.mkdir()
+        self.children: list[subprocess.Popen[bytes]] = []
         self._shared_memory = self._in_shared_memory()
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -58,10 +60,12 @@ class Leftovers:
         return left
 
     def kill(self) -> None:
-        """Kills every process of the test."""
+        """Kills every process of the test, and waits for those that the test started: a failed test does not."""
         for line in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(line.split()[0]), signal.SIGKILL)
+        for child in self.children:
+            child.wait()
 
     def _is_of_test(self, process: Path) -> bool:
         return f"{os.readlink(process / 'cwd')}/".startswith(f"{self.folder}/")

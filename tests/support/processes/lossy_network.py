@@ -7,12 +7,13 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.signing import dynamic_fee_transaction
-from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.engine.journal import FILE_NAME, drop_last_blocks
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, TRANSFER_KEY, write_secrets
 from rollup_node.tools.devnet.peering import peer_options
 from rollup_node.tools.devnet.ports import NodePorts, reserved
@@ -68,8 +69,9 @@ class LossyNetwork:
         return next(int(entry["pid"]) for entry in json.loads(path.read_text()) if entry["role"] == role)
 
     def lose(self, count: int, *roles: str) -> None:
-        """Kills the sequencer's engine, which loses its last blocks (a foreign one by itself), together with processes
-        of its node, or with the whole `node`; then starts what is not started again by itself."""
+        """Kills the sequencer's engine, which loses so many blocks that the verifier has (a foreign one what it loses),
+        together with processes of its node, or with the whole `node`; then starts what is not started again by itself,
+        and waits until the sequencer says that the blocks are back."""
         pids = [self._pid(role) for role in roles if role != "node"]
         self._engine.process.send_signal(signal.SIGKILL)
         for pid in pids:
@@ -78,10 +80,18 @@ class LossyNetwork:
             self._nodes[SEQUENCER].kill()
         self._engine.kill()
         if not self._foreign:
-            drop_last_blocks(self._chain.files.engine_data(SEQUENCER), count)
+            # A block that was not signed yet is not lost by anybody.
+            data, signed = self._chain.files.engine_data(SEQUENCER), self.height()
+            drop_last_blocks(data, _last_number(data) - signed + count)
+        before = 0 if "node" in roles else self._times_back()
         self._engine = self._start_engine()
         if "node" in roles:
             self._nodes[SEQUENCER] = self._start_node(SEQUENCER)
+        if not self._foreign:
+            wait_for(lambda: self._times_back() > before, "the lost blocks in the sequencer's engine")
+
+    def _times_back(self) -> int:
+        return self.log(SEQUENCER).count("the latest blocks are back in the execution engine")
 
     # --- what is seen ------------------------------------------------------------------------------------------------
 
@@ -135,6 +145,13 @@ class LossyNetwork:
             rows = connection.execute("select fate, number from blocks order by number").fetchall()
         connection.close()
         return {fate: [number for each, number in rows if each == fate] for fate in BlockFate}
+
+
+def _last_number(engine_data: Path) -> int:
+    """The number of the newest block of an embedded engine that is stopped."""
+    entries = [json.loads(line) for line in (engine_data / FILE_NAME).read_text().splitlines()]
+    payloads = [entry["executionPayload"] for entry in entries if "executionPayload" in entry]
+    return int(payloads[-1]["blockNumber"], 16)
 
 
 @contextmanager

@@ -150,6 +150,7 @@ class Program:
                 env=leftovers.environment(**environment),
                 start_new_session=True,
             )
+        leftovers.children.append(self.process)
 
     def __enter__(self) -> Self:
         return self
