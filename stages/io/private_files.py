@@ -71,9 +71,10 @@ def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder
         os.fsync(descriptor)
 
 
-def replace_private_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+def replace_private_file(path: Path, data: bytes, mode: int = 0o600, durable: bool = False) -> None:
     """Replaces a file in a folder of this node atomically, by way of a file `<name>.new`: readers see the old or the
-    new content. What is there under either name is removed, never written through.
+    new content, also after a crash of the machine if it is `durable`. What is there under either name is removed, never
+    written through.
 
     Raises UnsafeFileError when somebody else may control the folder."""
     folder = open_private_folder(path.parent)
@@ -84,7 +85,12 @@ def replace_private_file(path: Path, data: bytes, mode: int = 0o600) -> None:
         descriptor = open_private_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
         os.rename(new, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        if durable:
+            os.fsync(folder)
     finally:
         os.close(folder)
 

@@ -41,7 +41,7 @@ class UpgradeFiles:
         """The path from the root on, or why nothing could be written to it."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace_private_file(path, content, 0o644)
+            replace_private_file(path, content, 0o644, durable=True)
         except OSError as error:
             return f"not written to {path}: {error.strerror or error}"
         return str(path)
