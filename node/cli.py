@@ -28,21 +28,21 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "devnet": Command("rollup_node.tools.devnet.cli", "run a local network: L1, batcher, engine and nodes", "devnet"),
-    "batches": Command("rollup_node.node.commands.batches", "list the batches in a range of L1 blocks"),
-    "replay": Command("rollup_node.node.commands.replay", "derive L2 blocks from L1, compare them with an engine's"),
+    "batches": Command("rollup_node.tools.commands.batches", "list the batches in a range of L1 blocks"),
+    "replay": Command("rollup_node.tools.commands.replay", "derive L2 blocks from L1, compare them with an engine's"),
     "p2p": Command("rollup_node.node.commands.p2p", "keys and peer ids; doctor: why a node has few peers"),
-    "decode": Command("rollup_node.node.commands.decode", "show blobs, frames, channels and batches in files"),
-    "explain": Command("rollup_node.node.commands.explain", "show what derivation dropped, and by which rule"),
-    "history": Command("rollup_node.node.commands.history", "derive a chain's past in ranges, on many workers"),
+    "decode": Command("rollup_node.tools.commands.decode", "show blobs, frames, channels and batches in files"),
+    "explain": Command("rollup_node.tools.commands.explain", "show what derivation dropped, and by which rule"),
+    "history": Command("rollup_node.tools.commands.history", "derive a chain's past in ranges, on many workers"),
     "networks": Command(
         "rollup_node.node.commands.networks", "list the built-in networks: chain ids, newest fork, end"
     ),
-    "status": Command("rollup_node.node.commands.status", "what a running node does, on one screen; --watch"),
+    "status": Command("rollup_node.tools.commands.status", "what a running node does, on one screen; --watch"),
     "check": Command("rollup_node.node.commands.check", "everything that would keep a node from its work, at once"),
     "bundle-check": Command(
-        "rollup_node.node.commands.bundle_check", "check a file with a fork's upgrade transactions"
+        "rollup_node.tools.commands.bundle_check", "check a file with a fork's upgrade transactions"
     ),
-    "budget": Command("rollup_node.node.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
+    "budget": Command("rollup_node.tools.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
     "config": Command("rollup_node.node.commands.config", "show: each option's value and where it comes from"),
     "doc": Command("rollup_node.node.commands.doc", "metrics: name, type, labels and meaning of each"),
     "completion": Command("rollup_node.node.commands.completion", "the completion script for bash, zsh or fish"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from rollup_node.stages.io import log
+from rollup_node.stages.io.log import logger as log
 from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers, watched_folder
 
@@ -37,7 +37,7 @@ SHARED_PROGRAMS = frozenset(
     f"tests/{name}.py"
     for name in (
         *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
-        *("node/commands/test_batches", "node/commands/test_history_run", "node/test_whole_node"),
+        *("tools/commands/test_batches", "tools/commands/test_history_run", "node/test_whole_node"),
         "node/supervisor/test_supervisor",
         *("attack/test_rpc", "attack/test_peers", "attack/test_network"),
         *("attack/test_batcher", "attack/test_beacon", "attack/test_l1", "attack/test_da_server", "attack/test_engine"),
@@ -49,7 +49,7 @@ SHARED_PROGRAMS = frozenset(
 LONG_TESTS = (
     *("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_", "tests/actions/", "tests/test_packaging"),
     *("tests/interop/", "tests/node/supervisor/", "tests/node/test_", "tests/ipc/test_kills"),
-    "tests/node/commands/test_history_run",
+    "tests/tools/commands/test_history_run",
     *("tests/tools/bench/test_", "tests/tools/devnet/soak/test_run"),
 )
 """Where the tests are that mostly wait for programs."""

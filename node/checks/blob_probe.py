@@ -9,7 +9,7 @@ from rollup_node.node.checks.finding import Finding, error, not_checked, ok, war
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError, SourcesFailedError
 from rollup_node.stages.blobs.slots import BeforeGenesisError
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 

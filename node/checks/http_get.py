@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from yarl import URL
 
-from rollup_node.stages.io.http_reader import http_reader
+from rollup_node.stages.io.http.http_reader import http_reader
 
 
 class Answer(NamedTuple):

@@ -7,9 +7,9 @@ import orjson
 
 from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.metric import PREFIX, Metric
-from rollup_node.stages.io.op_node_metrics import MISSING_METRICS, OP_NODE_METRICS
-from rollup_node.stages.io.own_metrics import OWN_METRICS
+from rollup_node.stages.io.metrics.metric import PREFIX, Metric
+from rollup_node.stages.io.metrics.op_node_metrics import MISSING_METRICS, OP_NODE_METRICS
+from rollup_node.stages.io.metrics.own_metrics import OWN_METRICS
 
 METRICS = "metrics"
 MARKDOWN, JSON = "markdown", "json"

@@ -78,7 +78,7 @@ def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[
 async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
     """The diagnosis, and whether the endpoint in the node's record accepts connections from here (None: it has
     none). Raises SetupError."""
-    from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+    from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
     from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 
     client = JsonRpcClient(endpoint)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from rollup_node.node.options.durations import parse_duration
 from rollup_node.node.system.log_formats import FORMATS
-from rollup_node.stages.io.log import Level, parse_level
+from rollup_node.stages.io.log.logger import Level, parse_level
 
 T = TypeVar("T")
 

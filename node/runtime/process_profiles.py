@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS, ProfileRequest
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.io.profiling.recordings import Recording, new_recording

@@ -29,9 +29,9 @@ from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.node.system.signals import STOP_SIGNALS
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record, get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record, get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import (

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 
 from rollup_node.ipc.bus.timers import sleep_aligned, until_aligned
-from rollup_node.stages.io.lasting_conditions import LastingConditions, shortened
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.lasting_conditions import LastingConditions, shortened
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError

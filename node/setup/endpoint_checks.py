@@ -14,8 +14,8 @@ from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, error, ok, require, warning
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.api.io.follow_client import FollowClient, WrongChainError
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig

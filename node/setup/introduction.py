@@ -10,8 +10,8 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain
 from rollup_node.node.setup.networks import registry_version
 from rollup_node.node.setup.notices import Notice
-from rollup_node.stages.io.endpoint_errors import endpoint_name
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE

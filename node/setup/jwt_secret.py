@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.stages.io.private_files import open_private_file
+from rollup_node.stages.io.files.private_files import open_private_file
 
 DEFAULT_FILE = Path("node_jwt.txt")
 SECRET_BYTES = 32

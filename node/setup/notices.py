@@ -8,8 +8,8 @@ from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
 
 

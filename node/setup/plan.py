@@ -32,7 +32,7 @@ from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes

@@ -36,9 +36,9 @@ from rollup_node.node.setup.endpoint_checks import (
 )
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
-from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name
-from rollup_node.stages.io.jsonrpc import JsonRpcClient, RpcFailure
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rollup_node.node.setup.chain import ChosenChain
 from rollup_node.node.setup.networks import BuiltInNetwork, network_of_chain, network_of_config
 from rollup_node.node.setup.notices import Notice
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.order import DEPENDENCY_FORK, dependency_set_needed_from

@@ -6,7 +6,7 @@ from rollup_node.node.setup.jwt_secret import load_jwt_secret
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 
 
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:

@@ -19,7 +19,7 @@ from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
-from rollup_node.stages.io.log import Level, get_logger
+from rollup_node.stages.io.log.logger import Level, get_logger
 
 
 def start_node(values: Values, warnings: Sequence[str]) -> int:

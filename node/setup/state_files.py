@@ -7,8 +7,8 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
-from rollup_node.stages.io.log import Level
-from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import StoreError
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore

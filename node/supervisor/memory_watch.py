@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 EVERY_SECONDS = 10.0

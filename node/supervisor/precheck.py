@@ -16,7 +16,7 @@ from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.signals import STOP_SIGNALS
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 
 PRECHECK = "check"
 MAX_ERROR_BYTES = 1 << 16

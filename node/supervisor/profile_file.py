@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.private_files import replace_private_file
+from rollup_node.stages.io.files.private_files import replace_private_file
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.profiling.pprof_format import encode
 from rollup_node.stages.io.profiling.profile import merge
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles

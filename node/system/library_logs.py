@@ -3,7 +3,7 @@
 import logging
 import traceback
 
-from rollup_node.stages.io.log import Level, get_logger
+from rollup_node.stages.io.log.logger import Level, get_logger
 
 
 class LibraryHandler(logging.Handler):

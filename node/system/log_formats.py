@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log.logger import Level, Record
 
 FORMATS = ("text", "terminal", "logfmt", "json", "json-pretty")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rollup_node.ipc.bus.timers import sleep_aligned
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.private_files import replace_private_file
+from rollup_node.stages.io.files.private_files import replace_private_file
+from rollup_node.stages.io.metrics.meter import Meter
 
 WRITE_SECONDS = 2.0
 REWRITE_SECONDS = 60.0

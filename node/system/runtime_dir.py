@@ -26,7 +26,7 @@ import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.procfs import read_stat, user_of
-from rollup_node.stages.io.private_files import (
+from rollup_node.stages.io.files.private_files import (
     open_private_file,
     open_private_folder,
     read_private_file,

@@ -123,7 +123,7 @@ def test_an_attack_by_the_engine(shared: SharedStage, name: str) -> None:
 DECODED = """
 import os, sys
 from rollup_node.stages.engine.api.io import answers
-from rollup_node.stages.io.json_answers import decode_answer
+from rollup_node.stages.io.http.json_answers import decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload
 from rollup_node.stages.protocol.engine_json import envelope_to_json

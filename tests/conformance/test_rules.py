@@ -12,7 +12,7 @@ from rollup_node.tools.dev.folder_graph import parsed
 from rollup_node.tools.importers.conformance_page import load_cases, rule_links
 
 TESTS = Path(__file__).parents[1]
-FOLDERS = ("conformance", "stages/derivation", "node/inspect")
+FOLDERS = ("conformance", "stages/derivation", "tools/inspect")
 ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
 CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
 DEFINITIONS = {

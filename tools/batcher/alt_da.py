@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
 from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
 from rollup_node.stages.protocol.commitments import VERSION, Commitment, keccak_commitment
 from rollup_node.stages.protocol.hex_encoding import to_hex

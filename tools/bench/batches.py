@@ -18,8 +18,6 @@ from typing import Any
 import brotlicffi
 import orjson
 
-from rollup_node.node.inspect.batch_summary import BatchSummary
-from rollup_node.node.inspect.listing import BatchListing
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs import tasks as blob_tasks
@@ -32,6 +30,8 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
 from rollup_node.tools.bench.call_recorder import Recorded, recording, seconds_of
 from rollup_node.tools.bench.measure import Figure, repeat, show
+from rollup_node.tools.inspect.batch_summary import BatchSummary
+from rollup_node.tools.inspect.listing import BatchListing
 from rollup_node.tools.recorded.recording import Recording
 
 FIRST, LAST = 6_582_895, 6_582_952

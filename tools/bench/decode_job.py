@@ -14,8 +14,8 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, run
-from rollup_node.stages.io.log import Level
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.tools.bench import synthetic_chain
 

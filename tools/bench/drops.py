@@ -13,8 +13,8 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Bl
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.prefetch import Prefetcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.io.log import Level, configure, get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level, configure, get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.io.http_transport import HttpTransport
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.plain_http import PlainHttpTransport
+from rollup_node.stages.io.http.http_transport import HttpTransport
+from rollup_node.stages.io.http.plain_http import PlainHttpTransport
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.measure import Figure, show
 

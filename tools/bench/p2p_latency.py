@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr

@@ -19,7 +19,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.stage import EngineStage
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.engine import EngineStatus, StartRequest
 from rollup_node.stages.messages.l1 import (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.log import Level, configuration, set_level
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.log.logger import Level, configuration, set_level
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.tools.devnet.faults.injector import FaultInjector
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
 ATTEMPTS = 20
 RETRY_SECONDS = 0.5

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.faults.injector import NoRecovery
 from rollup_node.tools.devnet.network import StartFailed

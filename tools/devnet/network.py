@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.child_programs import ChildPrograms, python

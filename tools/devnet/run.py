@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.chaos import ChaosSession
 from rollup_node.tools.devnet.compare import compare_output_roots

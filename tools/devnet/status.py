@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
 MIB = 1 << 20
 PEERS_TIMEOUT = 1.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import DEPOSITOR_KEY, L2_CHAIN_ID, PORTAL, RECEIVER_KEY, TRANSFER_KEY

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.io.log import Level, set_level
+from rollup_node.stages.io.log.logger import Level, set_level
 from rollup_node.tools.fuzz.corpus import FOLDER, CorpusError, read_corpus, write_corpus
 from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
 from rollup_node.tools.fuzz.report import Figures, markdown_table

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import StatusServer

@@ -14,12 +14,12 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
-from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
-from rollup_node.stages.io.endpoint_meter import EndpointMeter
-from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.http_reader import HttpReader, http_reader
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_meter import EndpointMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.http_reader import HttpReader, http_reader
+from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex

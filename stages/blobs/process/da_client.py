@@ -7,10 +7,10 @@ import aiohttp
 from yarl import URL
 
 from rollup_node.stages.blobs.config import DaServerConfig
-from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_not_connected
-from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, why_not_connected
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
 from rollup_node.stages.protocol.hex_encoding import to_hex

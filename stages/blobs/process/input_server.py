@@ -11,10 +11,10 @@ from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError, TooLargeAheadError
-from rollup_node.stages.io.jsonrpc import EndpointError
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.jsonrpc import EndpointError
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts

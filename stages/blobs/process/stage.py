@@ -17,10 +17,10 @@ from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, 
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified
-from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.lasting_conditions import LastingConditions
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.log.lasting_conditions import LastingConditions
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength

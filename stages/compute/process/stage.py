@@ -4,7 +4,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation import tasks as derivation_tasks
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.l1 import tasks as l1_tasks
 

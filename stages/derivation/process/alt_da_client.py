@@ -8,9 +8,9 @@ from rollup_node.ipc.bus.bus import Client
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.outputs import NeedInput
 from rollup_node.stages.derivation.process.throttle import Throttle
-from rollup_node.stages.io.log import Logger
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
+from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code

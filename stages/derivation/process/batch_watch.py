@@ -7,8 +7,8 @@ from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanPast
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef

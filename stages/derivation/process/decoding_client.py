@@ -9,7 +9,7 @@ from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 log = get_logger("derivation")

@@ -18,9 +18,9 @@ from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.reasons.singular import TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
-from rollup_node.stages.io.log import Level, Logger
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.ref_metrics import show_l1_block
+from rollup_node.stages.io.log.logger import Level, Logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropCount, DropCounts, DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef

@@ -29,8 +29,8 @@ from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Reque
 from rollup_node.stages.derivation.process.upgrade_watch import UpgradeWatch
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength

@@ -4,8 +4,8 @@ it name another parent [UPG22]."""
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.span import SpanParentMismatch
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import L2BlockRef

@@ -14,10 +14,10 @@ from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.reset_watch import ResetWatch
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.process.upgrade_files import UpgradeFiles
-from rollup_node.stages.io.lasting_conditions import LastingCondition, LastingConditions, shortened
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.ref_metrics import show_payload
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.ref_metrics import show_payload
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex

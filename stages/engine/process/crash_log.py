@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
-from rollup_node.stages.io.log import Level, get_logger
+from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.protocol.errors import RestartError
 
 LINES_A_RECORD = 50

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.p2p import (
     GapEnd,

@@ -5,8 +5,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig

@@ -5,8 +5,8 @@ import re
 import time
 from collections.abc import Callable
 
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 SAME_RESETS = 3

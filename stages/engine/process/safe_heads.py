@@ -16,8 +16,8 @@ from rollup_node.stages.engine.safedb.entries import (
     SafeHeadWrite,
 )
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import StoreError
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError

@@ -16,7 +16,7 @@ import msgspec
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 log = get_logger("engine")

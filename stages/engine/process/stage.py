@@ -35,8 +35,8 @@ from rollup_node.stages.engine.process.sequencer_store import SequencerStore
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.process.stored_requests import StoredRequest, StoredRequests
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, RecordSafeHead, ResetSafeHeads
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
-from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.ref_metrics import show_head
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.ref_metrics import show_head
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints

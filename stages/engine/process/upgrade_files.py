@@ -4,8 +4,8 @@ one that is chosen among those of the package for the next start [UPG26]."""
 from pathlib import Path
 
 from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
-from rollup_node.stages.io.log import Logger
-from rollup_node.stages.io.private_files import replace_private_file
+from rollup_node.stages.io.files.private_files import replace_private_file
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import CHOSEN_FILE, DRAFTS

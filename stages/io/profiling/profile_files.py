@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.io.private_files import read_private_file, replace_private_file
+from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 

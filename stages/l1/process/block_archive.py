@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.archive import Archive
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.files.archive import Archive
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import header_json_in
 from rollup_node.stages.l1.verify import InvalidDataError

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
-from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.l1.block_requests import blocks_per_request
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup

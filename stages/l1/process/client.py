@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from rollup_node.stages.io.endpoint_meter import EndpointMeter
-from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.json_answers import Call
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.http.endpoint_meter import EndpointMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.json_answers import Call
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
 from rollup_node.stages.l1.process.failures import (

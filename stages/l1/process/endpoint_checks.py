@@ -4,9 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadTracker

@@ -1,8 +1,8 @@
 """Why an L1 endpoint does not do what is asked: as a code for people, and as a fault of the endpoint [LHD26]."""
 
-from rollup_node.stages.io.endpoint_errors import tls_code
-from rollup_node.stages.io.http_status import TOO_MANY_REQUESTS
-from rollup_node.stages.io.jsonrpc import EndpointError, MalformedAnswerError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import tls_code
+from rollup_node.stages.io.http.http_status import TOO_MANY_REQUESTS
+from rollup_node.stages.io.http.jsonrpc import EndpointError, MalformedAnswerError, RpcFailure
 from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code

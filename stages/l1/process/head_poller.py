@@ -5,10 +5,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker

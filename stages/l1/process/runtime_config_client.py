@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import code_of

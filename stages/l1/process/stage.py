@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.url_schemes import is_web_socket
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.io.url_schemes import is_web_socket
 from rollup_node.stages.l1.block_requests import grouped
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config

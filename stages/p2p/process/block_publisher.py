@@ -4,8 +4,8 @@ hands a block over and is answered when the block is published or dropped [SEQ24
 import time
 from collections.abc import Callable, Iterable
 
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.p2p import PublishRequest

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import block_message

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.blocks.ssz import SszError

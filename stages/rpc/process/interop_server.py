@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from aiohttp import WSMsgType, web
 
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DECISIONS
 from rollup_node.stages.protocol.jwt_token import token_error

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.io.log import get_logger, parse_level, set_level_of_node
+from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rollup_node.stages.io.metrics import LABELLED_FAMILIES
+from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
 from rollup_node.stages.rpc.process.listener import Exchange
 

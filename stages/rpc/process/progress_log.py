@@ -1,6 +1,6 @@
 """Writes the progress of the node to the log [LOG7]."""
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import StatusWatch

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.config import RpcConfig

@@ -1,7 +1,7 @@
 """What the status says of the node, as metrics [RPC94]."""
 
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.own_metrics import UNKNOWN
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.own_metrics import UNKNOWN
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.rpc.process.status_source import StatusSource

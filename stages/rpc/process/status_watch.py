@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.rpc.node_state import SlowSync
 from rollup_node.stages.rpc.status import NodeStatus, State

@@ -18,7 +18,7 @@ from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.blobs.process import stage as blobs_process
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.messages.base import Message

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from rollup_node.node.checks.beacon import MAX_BODY, BeaconReader, beacon_version, check_beacon_node, is_beacon_node
 from rollup_node.node.checks.finding import Finding, Level
-from rollup_node.stages.io.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.http_listener import app_for_every_path, listening
 

@@ -11,8 +11,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import RETENTION_SECONDS
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob

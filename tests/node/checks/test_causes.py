@@ -6,8 +6,8 @@ import pytest
 from aiohttp import web
 
 from rollup_node.node.checks.causes import clock_skew, engine_code, is_final, rejection, skew_text, unusable
-from rollup_node.stages.io.endpoint_errors import NoAnswerError
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import NoAnswerError
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.http_listener import app_for_every_path, listening
 

@@ -16,7 +16,7 @@ from rollup_node.node.checks.execution import (
     read_block,
 )
 from rollup_node.node.checks.finding import Level
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR

@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.node.checks.finding import Level, error, not_checked, ok, require, warning
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 

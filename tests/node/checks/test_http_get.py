@@ -8,7 +8,7 @@ from aiohttp import web
 from yarl import URL
 
 from rollup_node.node.checks.http_get import Answer, http_get
-from rollup_node.stages.io.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from tests.support.servers.http_listener import app_for_every_path, listening
 
 HOLDS_BACK = "/silent"

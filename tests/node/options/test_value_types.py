@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.node.options import value_types
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 
 
 @pytest.mark.parametrize(

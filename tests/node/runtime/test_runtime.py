@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.node.runtime.runtime import dropped_lines
 from rollup_node.node.system.exit_codes import RESTART
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
 from tests.support.processes.toy_harness import StartNode, ToyNode
 

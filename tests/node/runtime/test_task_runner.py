@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.node.runtime import task_runner
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner, backoff
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError

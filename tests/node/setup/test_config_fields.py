@@ -16,7 +16,7 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.plan import node_settings
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from tests.node.setup.planning import JWT, prepare
 from tests.support.engine.remote_signers import TlsSetUp
 

@@ -12,7 +12,7 @@ from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.introduction import introduction
 from rollup_node.node.setup.networks import find_network, registry_version
 from rollup_node.node.setup.notices import Notice
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.forks import bundles
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS

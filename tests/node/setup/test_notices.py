@@ -5,7 +5,7 @@ import pytest
 from rollup_node.node.setup.notices import Notice, log_notices
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 
 NOTICES = (Notice(Level.WARN, "a variable is unknown"), Notice(Level.INFO, "a key is new"))
 

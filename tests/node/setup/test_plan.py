@@ -22,8 +22,8 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES, load
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.log import Level
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.protocol.config_json import rollup_config_object

@@ -4,8 +4,8 @@ import pytest
 
 from rollup_node.node.supervisor.memory_watch import EVERY_SECONDS, MemoryWatch
 from rollup_node.node.system.memory import Memory
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 

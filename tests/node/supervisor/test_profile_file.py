@@ -6,8 +6,8 @@ import pytest
 
 from rollup_node.node.supervisor.profile_file import write_profile
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.profiling.profile import Profile, Sample
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from tests.support.rpc.pprof_decoder import decode

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from rollup_node.node.system.library_logs import capture_library_logs
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log.logger import Level, Record
 
 MOMENT = 1_724_000_000.125
 

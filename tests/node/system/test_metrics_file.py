@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.node.system import metrics_file
 from rollup_node.node.system.metrics_file import MetricsFile, metrics_path
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from tests.support.timing import virtual_time
 
 

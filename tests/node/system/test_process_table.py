@@ -19,7 +19,7 @@ from rollup_node.stages.blobs.process import stage as blobs_stage
 from rollup_node.stages.compute.process import stage as compute_stage
 from rollup_node.stages.derivation.process import stage as derivation_stage
 from rollup_node.stages.engine.process import stage as engine_stage
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.l1.process import stage as l1_stage
 from rollup_node.stages.p2p.process import stage as p2p_stage

@@ -20,7 +20,7 @@ from rollup_node.node.system.runtime_dir import (
     read_processes,
     take_lock,
 )
-from rollup_node.stages.io.private_files import UnsafeFileError
+from rollup_node.stages.io.files.private_files import UnsafeFileError
 from rollup_node.stages.io.process_entry import ProcessEntry
 from tests.support.processes.leftovers import Leftovers
 

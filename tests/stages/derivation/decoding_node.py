@@ -10,7 +10,7 @@ from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.compute.config import ComputeConfig
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from tests.stages.derivation.decoding_stages import DecodingJob
 
 STAGES = "tests.stages.derivation.decoding_stages"

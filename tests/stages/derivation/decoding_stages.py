@@ -18,7 +18,7 @@ from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader,
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule

@@ -4,7 +4,7 @@ refuses them, publishing, and blocks for peers."""
 import msgspec
 import pytest
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.messages.p2p import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners

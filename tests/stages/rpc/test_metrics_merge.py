@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollup_node.stages.io.metrics import LABELLED_FAMILIES, Meter
+from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, Meter
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
 
 

@@ -1,6 +1,6 @@
 """Values that the tests of histories share."""
 
-from rollup_node.node.history.manifest import Block, ManifestRow, State, TableFile
+from rollup_node.tools.history.manifest import Block, ManifestRow, State, TableFile
 
 CONFIG = "c0" * 32
 

@@ -17,7 +17,7 @@ from rollup_node.stages.engine.core.calls import Instant
 from rollup_node.stages.engine.core.inbox import AdminRequest, RpcRequest
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.control import (

@@ -32,8 +32,8 @@ from typing import Any
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer
 from rollup_node.stages.engine.machines import lost_blocks
-from rollup_node.stages.io import log
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.messages.control import StartSequencerRequest
 from rollup_node.stages.messages.p2p import (
     LatestBlocksRequest,

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.p2p.discv5_nodes import secret_of

@@ -10,8 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p.nodes import P2pNode, chain_since, timed_chain

@@ -15,8 +15,8 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.io.log import Level
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.engine import (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from rollup_node.node.history import range_task
+from rollup_node.tools.history import range_task
 from tests.support.processes.forked_programs import ForkedProgram, ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import WAIT_SECONDS, FinishedProgram
@@ -25,7 +25,7 @@ def forked_ranges(server: ForkServer) -> Iterator[None]:
     def run(command: list[str]) -> tuple[int, range_task._Log]:
         words = command[command.index("history") :]
         words[words.index("--parent") + 1] = str(server.pid)
-        imports = ("rollup_node.node.commands.history_range", *STAGES)
+        imports = ("rollup_node.tools.commands.history_range", *STAGES)
         with open(os.devnull, "wb") as out:
             process = ForkedProgram(server, CLI, words, Path.cwd(), os.environ, imports=imports, stdout=out.fileno())
         assert process.stderr is not None

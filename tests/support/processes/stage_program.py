@@ -22,7 +22,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process import stage as engine
-from rollup_node.stages.io import log
+from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1
 from rollup_node.stages.messages.base import Health, QueueLength

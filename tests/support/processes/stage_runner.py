@@ -12,7 +12,7 @@ from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.topology import CHANNELS
 

@@ -17,7 +17,7 @@ from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log.logger import Level
 from tests.support.processes.toy_stages import CHANNELS, ToyConfig
 
 BUILD = "tests.support.processes.toy_stages:build"

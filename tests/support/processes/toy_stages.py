@@ -11,8 +11,8 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.stages.io.log import Level, get_logger, set_level_of_node
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level, get_logger, set_level_of_node
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import (
     CriticalError,

@@ -12,7 +12,7 @@ from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus

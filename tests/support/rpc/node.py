@@ -17,8 +17,8 @@ from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES, ProcessSpec
 from rollup_node.node.system.runtime_dir import METRICS
-from rollup_node.stages.io.log import Level
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rollup_node.stages.io.metric import ExposedMetric
-from rollup_node.stages.io.metrics import LABELLED_FAMILIES, TABLE
+from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, TABLE
+from rollup_node.stages.io.metrics.metric import ExposedMetric
 
 ADDED = {"instance", "job"}
 """Labels that Prometheus adds."""

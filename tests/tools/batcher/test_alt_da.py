@@ -8,7 +8,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.challenges import ChallengeEvent, ChallengeStatus, decode_event, resolve_data

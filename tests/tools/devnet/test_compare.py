@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet import compare

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.deposits import DepositTransaction, deposit_from_log
 from rollup_node.stages.protocol.types import Log
 from rollup_node.tools.devnet.chain.eth_api import EthApi

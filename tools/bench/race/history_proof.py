@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 
-from rollup_node.node.history.tables import Table
 from rollup_node.tools.bench.race.course import LATER_FORKS, prepare
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.course_size import CourseSize
@@ -22,6 +21,7 @@ from rollup_node.tools.bench.race.history import PER_L1_BLOCK, history, run_comm
 from rollup_node.tools.bench.race.node_run import RaceError
 from rollup_node.tools.bench.race.programs import rollup_node
 from rollup_node.tools.bench.race.runner import run_once
+from rollup_node.tools.history.tables import Table
 
 NODE_SECONDS = 600.0
 

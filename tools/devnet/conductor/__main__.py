@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollup_node.node.options.value_types import HTTP_URL
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.log import Level, configure, write_to_stderr
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.log.logger import Level, configure, write_to_stderr
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.tools.devnet.conductor.cluster import Cluster

@@ -3,8 +3,8 @@ its own, and at `/` the state of all of them."""
 
 from typing import Any
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import envelope_from_json

@@ -4,7 +4,7 @@
 import asyncio
 from typing import Any
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.stages.engine.api.io import answers
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi

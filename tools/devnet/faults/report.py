@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 
 

@@ -2,8 +2,6 @@
 
 from random import Random
 
-from rollup_node.node.inspect.batch_summary import hashes_digest
-from rollup_node.node.inspect.lazy_batches import lazy_batch
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch, read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
@@ -33,6 +31,8 @@ from rollup_node.tools.batcher.channels import Frame, batcher_data, encode_blob
 from rollup_node.tools.fuzz.targets import seeds
 from rollup_node.tools.fuzz.targets.chain_seeds import l1_seed, payload
 from rollup_node.tools.fuzz.targets.target import FuzzTarget
+from rollup_node.tools.inspect.batch_summary import hashes_digest
+from rollup_node.tools.inspect.lazy_batches import lazy_batch
 
 RULES = SpanRules(seeds.CHAIN_ID, seeds.GENESIS_TIME, seeds.BLOCK_TIME)
 LIMIT = 1_000_000

@@ -11,9 +11,9 @@ from unittest.mock import patch
 import aiohttp
 import orjson
 
-from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.web_socket import _Connection
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.web_socket import _Connection
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.answer_limits import SMALL
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits

@@ -8,7 +8,7 @@ import orjson
 
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.follow_client import FollowClient
-from rollup_node.stages.io.json_answers import RpcFailure, decode_answer
+from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK, SMALL, AnswerLimit
 from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.block_refs import BlockError

@@ -9,21 +9,21 @@ from random import Random
 import msgspec
 import orjson
 
-from rollup_node.node.commands.history_range import _resume
-from rollup_node.node.commands.history_report import _add
-from rollup_node.node.history.folder import RUN_FILE, HistoryFolder, RunFile
-from rollup_node.node.history.manifest import ManifestError, _checksum, decode_manifest, genesis_resume
-from rollup_node.node.history.ranges import RunConfig
-from rollup_node.node.history.report import ReportValues, report_page
-from rollup_node.node.history.tables import Table
-from rollup_node.node.inspect.l2_source import FileSource, SourceError
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.commands.history_range import _resume
+from rollup_node.tools.commands.history_report import _add
 from rollup_node.tools.fuzz.targets.chain_seeds import header_json, payload, rollup
 from rollup_node.tools.fuzz.targets.local_files import scratch
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, Seed, one_of
+from rollup_node.tools.history.folder import RUN_FILE, HistoryFolder, RunFile
+from rollup_node.tools.history.manifest import ManifestError, _checksum, decode_manifest, genesis_resume
+from rollup_node.tools.history.ranges import RunConfig
+from rollup_node.tools.history.report import ReportValues, report_page
+from rollup_node.tools.history.tables import Table
+from rollup_node.tools.inspect.l2_source import FileSource, SourceError
 
 
 def sealed(data: bytes) -> bytes:
@@ -99,7 +99,7 @@ def _parquet(chance: Random) -> bytes:
 @cache
 def _parquet_files() -> list[bytes]:
     """A file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
-    from rollup_node.node.history.parquet_files import write_parquet
+    from rollup_node.tools.history.parquet_files import write_parquet
 
     found = []
     for table, row in zip((Table.L2_BLOCKS, Table.BATCHES, Table.DROPS), _ROWS, strict=True):

@@ -29,10 +29,10 @@ from rollup_node.stages.engine.process.admin_state_file import AdminStateError, 
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
-from rollup_node.stages.io.archive import _read
+from rollup_node.stages.io.files.archive import _read
+from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
-from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase

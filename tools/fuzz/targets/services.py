@@ -14,16 +14,14 @@ from rollup_node.node.checks.blob_probe import find_blob_block
 from rollup_node.node.checks.engine import check_capabilities, check_forks, offered_methods, read_safe_head
 from rollup_node.node.checks.execution import check_chain, check_finality, check_head, read_block
 from rollup_node.node.commands.doctor import examine, report_lines
-from rollup_node.node.commands.explain import _line, drops_of
-from rollup_node.node.inspect.status_client import StatusClient, StatusError
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process.da_client import DaClient
-from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, decompressed
-from rollup_node.stages.io.http_connection import HttpConnection, HttpError
-from rollup_node.stages.io.json_answers import RpcFailure, decode_answer
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.web_socket import _clock_difference
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.http_body import BodyEncodingError, BodyTooLargeError, decompressed
+from rollup_node.stages.io.http.http_connection import HttpConnection, HttpError
+from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
+from rollup_node.stages.io.http.web_socket import _clock_difference
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
@@ -33,8 +31,10 @@ from rollup_node.stages.protocol.commitments import Commitment, keccak_commitmen
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.commands.explain import _line, drops_of
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
+from rollup_node.tools.inspect.status_client import StatusClient, StatusError
 from rollup_node.tools.status_page.scenes import SCENES, scene
 
 T = TypeVar("T")

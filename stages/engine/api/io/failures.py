@@ -1,7 +1,7 @@
 """Why the execution engine does not do what is asked, as a code."""
 
-from rollup_node.stages.io.endpoint_errors import EndpointError, NoAnswerError, tls_code
-from rollup_node.stages.io.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, NoAnswerError, tls_code
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rollup_node.stages.engine.api.engine_identity import EngineIdentity, identity_of_text, identity_of_versions
-from rollup_node.stages.io.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
 
 OWN_VERSION = {"code": "RN", "name": "rollup-node", "version": "", "commit": "0x00000000"}
 """What the engine is told of this node."""

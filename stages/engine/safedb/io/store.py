@@ -22,7 +22,7 @@ from rollup_node.stages.engine.safedb.entries import (
     record,
     reset,
 )
-from rollup_node.stages.io.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, StoreError, open_sqlite
+from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, StoreError, open_sqlite
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlockId

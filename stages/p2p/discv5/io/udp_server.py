@@ -10,8 +10,8 @@ from collections.abc import Callable
 from secrets import token_bytes
 from typing import NamedTuple
 
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr

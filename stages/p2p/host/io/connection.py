@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder

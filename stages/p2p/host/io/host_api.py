@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Sequence
 from itertools import accumulate
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.ip import IpAddress, is_plausible_ip, parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.host import identify

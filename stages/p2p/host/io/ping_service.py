@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
 from rollup_node.stages.p2p.host.ping import PING_BYTES, PROTOCOL, Latency
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id

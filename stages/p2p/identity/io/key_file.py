@@ -5,7 +5,7 @@ import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
-from rollup_node.stages.io.private_files import check_private_file, create_private_file, read_secret_file
+from rollup_node.stages.io.files.private_files import check_private_file, create_private_file, read_secret_file
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from rollup_node.stages.io.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp, upnp

@@ -7,7 +7,7 @@ import random
 import time
 from contextlib import suppress
 
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff

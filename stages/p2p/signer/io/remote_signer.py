@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.io.endpoint_errors import endpoint_name
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, recover_signer, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import MEMORY

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.sqlite_file import MEMORY as IN_MEMORY
-from rollup_node.stages.io.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, open_sqlite
+from rollup_node.stages.io.files.sqlite_file import MEMORY as IN_MEMORY
+from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, open_sqlite
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
 

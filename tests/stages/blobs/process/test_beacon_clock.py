@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.process import beacon_clock
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
-from rollup_node.stages.io.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from tests.support.processes.stage_runner import run_within
 
 TIME = 1000 + 7 * 12

@@ -13,8 +13,8 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import BLOB_SIZE
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
-from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import run_within

@@ -12,8 +12,8 @@ from aiohttp import web
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process.da_client import MAX_BODY, DaClient, InputNotFoundError, TooLargeAheadError
-from rollup_node.stages.io.jsonrpc import EndpointError
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.jsonrpc import EndpointError
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
 from rollup_node.stages.protocol.keccak import Keccak256

@@ -15,7 +15,7 @@ from rollup_node.stages.blobs import input_requests
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
-from rollup_node.stages.io import log
+from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code

@@ -14,8 +14,8 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.blobs.process.stage import BlobsStage
-from rollup_node.stages.io import log
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code

@@ -10,7 +10,7 @@ from rollup_node.stages.compute.process.stage import build
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.reading import ZlibHeaderInvalid
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import Invalid, VerifyBlock
 from rollup_node.stages.topology import CHANNELS

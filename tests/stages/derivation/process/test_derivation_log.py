@@ -22,8 +22,8 @@ from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, T
 from rollup_node.stages.derivation.reasons.span import SpanOriginUnknown, SpanPast
 from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
-from rollup_node.stages.io.log import Level, Logger
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log.logger import Level, Logger
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.chain import L1Blocks
 

@@ -24,7 +24,7 @@ from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import (

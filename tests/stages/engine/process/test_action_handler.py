@@ -25,10 +25,10 @@ from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.io import log
-from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.log import Level, Record
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart

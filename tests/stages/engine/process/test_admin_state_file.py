@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.engine.process.admin_state_file import MAX_BYTES, AdminState, AdminStateError, AdminStateFile
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.crash_log import LINES_A_RECORD, stimuli_logged
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.protocol.errors import CriticalError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.p2p_client import MAX_PUBLISHING, MAX_PUBLISHING_SECONDS, P2PClient
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.p2p import (
     GapEnd,
     LatestBlocksRequest,

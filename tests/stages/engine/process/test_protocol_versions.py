@@ -8,9 +8,9 @@ import pytest
 
 from rollup_node.stages.engine.process import protocol_versions
 from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.protocol_version import ProtocolVersion

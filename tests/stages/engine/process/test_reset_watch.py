@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.engine.process.reset_watch import QUIET_SECONDS, ResetWatch
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 

@@ -10,8 +10,8 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadsWritten
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.stages.engine.conftest import Play, Run

@@ -7,8 +7,8 @@ from pathlib import Path
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.newest_block import NewestBlock

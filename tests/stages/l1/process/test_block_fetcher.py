@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import MAX_RETRY_AFTER
 from rollup_node.stages.l1.process.client import L1Endpoints

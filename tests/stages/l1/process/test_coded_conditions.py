@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process import stage as l1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.process.failures import BehindError, OtherChainError, ThrottledError, code_of, fault_of
 from rollup_node.stages.l1.verify import InvalidDataError

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock

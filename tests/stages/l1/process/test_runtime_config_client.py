@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.runtime_config_client import (

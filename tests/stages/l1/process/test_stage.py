@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.process import stage as l1

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io import remote_signer

@@ -15,7 +15,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerH
 
 from rollup_node.stages.engine.core import interop
 from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS, shown_block
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import InteropEvent
 from rollup_node.stages.protocol.hex_encoding import to_hex

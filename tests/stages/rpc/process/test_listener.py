@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc.connections import Limits, Phase
 from rollup_node.stages.rpc.process import listener as listener_module

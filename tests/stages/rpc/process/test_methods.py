@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, SealBlockRequest
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex

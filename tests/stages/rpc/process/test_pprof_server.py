@@ -12,7 +12,7 @@ from aiohttp import ClientSession
 
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling import profile_files
 from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener

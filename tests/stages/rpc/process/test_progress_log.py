@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from rollup_node.stages.io import log
+from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads

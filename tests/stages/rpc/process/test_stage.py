@@ -9,7 +9,7 @@ from pathlib import Path
 from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import Halting
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.rpc.config import RpcConfig

@@ -6,8 +6,8 @@ import math
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.own_metrics import STATES
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.own_metrics import STATES
 from rollup_node.stages.rpc.process.status_metrics import STEP_SECONDS, StatusMetrics
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.readiness import ReadyLimits

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.rpc.process import status_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.io import log
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.rpc.node_state import SLOW_SECONDS
 from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, StatusWatch

@@ -1,4 +1,4 @@
-"""What the proof of histories compares; the tables themselves are those of tests/node/commands/test_history_run.py."""
+"""What the proof of histories compares; the tables themselves are those of tests/tools/commands/test_history_run.py."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.history.tables import Table
 from rollup_node.tools.bench.race import history_proof
 from rollup_node.tools.bench.race.history import Run
+from rollup_node.tools.history.tables import Table
 
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
-from rollup_node.stages.io.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -11,7 +11,7 @@ import jwt
 import pytest
 from msgspec.structs import replace
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex

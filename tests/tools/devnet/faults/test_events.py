@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.io.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.tools.devnet.faults import events
 from rollup_node.tools.devnet.faults.clock import OwnClock
 from rollup_node.tools.devnet.faults.disk import SmallDisk

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
 from tests.support.servers.http_listener import json_rpc_app, listening

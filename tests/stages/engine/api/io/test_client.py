@@ -21,7 +21,7 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient, Token, UnreadableAnswerError
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES

@@ -17,7 +17,7 @@ from rollup_node.stages.engine.api.io.conductor_client import (
     ConductorClient,
     encode_envelope,
 )
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -3,8 +3,8 @@
 import pytest
 
 from rollup_node.stages.engine.api.io.failures import code_of
-from rollup_node.stages.io.endpoint_errors import NO_TLS, EndpointError, NoAnswerError
-from rollup_node.stages.io.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import NO_TLS, EndpointError, NoAnswerError
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.stages.messages.codes import Code
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.engine.api.io.follow_client import MAX_ANSWER, FollowClient, WrongChainError
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId

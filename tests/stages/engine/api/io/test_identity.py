@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.io.identity import OWN_VERSION, chain_config, engine_identity
-from rollup_node.stages.io.jsonrpc import RpcFailure
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
 
 VERSIONS = "engine_getClientVersionV1"
 RETH = [{"code": "RH", "name": "OP-Reth", "version": "2.10.0", "commit": "0xdeadbeef"}]

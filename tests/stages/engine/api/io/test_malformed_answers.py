@@ -21,7 +21,7 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.engine_json import payload_to_json
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload

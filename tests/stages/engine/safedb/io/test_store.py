@@ -23,7 +23,7 @@ from rollup_node.stages.engine.safedb.entries import (
     SafeHeadWrite,
 )
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
-from rollup_node.stages.io.sqlite_file import MEMORY, StoreError
+from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.chains.chain_fixture import make_rollup
 from tests.support.engine.safe_head_writer import entries_of

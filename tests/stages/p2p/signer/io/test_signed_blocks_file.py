@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.signer import kept_payloads
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile

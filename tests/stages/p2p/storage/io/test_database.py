@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
 SCHEMA = "create table if not exists things (name text primary key);"

@@ -1,0 +1,1 @@
+"""Files of a node: private ones, archives, SQLite."""

@@ -1,0 +1,118 @@
+"""Opens SQLite databases of this node. A file that is in use, of another kind or damaged is refused; nothing is written
+to it then."""
+
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rollup_node.stages.io.files.private_files import UnsafeFileError, check_private_file, create_private_file
+
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; the second when a damaged file's bytes are in the message of the first."""
+
+MEMORY = ":memory:"
+_VERSION = 1
+_BUSY_TIMEOUT = 2.0
+
+
+class StoreError(Exception):
+    """The file cannot be used; the text says why and what to do."""
+
+
+class DamagedFileError(StoreError):
+    """A file of this kind whose content is damaged."""
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of database. `what` and `option` name it to operators; `application` is the 32-bit application id that
+    marks its files. `schema` is executed at each opening. With `synchronous` full a commit returns once it is on disk;
+    with normal the last commits may be lost with the power, but the file stays whole."""
+
+    what: str
+    option: str
+    application: int
+    schema: str
+    synchronous: Literal["normal", "full"] = "normal"
+
+
+def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Connection:
+    """Opens a file, which is created if it is missing, or MEMORY; one process at a time can have it open. The
+    connection may be used by any thread, by one at a time; it begins no transactions by itself. `check` reads the whole
+    file for damage.
+
+    Raises DamagedFileError when the file is damaged, StoreError when it cannot be used for another reason."""
+    what, option = kind.what, kind.option
+    try:
+        if path != MEMORY:
+            _make_private(path)
+        return _connect(path, kind, check)
+    except UnsafeFileError as error:
+        raise StoreError(f"{what} {path}: {error.strerror} ({option})") from None
+    except OSError as error:
+        raise StoreError(f"{what} {path}: {error.strerror}: give a path that this node may write ({option})") from None
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise StoreError(f"{what} {path} is in use by another node: give each its own ({option})") from None
+        raise StoreError(f"{what} {path}: {error} ({option})") from None
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        if not _is_of_kind(path, kind):
+            raise _other_kind(path, kind) from None
+        raise DamagedFileError(f"{what} {path} is damaged ({error}): remove it ({option})") from None
+
+
+def _make_private(path: str) -> None:
+    """Creates the file if it is missing, readable by its owner alone. Raises UnsafeFileError for a file that somebody
+    else may control, under this name or those that SQLite derives from it."""
+    Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
+    for end in ("", "-wal", "-shm", "-journal"):
+        check_private_file(path + end)
+    with suppress(FileExistsError):
+        create_private_file(path, b"")
+
+
+def _connect(path: str, kind: FileKind, check: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("pragma locking_mode = exclusive")
+        is_new = _check_header(connection, path, kind, check)
+        connection.execute("pragma journal_mode = wal")
+        connection.execute(f"pragma synchronous = {kind.synchronous}")
+        connection.execute("pragma journal_size_limit = 1048576")
+        # One transaction: a process that is killed here leaves a new file, never one of no kind or version.
+        marks = f"pragma application_id = {kind.application}; pragma user_version = {_VERSION};" if is_new else ""
+        connection.executescript(f"begin immediate; {marks} {kind.schema} commit;")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_header(connection: sqlite3.Connection, path: str, kind: FileKind, check: bool) -> bool:
+    """Whether the file is new. Raises StoreError for a file of another kind or version, DatabaseError for a damaged
+    one."""
+    (application,) = connection.execute("pragma application_id").fetchone()
+    (version,) = connection.execute("pragma user_version").fetchone()
+    (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+    if (application, version) == (0, 0) and not tables:
+        return True
+    if application != kind.application:
+        raise _other_kind(path, kind)
+    if version != _VERSION:
+        raise StoreError(f"{kind.what} {path} is of version {version}, not {_VERSION}: remove it ({kind.option})")
+    if check and connection.execute("pragma quick_check(1)").fetchone() != ("ok",):
+        raise sqlite3.DatabaseError("the check of its pages failed")
+    return False
+
+
+def _other_kind(path: str, kind: FileKind) -> StoreError:
+    return StoreError(f"{path} is not a {kind.what}: give another path ({kind.option})")
+
+
+def _is_of_kind(path: str, kind: FileKind) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        header = file.read(72)
+        return header.startswith(b"SQLite format 3\0") and header[68:72] == kind.application.to_bytes(4, "big")
+    return False

@@ -1,0 +1,1 @@
+"""HTTP and WebSocket clients: connections, bodies, JSON-RPC and its errors."""

@@ -1,0 +1,215 @@
+"""A JSON-RPC 2.0 client over HTTP or WebSocket, by the scheme of the URL: bounded in concurrency, rate, time and bytes
+[LHD2, LHD16, LHD17, WSK1]."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import orjson
+
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
+from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
+from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch
+from rollup_node.stages.io.http.json_answers import RpcFailure as RpcFailure
+from rollup_node.stages.io.http.plain_http import PlainHttpTransport
+from rollup_node.stages.io.http.url_schemes import is_plain_http, is_web_socket
+from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+
+if TYPE_CHECKING:
+    from rollup_node.stages.io.http.http_transport import HttpTransport
+    from rollup_node.stages.io.http.web_socket import WebSocketTransport
+
+T = TypeVar("T")
+
+SHORT_BODY = 1024
+"""A response of at most so many bytes is decoded even if the caller wants it raw, as it may be an error."""
+
+
+class RateLimiter:
+    """A token bucket: `rate` tokens a second, at most `burst` of them saved up; a rate of 0 is no limit [LHD16]."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = float(max(burst, 1))
+        self._tokens = self._burst
+        self._at: float | None = None
+
+    def take(self, count: int, now: float) -> float:
+        """Takes `count` tokens, into debt if necessary; the seconds to wait until that is paid."""
+        if self._rate <= 0:
+            return 0.0
+        if self._at is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        self._tokens -= count
+        return max(0.0, -self._tokens / self._rate)
+
+
+class JsonRpcClient:
+    """Calls one endpoint, from one event loop.
+
+    `headers` is called for every HTTP request and WebSocket handshake, so that tokens are fresh. `timeout` is in
+    seconds per request, twice that for a batch; `rate_limit` in calls a second, where a batch counts as many as it
+    holds. Answers are limited by method (`answer_limit`), and to `max_body` bytes. `tls` is called as often as
+    `headers`, for the context of `https` and `wss` connections instead of the default one; another context than before
+    means another HTTP connection, and its errors are passed on. `on_notification` is called for every notification of a
+    subscription, and when its connection is lost; `on_exchange` with the method of each request that was answered, and
+    the bytes of request and answer."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        headers: Callable[[], Mapping[str, str]] | None = None,
+        max_concurrency: int = 10,
+        max_batch: int = 20,
+        rate_limit: float = 0.0,
+        max_body: int | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        on_notification: Callable[[], None] | None = None,
+        on_exchange: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self.name = endpoint_name(url)
+        self._on_exchange = on_exchange
+        self._timeout = timeout
+        self._max_batch = max(1, max_batch)
+        self._max_body = max_body
+        self._http: HttpTransport | PlainHttpTransport | None = None
+        self._socket: WebSocketTransport | None = None
+        # The other transports import aiohttp, which takes a third of the time until a node's first request.
+        if tls is None and is_plain_http(url):
+            self._http = PlainHttpTransport(url, self.name, headers)
+        elif is_web_socket(url):
+            from rollup_node.stages.io.http import web_socket
+
+            max_message = web_socket.MAX_MESSAGE if max_body is None else min(max_body, web_socket.MAX_MESSAGE)
+            self._socket = web_socket.WebSocketTransport(url, self.name, headers, tls, on_notification, max_message)
+        else:
+            from rollup_node.stages.io.http import http_transport
+
+            self._http = http_transport.HttpTransport(url, self.name, headers, tls, max(1, max_concurrency))
+        self._limiter = RateLimiter(rate_limit, self._max_batch)
+        self._slots = asyncio.Semaphore(max(1, max_concurrency))
+        self._last_id = 0
+
+    async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
+        """The result of one call. Raises RpcFailure if the server answers with an error, EndpointError if it does not
+        answer."""
+        return await self.call_typed(Any, method, *params, timeout=timeout)
+
+    async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:
+        """As `call`, with the result decoded to a type that msgspec knows; EndpointError if it is not of that type."""
+        request_id, body = self._request(method, params)
+        limit = answer_limit(method, params)
+        answer = await self._post(body, [request_id], timeout or self._timeout, limit)
+        self._exchanged(method, body, answer)
+        return self._checked(lambda: decode_answer(answer, request_id, method, shape, limit))
+
+    async def call_raw(
+        self, method: str, *params: Any, timeout: float | None = None, limit: AnswerLimit | None = None
+    ) -> bytes:
+        """The whole body of the response, not decoded unless it is at most SHORT_BODY long; `limit` instead of that of
+        the method. Raises as `call`, and AnswerTooLargeError."""
+        request_id, body = self._request(method, params)
+        limit = limit or answer_limit(method, params)
+        answer = await self._post(body, [request_id], timeout or self._timeout, limit)
+        self._exchanged(method, body, answer)
+        if len(answer) <= SHORT_BODY:
+            self._checked(lambda: decode_answer(answer, request_id, method, msgspec.Raw, limit))
+        return answer
+
+    async def batch(
+        self, calls: Sequence[Call], shape: Any = Any, limit: AnswerLimit | None = None, timeout: float | None = None
+    ) -> list[Any]:
+        """Results of type `shape` and RpcFailures in the order of the calls, which are sent in batches of at most
+        `max_batch`; `limit` and `timeout` of a batch instead of that of the method and twice that of a call. Raises
+        RpcFailure if a batch is refused as a whole, and EndpointError."""
+        parts = [calls[i : i + self._max_batch] for i in range(0, len(calls), self._max_batch)]
+        results = await _all_or_none(
+            [self._batch_part(part, shape, limit or batch_limit(part), timeout) for part in parts]
+        )
+        return [result for part in results for result in part]
+
+    @property
+    def can_subscribe(self) -> bool:
+        """Whether the transport carries notifications."""
+        return self._socket is not None
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the present connection has a subscription."""
+        return self._socket is not None and self._socket.subscribed
+
+    async def subscribe(self, subject: str) -> None:
+        """Makes a subscription of `eth_subscribe` over the present connection. Raises as `call`."""
+        await self.call("eth_subscribe", subject)
+        if self._socket is not None:
+            self._socket.subscribed = True
+
+    async def reconnect(self) -> None:
+        """Has the next call made over another WebSocket connection; requests in flight fail."""
+        if self._socket is not None:
+            await self._socket.reconnect()
+
+    async def close(self) -> None:
+        """Closes the connections; another call opens new ones."""
+        for transport in (self._http, self._socket):
+            if transport is not None:
+                await transport.close()
+
+    def _request(self, method: str, params: Sequence[Any]) -> tuple[int, bytes]:
+        self._last_id += 1
+        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": list(params)}
+        return self._last_id, orjson.dumps(request)
+
+    async def _batch_part(
+        self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float | None
+    ) -> list[Any]:
+        requests = [self._request(method, params) for method, params in calls]
+        body = b"[" + b",".join(request for _, request in requests) + b"]"
+        ids = [request_id for request_id, _ in requests]
+        answer = await self._post(body, ids, timeout or 2 * self._timeout, limit)
+        self._exchanged(calls[0][0], body, answer)
+        return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
+
+    def _checked(self, decode: Callable[[], T]) -> T:
+        """What a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
+        try:
+            return decode()
+        except MalformedJsonError as error:
+            text = str(error)
+        # Outside of the handler: as its context the first error would keep the body in memory.
+        raise MalformedAnswerError(self.name, text)
+
+    def _exchanged(self, method: str, request: bytes, answer: bytes) -> None:
+        if self._on_exchange is not None:
+            self._on_exchange(method, len(request), len(answer))
+
+    async def _post(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
+        most = limit.bytes if self._max_body is None else min(limit.bytes, self._max_body)
+        async with self._slots:
+            wait = self._limiter.take(len(ids), time.monotonic())
+            if wait > 0:
+                await asyncio.sleep(wait)
+            if self._socket is not None:
+                return await self._socket.exchange(body, ids, timeout, AnswerLimit(most, limit.values))
+            assert self._http is not None
+            return await self._http.exchange(body, timeout, most)
+
+
+async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
+    """All results in order; the first error cancels the rest."""
+    tasks = [asyncio.ensure_future(item) for item in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

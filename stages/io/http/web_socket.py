@@ -1,0 +1,343 @@
+"""The transport of JSON-RPC over WebSocket: one connection for all requests, opened again when it is lost
+[WSK1 to WSK6]."""
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import NoReturn
+
+import aiohttp
+
+from rollup_node.stages.io.http.endpoint_errors import (
+    AnswerTooLargeError,
+    EndpointError,
+    NoAnswerError,
+    why_broken,
+    why_not_connected,
+)
+from rollup_node.stages.io.http.json_answers import answered_ids
+from rollup_node.stages.protocol.answer_limits import RECEIPTS, AnswerLimit
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+
+MAX_MESSAGE = RECEIPTS.bytes
+"""Bytes of a message: those of the largest answer of any method."""
+
+HEARTBEAT = 15.0
+"""Seconds without a byte until a ping is sent; a pong has to come in half of that."""
+
+FIRST_PAUSE, MAX_PAUSE = 0.1, 3.0
+"""Seconds until a connection is opened again after the first failure in a row, and at most."""
+
+MAX_UNREQUESTED = 100
+"""So many answers to no request, with none to a request between them, end a connection."""
+
+MAX_GIVEN_UP = 10_000
+"""So many of the last requests that were given up are known, so that their answers may come late."""
+
+CLOSE_SECONDS = 1.0
+TOKEN_WINDOW = 60.0
+"""An engine refuses a token made more seconds before or after its own time [OPT74]."""
+
+
+@dataclass
+class _Request:
+    """What was sent and is not answered yet: a call, or a batch of several ids."""
+
+    answer: asyncio.Future[bytes]
+    max_values: int
+
+
+class _Connection:
+    """An open connection and the requests on it. `max_message` are the bytes of a message, `on_notification` is called
+    for each notification, `on_lost` once."""
+
+    def __init__(
+        self,
+        name: str,
+        socket: aiohttp.ClientWebSocketResponse[bool],
+        max_message: int,
+        on_notification: Callable[[], None],
+        on_lost: Callable[["_Connection", str], None],
+    ) -> None:
+        self.name = name
+        self.has_answered = False
+        self._socket, self._max_message = socket, max_message
+        self._on_notification, self._on_lost = on_notification, on_lost
+        self._requests: dict[bytes, _Request] = {}
+        self._given_up: dict[bytes, None] = {}
+        self._unrequested = 0
+        self._received_too_much = False
+        self._reader = asyncio.create_task(self._read())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes requests."""
+        return not self._socket.closed and not self._reader.done()
+
+    async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
+        """Sends a request and returns the message that answers it. Raises EndpointError."""
+        request = _Request(asyncio.get_running_loop().create_future(), limit.values)
+        keys = [b"%d" % each for each in ids]
+        self._requests.update(dict.fromkeys(keys, request))
+        try:
+            await self._socket.send_frame(body, aiohttp.WSMsgType.TEXT)
+            return await request.answer
+        except (aiohttp.ClientError, OSError) as error:
+            raise EndpointError(self.name, f"the connection failed ({why_broken(error)})") from None
+        finally:
+            for key in keys:
+                self._requests.pop(key, None)
+            if request.answer.cancel() or request.answer.cancelled():
+                self._give_up(keys)
+            else:
+                # asyncio logs an exception that nobody has looked at.
+                request.answer.exception()
+
+    def _give_up(self, keys: Sequence[bytes]) -> None:
+        """Nobody waits for the answer any more; it may still come."""
+        self._given_up.update(dict.fromkeys(keys))
+        while len(self._given_up) > MAX_GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
+
+    async def close(self) -> None:
+        """Closes it within CLOSE_SECONDS."""
+        # A peer that sends on and on would keep `close` reading.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._socket.close()
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+    async def _read(self) -> None:
+        reason = "closed"
+        try:
+            reason = await self._read_messages()
+        finally:
+            requests = {id(each): each for each in self._requests.values()}
+            for request in requests.values():
+                if not request.answer.done():
+                    request.answer.set_exception(self._error(reason, len(requests)))
+            self._requests.clear()
+            self._on_lost(self, reason)
+
+    async def _read_messages(self) -> str:
+        """Takes messages until the connection ends; why it did."""
+        while True:
+            message = await self._socket.receive()
+            if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                try:
+                    self._take(message.data)
+                except MalformedJsonError as error:
+                    reason = f"malformed message, {error}"
+                    await self._end(aiohttp.WSCloseCode.INVALID_TEXT)
+                    return reason
+            elif message.type is aiohttp.WSMsgType.ERROR:
+                return self._why_broken(message.data)
+            else:
+                code = self._socket.close_code
+                return "closed by the endpoint" + (f", code {code}" if code else "")
+
+    def _why_broken(self, error: object) -> str:
+        # The close code does not tell: a peer may close with 1009 because our request is too large for it.
+        if isinstance(error, aiohttp.WebSocketError) and error.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+            self._received_too_much = True
+            return f"a message is longer than {self._max_message} bytes"
+        if isinstance(error, aiohttp.ServerTimeoutError):
+            return f"no pong within {HEARTBEAT / 2:g} s"
+        return f"protocol error, {type(error).__name__}"
+
+    async def _end(self, code: int) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._socket.close(code=code)
+
+    def _error(self, reason: str, requests: int) -> EndpointError:
+        kind = AnswerTooLargeError if self._received_too_much and requests == 1 else EndpointError
+        return kind(self.name, f"the WebSocket connection was lost ({reason})")
+
+    def _take(self, message: bytes) -> None:
+        """Gives a message to the request it answers. Raises MalformedJsonError, also after too many to none."""
+        most = max((request.max_values for request in self._requests.values()), default=1000)
+        ids = answered_ids(message, most)
+        if ids is None:
+            self._on_notification()
+            return
+        request = next((self._requests[each] for each in ids if each in self._requests), None)
+        waiting = list(self._requests.values())
+        # An error about a request that the endpoint could not read has no id.
+        if request is None and ids == [b"null"] and waiting and all(each is waiting[0] for each in waiting):
+            request = waiting[0]
+        if request is None and any(each in self._given_up for each in ids):
+            self.has_answered = True
+            for each in ids:
+                self._given_up.pop(each, None)
+            return
+        if request is None or request.answer.done():
+            self._unrequested += 1
+            if self._unrequested > MAX_UNREQUESTED:
+                raise MalformedJsonError(f"more than {MAX_UNREQUESTED} answers to no request")
+            return
+        self._unrequested, self.has_answered = 0, True
+        request.answer.set_result(message)
+
+
+class WebSocketTransport:
+    """Exchanges messages with one endpoint. `headers` and `tls` are called for every handshake; see JsonRpcClient.
+
+    `max_message` are the bytes of a message, of which one that is longer ends the connection.
+    `on_notification` is called for each notification, and when a connection is lost over which a subscription was made.
+    `subscribed` is set by the subscriber, and cleared when the connection is lost."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        headers: Callable[[], Mapping[str, str]] | None,
+        tls: Callable[[], ssl.SSLContext] | None,
+        on_notification: Callable[[], None] | None,
+        max_message: int = MAX_MESSAGE,
+    ) -> None:
+        self.name = name
+        self.subscribed = False
+        self._url, self._max_message = url, max_message
+        self._headers, self._tls = headers, tls
+        self._on_notification = on_notification or (lambda: None)
+        self._opening = asyncio.Lock()
+        self._connection: _Connection | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._failures = 0
+        self._retry_at, self._failure = 0.0, ""
+
+    async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
+        """The message that answers the request with these ids. A request whose connection is lost is not sent again.
+        Raises EndpointError, AnswerTooLargeError."""
+        connection = None
+        try:
+            async with asyncio.timeout(timeout) as deadline:
+                connection = await self._open(deadline, timeout)
+                answer = await connection.ask(body, ids, limit)
+        except TimeoutError:
+            if connection is None:
+                raise EndpointError(self.name, f"no WebSocket connection within {timeout:g} s") from None
+            raise NoAnswerError(self.name, timeout) from None
+        self._failures = 0
+        if len(answer) > limit.bytes:
+            raise AnswerTooLargeError(self.name, f"the answer is longer than {limit.bytes} bytes")
+        return answer
+
+    async def reconnect(self) -> None:
+        """Closes the connection; the next exchange opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+        self._unsubscribe()
+
+    async def close(self) -> None:
+        """Closes the connection and its session."""
+        self._on_notification = lambda: None
+        await self.reconnect()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _open(self, deadline: asyncio.Timeout, timeout: float) -> _Connection:
+        """The open connection, or another one, unless the last attempt was a moment ago."""
+        async with self._opening:
+            if self._connection is not None and self._connection.is_open:
+                return self._connection
+            if time.monotonic() < self._retry_at:
+                raise EndpointError(self.name, self._failure)
+            await self.reconnect()
+            try:
+                socket = await self._connect()
+            except EndpointError as error:
+                self._failed(str(error).removeprefix(f"{self.name}: "))
+                raise
+            except asyncio.CancelledError:
+                if deadline.expired():
+                    self._failed(f"no WebSocket connection within {timeout:g} s")
+                raise
+            self._connection = _Connection(self.name, socket, self._max_message, self._notify, self._lost)
+            return self._connection
+
+    def _failed(self, failure: str) -> None:
+        """The next attempt is made after a pause that grows, with jitter."""
+        self._failures += 1
+        pause = min(FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10), MAX_PAUSE)
+        self._retry_at, self._failure = time.monotonic() + pause * random.uniform(0.5, 1.0), failure
+
+    def _notify(self) -> None:
+        self._on_notification()
+
+    def _unsubscribe(self) -> None:
+        if self.subscribed:
+            self.subscribed = False
+            self._on_notification()
+
+    def _lost(self, connection: _Connection, reason: str) -> None:
+        if connection is not self._connection:
+            return
+        # One that never answered counts as a failure: an endpoint that closes at once is not asked at once again.
+        if not connection.has_answered:
+            self._failed(f"the WebSocket connection was lost ({reason})")
+        self._unsubscribe()
+
+    async def _connect(self) -> aiohttp.ClientWebSocketResponse[bool]:
+        headers = self._headers() if self._headers else {}
+        tls = self._tls() if self._tls else True
+        try:
+            return await self._client_session().ws_connect(
+                self._url,
+                headers=headers,
+                ssl=tls,
+                # aiohttp refuses this length too.
+                max_msg_size=self._max_message + 1,
+                heartbeat=HEARTBEAT,
+                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
+                decode_text=False,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise EndpointError(self.name, _refusal(error, time.time()), error.status) from None
+        except aiohttp.ClientConnectorError as error:
+            raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise EndpointError(self.name, f"the WebSocket handshake failed ({why_broken(error)})") from None
+
+    def _client_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            trace = aiohttp.TraceConfig()
+            trace.on_request_redirect.append(self._refuse_redirect)
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[trace],
+            )
+        return self._session
+
+    async def _refuse_redirect(self, *_: object) -> NoReturn:
+        raise EndpointError(self.name, "a redirect instead of a WebSocket handshake")
+
+
+def _refusal(error: aiohttp.WSServerHandshakeError, now: float) -> str:
+    """The text of a refused handshake, with the difference of the clocks when a token is refused for it."""
+    text = f"HTTP status {error.status} in the WebSocket handshake"
+    if error.status not in (401, 403):
+        return text
+    text += ": the token is refused"
+    ahead = _clock_difference(error.headers, now)
+    if ahead is None or abs(ahead) <= TOKEN_WINDOW:
+        return text
+    return f"{text}, our clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the endpoint"
+
+
+def _clock_difference(headers: Mapping[str, str] | None, now: float) -> float | None:
+    """By how many seconds `now` is ahead of the Date of a response; None if it has none that can be read."""
+    try:
+        return now - parsedate_to_datetime((headers or {})["Date"]).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,133 @@
+"""Conditions that last, as few lines of log: one when it begins, one a minute while it lasts, and one when it ends."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.messages.codes import Code
+
+EVERY_SECONDS = 60.0
+MAX_TEXT = 500
+
+
+class LastingCondition:
+    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` the reports are no
+    attempts, and their number is not shown. `clock` returns seconds of any monotonic clock."""
+
+    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic, *, counts: bool = True) -> None:
+        self._logger, self._clock, self._counts = logger, clock, counts
+        self._began_at: float | None = None
+        self._code: Code | None = None
+        self._next = 0.0
+        self._tried = self._left_out = 0
+
+    def report(self, code: Code, message: str, /, **fields: object) -> None:
+        """An attempt has failed. It is logged if it is the first, if the code is another than before, or a minute after
+        the last line."""
+        now = self._clock()
+        if self._began_at is None:
+            self._began_at = now
+        self._tried += 1
+        if code is self._code and now < self._next:
+            self._left_out += 1
+            return
+        if self._tried > 1:
+            fields |= self._so_far(now)
+        if self._left_out and self._counts:
+            fields["suppressed"] = self._left_out
+        self._code, self._next, self._left_out = code, now + EVERY_SECONDS, 0
+        self._logger.warn(message, code=code.text, **fields, do=code.remedy)
+
+    def end(self, message: str, /, **fields: object) -> None:
+        """The condition is over; nothing happens if it was never reported."""
+        if self._began_at is None or self._code is None:
+            return
+        self._logger.info(message, code=self._code.text, **fields, **self._so_far(self._clock()))
+        self._began_at, self._code, self._tried, self._left_out = None, None, 0, 0
+
+    def _so_far(self, now: float) -> dict[str, object]:
+        waited = now - (now if self._began_at is None else self._began_at)
+        return {"waited": _shown(waited), **({"tried": self._tried} if self._counts else {})}
+
+
+@dataclass
+class _Ongoing:
+    """A condition from its first report on; `is_logged` says whether a line was written."""
+
+    began_at: float
+    sources: set[str] = field(default_factory=set)
+    tried: int = 0
+    is_logged: bool = False
+
+    def so_far(self, now: float) -> dict[str, object]:
+        return {"waited": _shown(now - self.began_at), "tried": self.tried}
+
+
+class _Cause(NamedTuple):
+    """What a source fails by: `reason` tells apart what has one code, empty where a code says it all."""
+
+    code: Code
+    reason: str
+
+
+class LastingConditions:
+    """The conditions of several sources, such as the tasks of a process: what some of them fail by alike is one
+    condition, with the lines of one [LOG15, LOG19]. One that comes back within a minute of its last line is not logged
+    again until the minute is over. `clock` returns seconds of any monotonic clock; sources and reasons must be few."""
+
+    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger, self._clock = logger, clock
+        self._causes: dict[str, _Cause] = {}
+        self._ongoing: dict[_Cause, _Ongoing] = {}
+        self._next: dict[_Cause, float] = {}
+        self._left_out: dict[_Cause, int] = {}
+
+    def report(self, source: str, code: Code, message: str, /, *, reason: str = "", **fields: object) -> None:
+        """An attempt of a source has failed; its condition before, if it is another one, does not apply any more."""
+        now, cause = self._clock(), _Cause(code, reason)
+        if self._causes.get(source) != cause:
+            self._leave(source)
+        self._causes[source] = cause
+        ongoing = self._ongoing.setdefault(cause, _Ongoing(now))
+        ongoing.sources.add(source)
+        ongoing.tried += 1
+        if now < self._next.get(cause, now):
+            self._left_out[cause] = self._left_out.get(cause, 0) + 1
+            return
+        if ongoing.tried > 1:
+            fields |= ongoing.so_far(now)
+        if left_out := self._left_out.pop(cause, 0):
+            fields["suppressed"] = left_out
+        if reason:
+            fields = {"reason": reason, **fields}
+        self._next[cause], ongoing.is_logged = now + EVERY_SECONDS, True
+        self._logger.warn(message, code=code.text, **fields, do=code.remedy)
+
+    def end(self, source: str, message: str, /, **fields: object) -> None:
+        """A source has succeeded. It is logged if the condition was, and no other source has it."""
+        cause, ongoing = self._causes.get(source), self._leave(source)
+        if cause is not None and ongoing is not None and ongoing.is_logged:
+            self._logger.info(message, code=cause.code.text, **fields, **ongoing.so_far(self._clock()))
+
+    def _leave(self, source: str) -> _Ongoing | None:
+        """Takes a source from its condition, which is returned if it was the last one."""
+        cause = self._causes.pop(source, None)
+        if cause is None:
+            return None
+        self._ongoing[cause].sources.discard(source)
+        return None if self._ongoing[cause].sources else self._ongoing.pop(cause)
+
+
+def shortened(text: str) -> str:
+    """An error text of at most MAX_TEXT characters."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
+
+
+def _shown(seconds: float) -> str:
+    """A length of time: 59s, 2m36s, 3h0m."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60}m"

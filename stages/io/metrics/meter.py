@@ -1,0 +1,181 @@
+"""The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3, MET26]."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.samples import Sample
+
+from rollup_node.stages.io.metrics.metric import Metric, MetricType
+from rollup_node.stages.io.metrics.op_node_metrics import OP_NODE_METRICS
+from rollup_node.stages.io.metrics.own_metrics import OWN_METRICS
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+_Key = tuple[Sequence[str], ...]
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+TABLE: tuple[Metric, ...] = (*OP_NODE_METRICS, *OWN_METRICS)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in TABLE}
+
+LABELLED_FAMILIES: frozenset[str] = frozenset(
+    exposed.name for metric in TABLE if not metric.processes for exposed in metric.exposed()
+)
+"""The full names of the metrics that every process has: they differ by the label `process`."""
+
+
+class _Histogram(Histogram):
+    """The sum is exposed also where values may be negative, as op-node does."""
+
+    def _child_samples(self) -> Iterable[Sample]:
+        samples = list(super()._child_samples())
+        if not any(sample.name == "_sum" for sample in samples):
+            samples.append(Sample("_sum", {}, self._sum.get(), None, None))
+        return samples
+
+
+class UnknownMetricError(KeyError):
+    """A name that is not in the table, or whose metric has another type."""
+
+
+class _Event(NamedTuple):
+    """The two series of an event."""
+
+    total: Counter
+    last: Gauge
+
+    def inc(self, amount: float) -> None:
+        """Records events and the present time."""
+        self.total.inc(amount)
+        self.last.set_to_current_time()
+
+
+class Meter:
+    """The metrics of one process, in a registry of their own. A series exists from `expose` or from its first use.
+
+    All methods raise UnknownMetricError for a name that is not in the table or has another type."""
+
+    def __init__(self, process: str) -> None:
+        self.process = process
+        self.registry = CollectorRegistry()
+        self._collectors: dict[str, Counter | Gauge | Histogram] = {}
+        # By name and labels: prometheus_client takes longer to find a series than to count.
+        self._counted: dict[_Key, Counter | Gauge | _Event] = {}
+        self._set: dict[_Key, Gauge] = {}
+        self._observed: dict[_Key, Histogram] = {}
+        self._counters_shown_as_gauges: list[bytes] = []
+
+    def expose(self, role: str) -> None:
+        """Makes the series that a process of the role has from its start, so that `increase()` sees the first event."""
+        for metric in TABLE:
+            if role not in (metric.processes or (role,)):
+                continue
+            for values in metric.series if metric.labels else ((),):
+                self._make(metric, dict(zip(metric.labels, values, strict=True)))
+
+    def _make(self, metric: Metric, labels: dict[str, str]) -> None:
+        match metric.type:
+            case MetricType.GAUGE:
+                _child(self._gauge(metric.name, metric), labels).set(metric.initial)
+            case MetricType.HISTOGRAM:
+                _child(self._histogram(metric.name), labels)
+            case _:
+                self._counted_series(metric.name, labels)
+
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Adds to a counter, or records events and the present time."""
+        key = (name, *labels.items())
+        series = self._counted.get(key)
+        if series is None:
+            series = self._counted[key] = self._counted_series(name, labels)
+        series.inc(amount)
+
+    def counter(self, name: str, **labels: str) -> Counter:
+        """One series of a counter whose name ends in `_total`, for what is counted very often."""
+        metric = _metric(name)
+        _expect(metric, MetricType.COUNTER)
+        if not name.endswith("_total"):
+            raise UnknownMetricError(f"metric {name!r} is exposed as a gauge")
+        return _child(self._counter(name, metric), labels)
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        """Sets a gauge."""
+        key = (name, *labels.items())
+        series = self._set.get(key)
+        if series is None:
+            metric = _metric(name)
+            _expect(metric, MetricType.GAUGE)
+            series = self._set[key] = _child(self._gauge(name, metric), labels)
+        series.set(value)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Adds one observation to a histogram; the unit is that of the metric."""
+        key = (name, *labels.items())
+        series = self._observed.get(key)
+        if series is None:
+            series = self._observed[key] = _child(self._histogram(name), labels)
+        series.observe(value)
+
+    def text(self) -> bytes:
+        """The Prometheus text exposition of all series."""
+        text = generate_latest(self.registry)
+        for name in self._counters_shown_as_gauges:
+            # The library would add `_total` to the name of a counter.
+            text = text.replace(b"# TYPE %s gauge\n" % name, b"# TYPE %s counter\n" % name)
+        return text
+
+    def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
+        metric = _metric(name)
+        if metric.type is MetricType.EVENT:
+            total = _child(self._counter(f"{name}_total", metric), labels)
+            return _Event(total, _child(self._gauge(f"last_{name}_unix", metric), labels))
+        _expect(metric, MetricType.COUNTER)
+        if name.endswith("_total"):
+            return _child(self._counter(name, metric), labels)
+        return _child(self._gauge(name, metric), labels)
+
+    def _histogram(self, name: str) -> Histogram:
+        metric = _metric(name)
+        _expect(metric, MetricType.HISTOGRAM)
+        collector = self._collectors.get(name)
+        if not isinstance(collector, Histogram):
+            full = metric.prefix + name
+            collector = _Histogram(full, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
+            self._collectors[name] = collector
+        return collector
+
+    def _counter(self, name: str, metric: Metric) -> Counter:
+        collector = self._collectors.get(name)
+        if not isinstance(collector, Counter):
+            collector = self._collectors[name] = Counter(
+                metric.prefix + name, metric.help, metric.labels, registry=self.registry
+            )
+        return collector
+
+    def _gauge(self, name: str, metric: Metric) -> Gauge:
+        collector = self._collectors.get(name)
+        if not isinstance(collector, Gauge):
+            collector = self._collectors[name] = Gauge(
+                metric.prefix + name, metric.help, metric.labels, registry=self.registry
+            )
+            if metric.type is MetricType.COUNTER:
+                self._counters_shown_as_gauges.append((metric.prefix + name).encode())
+        return collector
+
+
+def _metric(name: str) -> Metric:
+    try:
+        return METRICS[name]
+    except KeyError:
+        raise UnknownMetricError(f"no metric named {name!r} in the tables of stages/io") from None
+
+
+def _expect(metric: Metric, wanted: MetricType) -> None:
+    if metric.type is not wanted:
+        raise UnknownMetricError(f"metric {metric.name!r} is a {metric.type.value}, not a {wanted.value}")
+
+
+def _child(collector: M, labels: dict[str, str]) -> M:
+    return collector.labels(**labels) if labels else collector

@@ -1,0 +1,86 @@
+"""A folder of entries: what is damaged, too large or unwritable is a warning, never an error."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from rollup_node.stages.io.files.archive import Archive
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record, get_logger
+from tests.support.processes.stage_runner import run_within
+
+
+@pytest.fixture
+def lines() -> list[Record]:
+    found: list[Record] = []
+    log.configure("test", Level.INFO, found.append)
+    return found
+
+
+def _read(folder: Path, *names: str) -> list[bytes | None]:
+    found: list[bytes | None] = []
+
+    async def main() -> None:
+        archive = Archive(str(folder), get_logger("test"))
+        found.extend([await archive.read(name, 1000) for name in names])
+
+    run_within(10, main)
+    return found
+
+
+def _keep(folder: Path, entries: dict[str, bytes]) -> None:
+    async def main() -> None:
+        archive = Archive(str(folder), get_logger("test"))
+        for name, data in entries.items():
+            await archive.keep(name, data)
+
+    run_within(10, main)
+
+
+def test_entries_are_kept_and_replaced(tmp_path: Path, lines: list[Record]) -> None:
+    folder = tmp_path / "archive"
+    _keep(folder, {"a/b": b"first", "a/c.gz": b"{}" * 400})
+    _keep(folder, {"a/b": b"second"})
+    assert _read(folder, "a/b", "a/c.gz", "a/none", "none/a") == [b"second", b"{}" * 400, None, None]
+    assert gzip.decompress((folder / "a" / "c.gz").read_bytes()) == b"{}" * 400
+    assert sorted(each.name for each in (folder / "a").iterdir()) == ["b", "c.gz"] and lines == []
+
+
+def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> None:
+    _keep(tmp_path, {"a.gz": b"x" * 500, "large.gz": b"x" * 5000, "large": b"x" * 5000})
+    os.truncate(tmp_path / "a.gz", (tmp_path / "a.gz").stat().st_size - 4)
+    (tmp_path / "text.gz").write_bytes(b"no gzip")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, reason in (
+        ("a.gz", "it is incomplete"),
+        ("large.gz", "it has more than 1000 bytes"),
+        ("large", "it has more than 1000 bytes"),
+        ("text.gz", "incorrect header check"),
+        ("folder", "Is a directory"),
+        ("pipe", "it is no file"),
+    ):
+        lines.clear()
+        assert _read(tmp_path, name) == [None]
+        (line,) = lines
+        assert line.fields["code"] == "ARCHIVE-DAMAGED" and line.fields["entry"] == str(tmp_path / name)
+        assert reason in str(line.fields["reason"])
+
+
+def test_what_cannot_be_written_is_a_condition_that_ends(tmp_path: Path, lines: list[Record]) -> None:
+    (tmp_path / "a").write_text("no folder")
+
+    async def main() -> None:
+        archive = Archive(str(tmp_path), get_logger("test"))
+        for _ in range(3):
+            await archive.keep("a/b", b"x")
+        (tmp_path / "a").unlink()
+        await archive.keep("a/b", b"x")
+
+    run_within(10, main)
+    failed, ended = lines
+    assert failed.fields["code"] == "ARCHIVE-UNWRITABLE" and failed.fields["error"] == "File exists"
+    assert ended.message == "the archive can be written again" and ended.fields["tried"] == 3
+    assert (tmp_path / "a" / "b").read_bytes() == b"x"

@@ -1,0 +1,132 @@
+"""JSON-RPC answers of endpoints that may send anything."""
+
+import contextlib
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.io.http.json_answers import (
+    MAX_ERROR_DATA,
+    Call,
+    RpcFailure,
+    answered_ids,
+    batch_limit,
+    decode_answer,
+    decode_batch,
+    failure_in,
+)
+from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, RECEIPTS, SMALL, AnswerLimit
+from rollup_node.stages.protocol.foreign_json import MAX_ERROR_TEXT, MalformedJsonError
+
+CALLS: list[Call] = [("eth_a", []), ("eth_b", [])]
+
+
+def answer_to(body: bytes, shape: Any = Any) -> Any:
+    return decode_answer(body, 7, "eth_a", shape, SMALL)
+
+
+def failure_of(error: Any) -> RpcFailure:
+    with pytest.raises(RpcFailure) as caught:
+        answer_to(orjson.dumps({"id": 7, "error": error}))
+    return caught.value
+
+
+def test_results_have_the_type_asked_for() -> None:
+    assert answer_to(b'{"jsonrpc":"2.0","id":7,"result":{"a":[1]},"more":{}}') == {"a": [1]}
+    assert answer_to(b'{"id":7,"result":"0x1"}', str) == "0x1"
+    assert answer_to(b'{"id":7,"error":null,"result":null}') is None
+    assert bytes(answer_to(b'{"id":null,"result":[1, 2]}', msgspec.Raw)) == b"[1, 2]"
+    with pytest.raises(MalformedJsonError, match=r"^the answer to eth_a is malformed: Expected `str`"):
+        answer_to(b'{"id":7,"result":[]}', str)
+
+
+IDS = ["[7]", '{"id":7}', '"7"', "7.0", "true", "8", "9" * 40, "-7", "[[[[]]]]"]
+
+
+@pytest.mark.parametrize("identity", IDS)
+def test_ids_of_any_type_are_no_answer_to_the_request(identity: str) -> None:
+    element = b'{"result":1,"id":' + identity.encode() + b"}"
+    with pytest.raises(MalformedJsonError, match="not one to this request"):
+        answer_to(element)
+    with pytest.raises(MalformedJsonError, match="2 of 2 calls of a batch were not answered"):
+        decode_batch(b"[" + element + b"," + element + b"]", [7, 9], CALLS, Any, SMALL)
+
+
+def test_a_null_error_beside_a_result_is_a_success() -> None:
+    """In an answer and in a batch [RPC97]."""
+    for text in (b'{"id":7,"error":null,"result":5}', b'{"id":7,"result":5,"error":null}'):
+        assert answer_to(text) == 5
+    body = b'[{"id":9,"result":2,"error":null},{"id":7,"error":null,"result":null}]'
+    assert decode_batch(body, [7, 9], CALLS, Any, SMALL) == [None, 2]
+
+
+def test_a_batch_in_any_order() -> None:
+    body = b'[{"id":9,"error":{"code":-1,"message":"no"}},{"id":[],"result":3},{"id":7,"result":2}]'
+    first, second = decode_batch(body, [7, 9], CALLS, int, SMALL)
+    assert first == 2 and isinstance(second, RpcFailure) and second.code == -1
+    with pytest.raises(RpcFailure, match="too large"):
+        decode_batch(b'{"id":null,"error":{"code":1,"message":"too large"}}', [7, 9], CALLS, Any, SMALL)
+    for wrong in (b'{"id":7,"result":1}', b"[1,2]", b"[[],[]]", b"7", b"", b"null"):
+        with pytest.raises(MalformedJsonError):
+            decode_batch(wrong, [7, 9], CALLS, Any, SMALL)
+
+
+def test_errors_are_cut_and_typed() -> None:
+    long = failure_of({"code": -32000, "message": "a\n" * 5000, "data": "d" * MAX_ERROR_DATA})
+    assert (long.code, len(long.message), long.data) == (-32000, MAX_ERROR_TEXT, None)
+    assert "\n" not in str(long)
+    short = failure_of({"code": 3, "message": "no", "data": {"a": 1}})
+    assert (short.code, short.message, short.data) == (3, "no", {"a": 1})
+    strange: list[Any] = [
+        "text",
+        ["list"],
+        5,
+        {"code": "x", "message": {"a": 1}},
+        {"code": 1e300},
+        {"message": None},
+        {},
+    ]
+    for error in strange:
+        assert failure_of(error).code == 0
+    assert failure_of("text").message == "text"
+    assert failure_of({"message": {"a": 1}}).message == '{"a":1}'
+
+
+def test_values_are_bounded() -> None:
+    with pytest.raises(MalformedJsonError, match="values, more than 10"):
+        decode_answer(b'{"id":7,"result":[' + b"[]," * 20 + b"[]]}", 7, "eth_a", Any, AnswerLimit(1000, 10))
+    headers = [("eth_getBlockByNumber", ["0x1", False])] * 20
+    assert batch_limit(headers) == BATCHED_HEADER.times(20)
+    assert batch_limit([("eth_getTransactionReceipt", [])] * 20) == RECEIPTS
+
+
+def test_errors_in_bodies_with_an_error_status() -> None:
+    failure = failure_in(b'{"id":1,"error":{"code":-32005,"message":"slow down"}}')
+    assert failure is not None and failure.code == -32005
+    assert [failure_in(body) for body in (b"<html>", b"[]", b'{"id":1,"result":1}', b"", b"1")] == [None] * 5
+
+
+def test_the_ids_of_a_message() -> None:
+    assert answered_ids(b' {"result":{"id":3},"id":7}', 10) == [b"7"]
+    assert answered_ids(b'[{"id":"a"},{"id":null},{}]', 10) == [b'"a"', b"null", b""]
+    assert answered_ids(b'{"error":{"code":1}}', 10) == [b"null"]
+    assert answered_ids(b'{"method":"eth_subscription","params":{"result":{"id":1}}}', 10) is None
+    with pytest.raises(MalformedJsonError, match="values, more than 10"):
+        answered_ids(b"[" + b'{"id":1},' * 20 + b"{}]", 10)
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_raise_another_error(noise: bytes) -> None:
+    for body in (noise, b'{"id":7,"result":' + noise + b"}", b'{"id":7,"error":' + noise + b"}", b"[" + noise + b"]"):
+        for decode in (
+            lambda body: answer_to(body),
+            lambda body: answer_to(body, str),
+            lambda body: decode_batch(body, [7], CALLS[:1], Any, SMALL),
+            lambda body: answered_ids(body, 10),
+        ):
+            with contextlib.suppress(MalformedJsonError, RpcFailure):
+                decode(body)

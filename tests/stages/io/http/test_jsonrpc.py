@@ -1,0 +1,331 @@
+"""The JSON-RPC client with endpoints that answer properly, and with others."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import orjson
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.io.http import jsonrpc
+from rollup_node.stages.io.http.jsonrpc import (
+    AnswerTooLargeError,
+    EndpointError,
+    JsonRpcClient,
+    RateLimiter,
+    RpcFailure,
+)
+from rollup_node.stages.protocol.answer_limits import SMALL
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, app_for_every_path, listening
+
+T = TypeVar("T")
+
+
+@pytest.fixture(params=["plain", "aiohttp"])
+def _transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of both transports of HTTP."""
+    if request.param == "aiohttp":
+        monkeypatch.setattr(jsonrpc, "is_plain_http", lambda _: False)
+
+
+over_both = pytest.mark.usefixtures("_transport")
+
+
+def reply(result: Any, request_id: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def with_client(handler: Handler, use: Callable[[JsonRpcClient], Awaitable[T]], **options: Any) -> T:
+    """Runs `use` with the client of a server that answers by this handler."""
+
+    async def main() -> T:
+        async with listening(app_for_every_path(handler)) as (url,):
+            client = JsonRpcClient(f"{url}/secret-key", **options)
+            try:
+                return await use(client)
+            finally:
+                await client.close()
+
+    return run_within(60, main)
+
+
+async def echo(request: web.Request) -> web.Response:
+    body = orjson.loads(await request.read())
+    calls = body if isinstance(body, list) else [body]
+    answers = [reply([call["method"], call["params"]], call["id"]) for call in calls]
+    return web.json_response(answers[::-1] if isinstance(body, list) else answers[0])
+
+
+def answering(body: bytes, status: int = 200, **headers: str) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(body=body, status=status, headers=names)
+
+    return handler
+
+
+def failure_of(handler: Handler, **options: Any) -> EndpointError:
+    with pytest.raises(EndpointError) as caught:
+        with_client(handler, lambda client: client.call("eth_chainId"), **options)
+    assert "secret-key" not in str(caught.value)
+    assert str(caught.value).startswith("127.0.0.1:")
+    return caught.value
+
+
+@over_both
+def test_a_call_gives_its_result() -> None:
+    assert with_client(echo, lambda client: client.call("eth_x", "0x1", True)) == ["eth_x", ["0x1", True]]
+
+
+@over_both
+def test_an_error_object_is_an_rpc_failure() -> None:
+    body = orjson.dumps(
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found", "data": 7}}
+    )
+    for status in (200, 400):
+        with pytest.raises(RpcFailure) as caught:
+            with_client(answering(body, status), lambda client: client.call("eth_x"))
+        assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "header not found", 7)
+        with pytest.raises(RpcFailure):
+            with_client(answering(body, status), lambda client: client.call_raw("eth_x"))
+
+
+def test_a_raw_call_gives_the_whole_body() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"result":"' + b"0" * 5000 + b'"}'
+    assert with_client(answering(body), lambda client: client.call_raw("eth_x")) == body
+
+
+def test_a_batch_is_split_and_matched_by_id() -> None:
+    sizes: list[int] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        sizes.append(len(orjson.loads(await request.read())))
+        return await echo(request)
+
+    calls = [("eth_x", [i]) for i in range(7)]
+    results = with_client(handler, lambda client: client.batch(calls), max_batch=3)
+    assert results == [["eth_x", [i]] for i in range(7)]
+    assert sorted(sizes) == [1, 3, 3]
+
+
+def test_a_batch_keeps_failures_in_place() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        calls = orjson.loads(await request.read())
+        answers = [reply(1, calls[0]["id"]), {"id": calls[1]["id"], "error": {"code": 3, "message": "no"}}]
+        return web.json_response(answers)
+
+    first, second = with_client(handler, lambda client: client.batch([("a", []), ("b", [])]))
+    assert first == 1
+    assert isinstance(second, RpcFailure)
+    assert second.message == "no"
+
+
+@over_both
+def test_a_short_batch_is_an_endpoint_error() -> None:
+    with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
+        with_client(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
+
+
+def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
+    body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32005, "message": "batch too large"}})
+    with pytest.raises(RpcFailure, match="batch too large"):
+        with_client(answering(body), lambda client: client.batch([("a", [])]))
+
+
+@over_both
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        (b"<html>\n<b>Bad gateway</b>", 502, "HTTP status 502: <html> <b>Bad gateway</b>"),
+        (b"<html>ok</html>", 200, "the answer is not JSON: <html>ok</html>"),
+        (b'{"jsonrpc":"2.0","id":1,"res', 200, "not JSON"),
+        (b"[1]", 200, "not one to this request"),
+        (b'{"id":99,"result":1}', 200, "not one to this request"),
+        (b'{"id":1}', 200, "neither result nor error"),
+        (b"", 401, "HTTP status 401"),
+        (b"", 302, "HTTP status 302"),
+    ],
+)
+def test_responses_that_are_not_json_rpc(body: bytes, status: int, text: str) -> None:
+    error = failure_of(answering(body, status))
+    assert text in str(error)
+    assert error.status == (None if status == 200 else status)
+
+
+@over_both
+def test_retry_after_is_kept() -> None:
+    body = orjson.dumps({"id": 1, "error": {"code": -32005, "message": "slow down"}})
+    assert failure_of(answering(body, 429, Retry_After="7")).retry_after == 7.0
+    assert failure_of(answering(body, 429, Retry_After="Wed, 21 Oct 2015")).retry_after is None
+    assert failure_of(answering(body, 429)).retry_after is None
+
+
+@over_both
+def test_a_slow_endpoint_times_out() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response()
+
+    assert "no answer within 0.05 s" in str(failure_of(handler, timeout=0.05))
+
+
+@over_both
+def test_response_size_is_limited() -> None:
+    assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
+
+
+@over_both
+def test_response_size_is_limited_by_method() -> None:
+    """[LHD24]"""
+    body = b'{"id":1,"result":"' + b"0" * (2 << 20) + b'"}'
+    assert "longer than 1048576 bytes" in str(failure_of(answering(body)))
+    assert len(with_client(answering(body), lambda client: client.call("eth_getBlockByNumber", "0x1", True))) == 2 << 20
+    with pytest.raises(AnswerTooLargeError):
+        with_client(answering(body), lambda client: client.call_raw("eth_getBlockByNumber", "0x1", limit=SMALL))
+
+
+def test_results_of_a_type() -> None:
+    async def use(client: JsonRpcClient) -> Any:
+        return await client.call_typed(str, "eth_x")
+
+    assert with_client(answering(b'{"id":1,"result":"0x1"}'), use) == "0x1"
+    with pytest.raises(EndpointError, match="Expected `str`, got `array`"):
+        with_client(answering(b'{"id":1,"result":[]}'), use)
+
+
+@pytest.mark.parametrize("identity", [b"[1]", b'{"a":1}', b"1e0", b'"1"'])
+def test_ids_of_any_type_are_an_endpoint_error(identity: bytes) -> None:
+    element = b'{"jsonrpc":"2.0","result":null,"id":' + identity + b"}"
+    with pytest.raises(EndpointError, match="1 of 1 calls of a batch were not answered"):
+        with_client(answering(b"[" + element + b"]"), lambda client: client.batch([("a", [])]))
+    assert "not one to this request" in str(failure_of(answering(element)))
+
+
+@over_both
+def test_a_refused_connection_names_the_endpoint_only() -> None:
+    async def run() -> None:
+        client = JsonRpcClient("http://user:password@127.0.0.1:1/key")
+        with pytest.raises(EndpointError, match=r"^127\.0\.0\.1:1: cannot connect \(") as caught:
+            await client.call("eth_x")
+        assert "password" not in str(caught.value)
+        await client.close()
+
+    asyncio.run(run())
+
+
+@over_both
+def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
+    seen: list[Any] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.transport)
+        if len(seen) == 2:
+            assert request.transport is not None
+            request.transport.close()
+        return await echo(request)
+
+    async def use(client: JsonRpcClient) -> list[Any]:
+        return [await client.call("eth_x", i) for i in range(3)]
+
+    assert with_client(handler, use) == [["eth_x", [i]] for i in range(3)]
+    assert len(seen) == 4
+
+
+@over_both
+def test_headers_are_made_for_each_request() -> None:
+    tokens = iter(["one", "two"])
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return await echo(request)
+
+    async def use(client: JsonRpcClient) -> None:
+        await client.call("a")
+        await client.call("b")
+
+    with_client(handler, use, headers=lambda: {"Authorization": next(tokens)})
+    assert seen == ["one", "two"]
+
+
+@over_both
+def test_concurrency_is_bounded() -> None:
+    running = highest = 0
+    together = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.Response:
+        nonlocal running, highest
+        running += 1
+        highest = max(highest, running)
+        if running == 3:
+            together.set()
+        await together.wait()
+        await asyncio.sleep(0.01)
+        running -= 1
+        return await echo(request)
+
+    async def use(client: JsonRpcClient) -> None:
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(client.call("a", i) for i in range(12)))
+
+    with_client(handler, use, max_concurrency=3)
+    assert highest == 3
+
+
+@over_both
+def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        if len(orjson.loads(await request.read())) == 1:
+            return web.Response(status=500)
+        await asyncio.sleep(30)
+        return web.Response()
+
+    with pytest.raises(EndpointError, match="status 500"):
+        with_client(handler, lambda client: client.batch([("a", [])] * 3), max_batch=2)
+
+
+def test_a_rate_of_0_is_no_limit() -> None:
+    limiter = RateLimiter(0, 20)
+    assert [limiter.take(1000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+
+
+@given(
+    rate=st.floats(0.5, 100),
+    burst=st.integers(1, 50),
+    takes=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 3)), min_size=1, max_size=40),
+)
+def test_no_more_calls_pass_than_rate_and_burst(rate: float, burst: int, takes: list[tuple[int, float]]) -> None:
+    limiter = RateLimiter(rate, burst)
+    now = 0.0
+    passed = 0
+    for count, pause in takes:
+        now += pause
+        now += limiter.take(count, now)
+        passed += count
+        assert passed <= burst + rate * now + 1e-6
+
+
+def test_each_request_asks_for_its_tls_context() -> None:
+    """An error of the function is passed on, and plain HTTP does without TLS."""
+    contexts = []
+
+    def tls() -> ssl.SSLContext:
+        contexts.append(ssl.create_default_context())
+        if len(contexts) > 1:
+            raise LookupError("no certificate")
+        return contexts[-1]
+
+    async def use(client: JsonRpcClient) -> None:
+        assert await client.call("m") == 7
+        with pytest.raises(LookupError):
+            await client.call("m")
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response(reply(7, orjson.loads(await request.read())["id"]))
+
+    with_client(handler, use, tls=tls)

@@ -1,0 +1,457 @@
+"""JSON-RPC over WebSocket with a real server: answers in any order, lost connections, refused handshakes, and endpoints
+that send anything [WSK1 to WSK6]."""
+
+import asyncio
+import re
+import resource
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any, TypeVar
+
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.io.http import web_socket
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
+from rollup_node.stages.io.http.json_answers import RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.http.web_socket import MAX_UNREQUESTED
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import app_for_every_path, listening
+from tests.support.servers.web_socket_server import UNREADABLE_DATE, Answer, WebSocketServer, web_socket_url
+
+T = TypeVar("T")
+
+SECONDS = 20.0
+"""For an answer that comes."""
+
+
+def with_client(server: WebSocketServer, use: Callable[[JsonRpcClient], Awaitable[T]], **options: Any) -> T:
+    async def main() -> T:
+        async with listening(server.app) as (url,):
+            client = JsonRpcClient(f"{web_socket_url(url)}/secret-key", **options)
+            try:
+                return await use(client)
+            finally:
+                await client.close()
+                await server.drop_connections()
+
+    return run_within(60, main)
+
+
+async def failure_of(client: JsonRpcClient, method: str = "eth_x", timeout: float | None = None) -> EndpointError:
+    with pytest.raises(EndpointError) as caught:
+        await client.call(method, timeout=timeout)
+    assert str(caught.value).startswith("127.0.0.1:")
+    assert "secret-key" not in str(caught.value)
+    return caught.value
+
+
+async def connected_again(client: JsonRpcClient) -> Any:
+    """The result of a call that is repeated while the pause after a failure lasts."""
+    async with asyncio.timeout(20):
+        while True:
+            with suppress(EndpointError):
+                return await client.call("eth_x")
+            await asyncio.sleep(0.01)
+
+
+def test_calls_and_batches_share_one_connection() -> None:
+    server = WebSocketServer()
+
+    async def use(client: JsonRpcClient) -> None:
+        calls = [client.call("eth_x", n) for n in range(20)]
+        assert await asyncio.gather(*calls) == [["eth_x", [n]] for n in range(20)]
+        batch = await client.batch([("eth_y", [n]) for n in range(7)])
+        assert batch == [["eth_y", [n]] for n in range(7)]
+
+    with_client(server, use, max_batch=3, max_concurrency=5)
+    assert len(server.handshakes) == 1
+    assert [len(each) for each in server.requests if isinstance(each, list)] == [3, 3, 1]
+
+
+def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
+    held: list[Any] = []
+
+    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        held.append(request)
+        assert len(held) <= 4
+        if len(held) == 4:
+            while held:
+                await server.answer_properly(socket, held.pop())
+
+    async def use(client: JsonRpcClient) -> None:
+        found = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
+        assert found == [["eth_x", [n]] for n in range(12)]
+
+    with_client(WebSocketServer(answer=answer), use, max_concurrency=4)
+
+
+def test_errors_with_and_without_an_id() -> None:
+    """An error about a request that could not be read is that of the only one, and of none of several."""
+
+    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        each = request if isinstance(request, dict) else request[0]
+        request_id = each["id"] if each["method"] == "a" else None
+        await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": each["method"]}})
+
+    async def use(client: JsonRpcClient) -> None:
+        for method in ("a", "b"):
+            with pytest.raises(RpcFailure, match=method):
+                await client.call(method)
+            with pytest.raises(RpcFailure, match=method):
+                await client.batch([(method, []), (method, [])])
+        both = [client.call("b", timeout=0.3) for _ in range(2)]
+        for error in await asyncio.gather(*both, return_exceptions=True):
+            assert isinstance(error, EndpointError)
+
+    with_client(WebSocketServer(answer=answer), use)
+
+
+def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -> None:
+    """[WSK3]"""
+
+    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        if request["method"] != "engine_newPayloadV4":
+            await server.answer_properly(socket, request)
+            return
+        await socket.close(code=1012)
+
+    server = WebSocketServer(answer=answer)
+
+    async def use(client: JsonRpcClient) -> None:
+        await client.call("eth_x")
+        error = await failure_of(client, "engine_newPayloadV4")
+        assert "the WebSocket connection was lost (closed by the endpoint, code 1012)" in str(error)
+        assert await connected_again(client) == ["eth_x", []]
+
+    with_client(server, use)
+    assert [each["method"] for each in server.requests].count("engine_newPayloadV4") == 1
+    assert len(server.handshakes) == 2
+
+
+def test_every_handshake_has_a_token_of_its_own() -> None:
+    tokens = iter(["one", "two"])
+    server = WebSocketServer()
+
+    async def use(client: JsonRpcClient) -> None:
+        await client.call("a")
+        await client.call("b")
+        await server.drop_connections()
+        await connected_again(client)
+
+    with_client(server, use, headers=lambda: {"Authorization": next(tokens)})
+    assert [each["Authorization"] for each in server.handshakes] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("status", "ahead", "text"),
+    [
+        (401, 0, ": the token is refused"),
+        (401, 100, r": the token is refused, our clock is (99|100|101) s ahead of that of the endpoint"),
+        (403, -3600, r": the token is refused, our clock is 3(599|600|601) s behind that of the endpoint"),
+        (503, 100, ""),
+    ],
+)
+def test_a_refused_handshake_names_status_and_clock(status: int, ahead: int, text: str) -> None:
+    """[WSK4]"""
+    server = WebSocketServer()
+    date = format_datetime(datetime.now(UTC) - timedelta(seconds=ahead), usegmt=True)
+    server.refuse = lambda: web.Response(status=status, headers={"Date": date})
+    error = with_client(server, failure_of)
+    assert error.status == status
+    assert re.search(rf": HTTP status {status} in the WebSocket handshake{text}$", str(error))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("date", [UNREADABLE_DATE, "?", ""])
+def test_a_date_that_cannot_be_read_is_left_out(status: int, date: str) -> None:
+    """[WSK4]"""
+    server = WebSocketServer()
+    server.refuse = lambda: web.Response(status=status, headers={"Date": date})
+    error = with_client(server, failure_of)
+    assert str(error).endswith(f": HTTP status {status} in the WebSocket handshake: the token is refused")
+
+
+def test_a_redirect_is_refused() -> None:
+    server = WebSocketServer()
+    server.refuse = lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"})
+    assert "a redirect instead of a WebSocket handshake" in str(with_client(server, failure_of))
+
+
+def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK5]"""
+    monkeypatch.setattr(web_socket, "FIRST_PAUSE", 0.05)
+    server = WebSocketServer()
+    server.refuse = lambda: web.Response(status=500)
+
+    async def use(client: JsonRpcClient) -> tuple[int, int]:
+        calls, end = 0, time.monotonic() + 1.5
+        while time.monotonic() < end:
+            assert "HTTP status 500" in str(await failure_of(client))
+            calls += 1
+            await asyncio.sleep(0.002)
+        attempts = len(server.handshakes)
+        server.refuse = lambda: None
+        assert await connected_again(client) == ["eth_x", []]
+        return calls, attempts
+
+    calls, attempts = with_client(server, use)
+    # Pauses of 25 to 50 ms, doubled each time.
+    assert 5 <= attempts <= 8 < calls
+
+
+def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK5]"""
+    monkeypatch.setattr(web_socket, "FIRST_PAUSE", 3.0)
+    accepted: list[asyncio.StreamWriter] = []
+
+    async def main() -> None:
+        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
+        for _ in range(2):
+            assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
+        await client.close()
+        server.close()
+        for writer in accepted:
+            writer.close()
+
+    run_within(20, main)
+    assert len(accepted) == 1
+
+
+def test_a_call_that_is_cancelled_is_no_failed_attempt() -> None:
+    server = WebSocketServer()
+
+    async def use(client: JsonRpcClient) -> None:
+        call = asyncio.create_task(client.call("eth_x"))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert await client.call("eth_x") == ["eth_x", []]
+
+    with_client(server, use)
+
+
+def test_answers_that_come_late_do_not_end_the_connection() -> None:
+    """[WSK2] Each is excused once."""
+    held: list[Any] = []
+    late = MAX_UNREQUESTED + 20
+
+    async def hold(_: WebSocketServer, __: web.WebSocketResponse, request: Any) -> None:
+        held.append(request)
+
+    async def release(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        for each in [*held, request]:
+            await server.answer_properly(socket, each)
+
+    server = WebSocketServer()
+
+    async def use(client: JsonRpcClient) -> None:
+        # Within the short timeout nothing needs an answer, not even the handshake.
+        await client.call("eth_x", timeout=SECONDS)
+        server.answer = hold
+        calls = [client.call("eth_x") for _ in range(late)]
+        batches = [client.batch([("eth_y", []), ("eth_z", [])]) for _ in range(late)]
+        found = await asyncio.gather(*calls, *batches, return_exceptions=True)
+        texts = {str(each).partition(": ")[2] for each in found}
+        assert texts == {"no answer within 0.2 s", "no answer within 0.4 s"}
+        server.answer = release
+        assert await client.call("eth_x", 1, timeout=SECONDS) == ["eth_x", [1]]
+        assert "more than 100 answers to no request" in str(await failure_of(client, timeout=SECONDS))
+
+    with_client(server, use, timeout=0.2, max_concurrency=2 * late)
+    assert len(server.handshakes) == 1
+
+
+def _sends(*messages: str) -> Answer:
+    async def answer(_: WebSocketServer, socket: web.WebSocketResponse, __: Any) -> None:
+        for message in messages:
+            await socket.send_str(message)
+
+    return answer
+
+
+async def _closes(_: WebSocketServer, socket: web.WebSocketResponse, __: Any) -> None:
+    await socket.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (_sends("garbage"), "lost (malformed message, the answer is not JSON: garbage)"),
+        (_sends("[" * 600_000), "lost (malformed message, the answer has 600000 values"),
+        (_sends("7"), "lost (malformed message, "),
+        (_sends("[1]"), "lost (malformed message, "),
+        (_sends('{"id":1}'), "the answer to eth_x has neither result nor error"),
+        (_sends(*['{"id":77,"result":1}'] * MAX_UNREQUESTED), "no answer within 0.5 s"),
+        (_sends(*['{"id":77,"result":1}'] * (MAX_UNREQUESTED + 1)), "more than 100 answers to no request"),
+        (_sends('{"jsonrpc":"2.0","method":"eth_subscription"}', "[]"), "no answer within 0.5 s"),
+        (_sends(), "no answer within 0.5 s"),
+        (_closes, "lost (closed by the endpoint, code 1000)"),
+    ],
+)
+def test_what_an_endpoint_may_send(answer: Answer, text: str) -> None:
+    """Each is an error of the request, and the client goes on with an endpoint that answers properly."""
+    server = WebSocketServer(answer=answer)
+
+    async def use(client: JsonRpcClient) -> None:
+        assert text in str(await failure_of(client))
+        server.answer = WebSocketServer.answer_properly
+        assert await connected_again(client) == ["eth_x", []]
+
+    with_client(server, use, timeout=0.5)
+
+
+@asynccontextmanager
+async def _raw_server(frames: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
+    """A server that completes the handshake with aiohttp and then writes what it likes to the connection."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        assert request.transport is not None
+        await frames(request.transport)  # type: ignore[arg-type]
+        return socket
+
+    async with listening(app_for_every_path(handler)) as (url,):
+        yield web_socket_url(url)
+
+
+@pytest.mark.parametrize("fragmented", [False, True])
+def test_a_message_of_a_gigabyte_is_refused_by_its_length(fragmented: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK2] Neither one frame nor many make the process grow by more than the limit, which is smaller here."""
+    assert web_socket.MAX_MESSAGE == 1 << 28
+    limit = 1 << 26
+    monkeypatch.setattr(web_socket, "MAX_MESSAGE", limit)
+
+    async def write(transport: Any) -> None:
+        part = bytes(1 << 20)
+        if not fragmented:
+            transport.write(b"\x81\x7f" + struct.pack(">Q", 1 << 30))
+        for index in range(1024):
+            if transport.is_closing():
+                return
+            if fragmented:
+                transport.write((b"\x01" if index == 0 else b"\x00") + b"\x7f" + struct.pack(">Q", len(part)))
+            transport.write(part)
+            await asyncio.sleep(0)
+            while transport.get_write_buffer_size() > 1 << 20 and not transport.is_closing():
+                await asyncio.sleep(0.001)
+
+    async def main() -> None:
+        async with _raw_server(write) as url:
+            client = JsonRpcClient(url, timeout=30.0)
+            try:
+                await client.call("eth_x")
+            finally:
+                await client.close()
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(AnswerTooLargeError, match=f"a message is longer than {limit} bytes"):
+        run_within(60, main)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown < (3 * limit // 2 if fragmented else 32 << 20)
+
+
+def test_no_message_is_longer_than_any_answer_of_the_client() -> None:
+    """[WSK2] The length alone ends the connection; an answer may have just the limit."""
+
+    async def announce(transport: Any) -> None:
+        transport.write(b"\x81\x7f" + struct.pack(">Q", 65_537))
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        async with _raw_server(announce) as url:
+            client = JsonRpcClient(url, timeout=5.0, max_body=65_536)
+            with pytest.raises(AnswerTooLargeError, match="a message is longer than 65536 bytes"):
+                await client.call("eth_x")
+            await client.close()
+
+    run_within(20, main)
+
+    async def answer(_: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        start = f'{{"id":{request["id"]},"result":"'
+        await socket.send_str(start + "x" * (65_536 - len(start) - 2) + '"}')
+
+    async def use(client: JsonRpcClient) -> None:
+        assert set(await client.call("eth_x")) == {"x"}
+
+    with_client(WebSocketServer(answer=answer), use, max_body=65_536)
+
+
+def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is() -> None:
+    """[WSK3] It closes with the code that this end has for an answer over the limit."""
+
+    async def answer(_: WebSocketServer, socket: web.WebSocketResponse, __: Any) -> None:
+        await socket.close(code=1009)
+
+    error = with_client(WebSocketServer(answer=answer), failure_of)
+    assert type(error) is EndpointError
+    assert "lost (closed by the endpoint, code 1009)" in str(error)
+
+
+def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK1]"""
+    monkeypatch.setattr(web_socket, "HEARTBEAT", 0.2)
+
+    async def main() -> None:
+        async with _raw_server(lambda _: asyncio.sleep(5)) as url:
+            client = JsonRpcClient(url, timeout=5.0)
+            with pytest.raises(EndpointError, match=r"was lost \(no pong within 0.1 s\)"):
+                await client.call("eth_x")
+            await client.close()
+
+    run_within(20, main)
+
+
+def test_an_answer_of_more_than_32_mib_is_taken() -> None:
+    """The limit of go-ethereum's client, with which op-node cannot read the receipts of a large block [WSK2]."""
+    size = 33 << 20
+
+    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        await socket.send_str(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":"0x{"00" * (size // 2)}"}}')
+
+    async def use(client: JsonRpcClient) -> int:
+        return len(await client.call("eth_getBlockReceipts", "0x1"))
+
+    assert with_client(WebSocketServer(answer=answer), use, timeout=SECONDS) == size + 2
+
+
+def test_an_answer_longer_than_the_limit_of_its_method_is_refused() -> None:
+    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        await server.send(socket, {"id": request["id"], "result": "0x" + "00" * (1 << 20)})
+
+    async def use(client: JsonRpcClient) -> None:
+        with pytest.raises(AnswerTooLargeError, match="longer than 1048576 bytes"):
+            await client.call("eth_chainId")
+
+    with_client(WebSocketServer(answer=answer), use)
+
+
+def test_a_subscription_notifies_and_its_loss_does() -> None:
+    """[WSK6]"""
+    server = WebSocketServer()
+    notified = asyncio.Event()
+
+    async def use(client: JsonRpcClient) -> None:
+        assert client.can_subscribe
+        assert not client.is_subscribed
+        await client.subscribe("newHeads")
+        assert client.is_subscribed
+        for cause in (server.notify, server.drop_connections):
+            notified.clear()
+            await cause()
+            async with asyncio.timeout(10):
+                await notified.wait()
+        assert not client.is_subscribed
+        await connected_again(client)
+        await client.subscribe("newHeads")
+        assert len(server.subscribers) == 1
+
+    with_client(server, use, on_notification=notified.set)

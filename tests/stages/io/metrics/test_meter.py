@@ -1,0 +1,151 @@
+"""The metrics table and the meter."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, METRICS, TABLE, Meter, UnknownMetricError
+from rollup_node.stages.io.metrics.metric import Metric, MetricType
+
+ROOT = Path(__file__).parents[3]
+ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
+
+
+def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """All samples by name and labels."""
+    # The parser adds _total to the names of counters that lack it.
+    text = meter.text().decode().replace(" counter\n", " untyped\n")
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_names_are_unique() -> None:
+    assert len(TABLE) == len(METRICS)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.name)
+def test_every_metric_can_be_set(metric: Metric) -> None:
+    meter = Meter("test")
+    labels = dict.fromkeys(metric.labels, "x")
+    if metric.type is MetricType.GAUGE:
+        meter.set(metric.name, 2, **labels)
+    elif metric.type is MetricType.HISTOGRAM:
+        meter.observe(metric.name, 2, **labels)
+    else:
+        meter.count(metric.name, 2, **labels)
+    suffix = {MetricType.HISTOGRAM: "_count", MetricType.EVENT: "_total"}.get(metric.type, "")
+    expected = 1 if metric.type is MetricType.HISTOGRAM else 2
+    assert series(meter)[metric.prefix + metric.name + suffix, tuple(sorted(labels.items()))] == expected
+
+
+def test_an_event_records_its_time() -> None:
+    meter = Meter("test")
+    meter.count("pipeline_resets")
+    assert series(meter)["op_node_default_last_pipeline_resets_unix", ()] > 1.7e9
+
+
+def test_names_outside_the_table_and_wrong_types_are_rejected() -> None:
+    meter = Meter("test")
+    with pytest.raises(UnknownMetricError, match="no metric named 'nonsense'"):
+        meter.count("nonsense")
+    with pytest.raises(UnknownMetricError, match="is a gauge"):
+        meter.count("refs_seqnr", type="l2_safe")
+    with pytest.raises(UnknownMetricError, match="is a counter"):
+        meter.set("sequencer_sealing_total", 1)
+    with pytest.raises(ValueError, match="label"):
+        meter.set("refs_seqnr", 1, kind="l2_safe")
+
+
+def test_a_series_that_is_counted_very_often() -> None:
+    meter = Meter("derivation")
+    series = meter.counter("derivation_drops_total", effect="dropped", rule="V3")
+    meter.count("derivation_drops_total", effect="dropped", rule="V3")
+    series.inc(2)
+    assert b'derivation_drops_total{effect="dropped",rule="V3"} 3.0' in meter.text()
+    with pytest.raises(UnknownMetricError, match="exposed as a gauge"):
+        meter.counter("channel_input_bytes")
+    with pytest.raises(UnknownMetricError, match="is a gauge"):
+        meter.counter("derivation_idle")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_from_zero(role: str) -> None:
+    """Whatever has no labels is there from the start, and each series whose labels are known."""
+    meter = Meter(role)
+    assert meter.text() == b""
+    meter.expose(role)
+    found = series(meter)
+    own = [metric for metric in TABLE if not metric.processes or role in metric.processes]
+    for metric in own:
+        suffix = "_count" if metric.type is MetricType.HISTOGRAM else ""
+        for exposed in metric.exposed():
+            for values in metric.series if metric.labels else ((),):
+                value = found[exposed.name + suffix, tuple(sorted(zip(metric.labels, values, strict=True)))]
+                assert value == metric.initial or (math.isnan(value) and math.isnan(metric.initial))
+    assert "op_node_default_activity_problems" in LABELLED_FAMILIES
+    names = {exposed.name for metric in own for exposed in metric.exposed()}
+    assert {name for name, _ in found} <= {
+        name + suffix for name in names for suffix in ("", "_sum", "_count", "_bucket")
+    }
+
+
+def test_what_is_set_is_not_set_again_by_the_zeros_of_another_name() -> None:
+    meter = Meter("engine")
+    meter.expose("engine")
+    meter.count("pipeline_resets")
+    meter.set("unsafe_payloads_buffer_len", 3)
+    found = series(meter)
+    assert found["op_node_default_pipeline_resets_total", ()] == 1
+    assert found["op_node_default_unsafe_payloads_buffer_len", ()] == 3
+
+
+def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
+    meter = Meter("p2p")
+    meter.expose("p2p")
+    text = meter.text().decode()
+    assert "# TYPE op_node_default_p2p_accepts counter\n" in text
+    assert 'op_node_default_p2p_accepts{allow="true"} 0.0\n' in text
+    assert "# TYPE op_node_default_p2p_bandwidth_bytes_total gauge\n" in text
+
+
+def test_a_histogram_of_values_that_may_be_negative_has_a_sum() -> None:
+    """op-node has it, and the mean is made of it."""
+    meter = Meter("engine")
+    meter.observe("sequencer_building_diff_seconds", -1.5)
+    meter.observe("sequencer_building_diff_seconds", 0.25)
+    meter.observe("sequencer_sealing_seconds", 0.5)
+    found = series(meter)
+    assert found["op_node_default_sequencer_building_diff_seconds_sum", ()] == -1.25
+    assert found["op_node_default_sequencer_sealing_seconds_sum", ()] == 0.5
+
+
+def test_every_role_is_one_of_the_processes() -> None:
+    assert {role for metric in TABLE for role in metric.processes} <= set(ROLES)
+
+
+def counted_names(folder: Path) -> set[str]:
+    """The names that the sources in a folder count, set or observe."""
+    calls = re.compile(r'\.(?:count|set|observe|counter|_count_size|_set)\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"')
+    return {name for path in folder.rglob("*.py") for name in calls.findall(path.read_text()) if name in METRICS}
+
+
+def test_each_metric_is_counted_by_its_process_alone() -> None:
+    """Two processes that count one metric would both expose it, without a label to tell them apart."""
+    shared = counted_names(ROOT / "stages" / "io")
+    counted = {role: counted_names(ROOT / "stages" / role) for role in ROLES if role != "supervisor"}
+    counted["supervisor"] = counted_names(ROOT / "node" / "supervisor")
+    for role, names in counted.items():
+        wrong = {name for name in names if METRICS[name].processes and role not in METRICS[name].processes}
+        assert not wrong, f"{role} counts what is not its own: {wrong}"
+    runtime = counted_names(ROOT / "node" / "runtime")
+    assert all(not METRICS[name].processes for name in runtime)
+    for metric in TABLE:
+        if metric.name not in shared | runtime:
+            missing = [role for role in metric.processes if metric.name not in counted[role]]
+            assert metric.processes and not missing, f"{metric.name} is not counted by {missing}"

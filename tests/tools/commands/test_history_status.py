@@ -1,0 +1,105 @@
+"""`rollup-node history status` and `verify` over folders that tests wrote."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
+from rollup_node.tools.history.ranges import RunConfig
+from tests.support.chains.history_values import row
+from tests.support.chains.small_history import small_history
+
+CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
+RUN = RunFile(CONFIG, "local", 129)
+
+
+def _history(path: Path, *firsts: int, salt: str = "") -> HistoryFolder:
+    folder = HistoryFolder(path)
+    folder.open(RUN)
+    for first in firsts:
+        each = row(first, first + 9, CONFIG.digest, salt if first != firsts[0] else "")
+        source = folder.partial(each.range) / "rows"
+        source.write_text("x")
+        name = each.files[0].path
+        folder.publish(
+            msgspec.structs.replace(each, files=(file_entry(source, name, "l2_blocks", 20),)), {name: source}
+        )
+    return folder
+
+
+def test_a_history_with_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _history(tmp_path / "out", 100, 120)
+    assert cli.main(["history", "status", "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "local: L1 blocks 100 to 129, 2 of 3 ranges done",
+        "L1 blocks 20 of 30, L2 blocks 40",
+        "10.0 L1 blocks/s a worker",
+        "missing: L1 blocks 110 to 119",
+    ]
+    assert cli.main(["history", "verify", "--out", str(tmp_path / "out")]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "L1 blocks 110 to 119: not derived"
+    assert err == "rollup-node: NOT proved: 2 of 3 ranges, L1 blocks 100 to 129\n"
+
+
+def test_a_whole_history_is_proved_until_a_byte_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = small_history(tmp_path / "out")
+    assert cli.main(["history", "verify", "--out", str(folder.path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == "rollup-node: proved: 3 of 3 ranges, L1 blocks 100 to 129\n"
+    digest, *trusted = out.splitlines()
+    assert digest.startswith("SHA-256 of all tables: ") and len(digest.split()[-1]) == 64
+    assert [line.partition(",")[0] for line in trusted] == [
+        "trusted: that the L2 source executed its blocks rightly (their hashes are its own; their contents were derived"
+        " here)",
+        "trusted: that L1's headers are those of the canonical chain (their transactions and receipts were checked"
+        " against them unless --l1.trustrpc was given)",
+    ]
+    path = next((folder.path / "l2_blocks").rglob("*110.jsonl"))
+    path.write_text("y" + path.read_text()[1:])
+    assert cli.main(["history", "verify", "--out", str(folder.path)]) == 1
+    out = capsys.readouterr().out
+    assert f"L1 blocks 110 to 119: {path.relative_to(folder.path)}: " in out and "SHA-256 of all" not in out
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = small_history(tmp_path / "out")
+    (folder.path / "manifest" / "range-000000000110.json").write_text("{")
+    for name, code in (("status", 0), ("verify", 1)):
+        assert cli.main(["history", name, "--out", str(folder.path)]) == code
+        assert '/range-000000000110.json" is unreadable (' in capsys.readouterr().out
+
+
+def test_an_open_seam(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _history(tmp_path / "out", 100, 110, salt="5")
+    assert cli.main(["history", "status", "--out", str(folder.path)]) == 0
+    text = "open seam L1 109/110: L1 origin of the safe head differ: run again"
+    assert text in capsys.readouterr().out.splitlines()
+
+
+def test_a_folder_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "thesis.txt").write_text("x")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "run.json").write_text('{"mine": 1}')
+    for where, text in {
+        "empty": "there is no history in",
+        "nowhere": "there is no history in",
+        "": "is not empty and holds no history: name another folder",
+        "thesis.txt": "is not a folder: name one",
+        "foreign": 'run.json" is unreadable: Object missing required field',
+    }.items():
+        for name in ("status", "verify", "report", "safedb"):
+            more = {"report": ["--html", "x"], "safedb": ["--network", "op-sepolia", "--safedb.path", "x"]}.get(
+                name, []
+            )
+            assert cli.main(["history", name, "--out", str(tmp_path / where), *more]) == 1
+            out, err = capsys.readouterr()
+            assert out == "" and text in err and len(err.splitlines()) == 1, (where, name)
+    assert not Path("x").exists() and sorted(path.name for path in tmp_path.iterdir()) == [
+        "empty",
+        "foreign",
+        "thesis.txt",
+    ]

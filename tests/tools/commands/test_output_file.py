@@ -1,0 +1,92 @@
+"""The file of --out: it has its name only when it is complete, and replaces another only with --overwrite."""
+
+import argparse
+import os
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.commands.output_file import CommandOutput, open_output
+from rollup_node.tools.inspect.row_formats import RowFormat
+
+Captured = pytest.CaptureFixture[str]
+
+
+def opened(out: Path | str | None, json: bool = False, overwrite: bool = False) -> CommandOutput:
+    return open_output(argparse.Namespace(out=None if out is None else str(out), json=json, overwrite=overwrite))
+
+
+def written(path: Path, text: bytes, code: int, overwrite: bool = False) -> None:
+    with opened(path, overwrite=overwrite) as output:
+        assert output.file is not None
+        os.write(output.file.descriptor, text)
+        assert list(path.parent.glob("*.partial"))
+        assert output.end(code) == code
+
+
+def test_the_file_appears_when_it_is_complete(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "a.JSONL"
+    written(path, b"1234", 0)
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"1234", ["a.JSONL"])
+    assert capsys.readouterr().err == f'rollup-node: 4 bytes written to "{path}"\n'
+
+
+def test_a_file_is_replaced_only_by_choice(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+    with pytest.raises(SetupError, match="exists: give another name, or --overwrite"):
+        opened(path)
+    written(path, b"new", 0, overwrite=True)
+    assert path.read_text() == "new"
+    assert capsys.readouterr().err.endswith("replacing an older file\n")
+
+
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with pytest.raises(SetupError, match="has appeared meanwhile; the results are in"), opened(path) as output:
+        path.write_text("other")
+        output.end(0)
+    assert path.read_text() == "other" and len(list(tmp_path.glob("*.partial"))) == 1
+
+
+def test_the_results_of_a_failed_run_keep_the_temporary_name(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "a.csv"
+    written(path, b"some", 1)
+    (partial,) = tmp_path.iterdir()
+    assert (partial.suffix, partial.read_bytes()) == (".partial", b"some")
+    assert capsys.readouterr().err == f'rollup-node: the results up to here are in "{partial}"\n'
+
+
+def test_without_results_nothing_is_left(tmp_path: Path, capsys: Captured) -> None:
+    written(tmp_path / "a.csv", b"", 1)
+    with pytest.raises(SetupError, match="no L1"), opened(tmp_path / "b.csv"):
+        raise SetupError("no L1")
+    assert os.listdir(tmp_path) == [] and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "error"),
+    [
+        ("a.txt", {}, "does not end in .jsonl or .csv"),
+        ("a.csv", {"json": True}, "contradict each other"),
+        ("nowhere/a.csv", {}, "cannot write .*No such file"),
+        ("", {}, "does not end in"),
+        ("folder.csv", {}, "is a directory"),
+        ("folder.csv", {"overwrite": True}, "is a directory"),
+        ("a\0.csv", {}, "does not end in"),
+        (None, {"overwrite": True}, "no meaning without --out"),
+    ],
+)
+def test_wrong_names_and_flags(name: str | None, flags: dict[str, bool], error: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(SetupError, match=error):
+        opened(tmp_path / name if name else name, **flags)
+
+
+def test_the_form_of_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "isatty", lambda descriptor: descriptor == 1)
+    assert opened(None).form is RowFormat.TABLE
+    assert opened(None, json=True).form is RowFormat.JSON
+    monkeypatch.setattr(os, "isatty", lambda descriptor: False)
+    assert opened(None).form is RowFormat.TEXT

@@ -1,0 +1,103 @@
+"""`rollup-node status` as a program, at the real RPC server."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.tools.commands.status import CLEAR, HOME, REST_OF_SCREEN
+from tests.support.rpc.harness import RpcHarness
+from tests.support.servers.loopback import free_port
+
+PIPE = asyncio.subprocess.PIPE
+
+
+@asynccontextmanager
+async def command(*flags: str, stdout: int = PIPE) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The running command, which ends with the block at the latest."""
+    words = (sys.executable, "-m", "rollup_node.node", "status", *flags)
+    # Where tests run in the background of a shell, Ctrl-C is ignored, and children inherit that.
+    interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = await asyncio.create_subprocess_exec(*words, stdout=stdout, stderr=PIPE, preexec_fn=interruptible)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def test_once_and_watched(tmp_path: Path) -> None:
+    """Without a terminal one screen follows the other; Ctrl-C ends it well."""
+
+    async def scenario() -> None:
+        async with asyncio.timeout(50), RpcHarness(tmp_path).running() as rpc:
+            await rpc.until_ready()
+            async with command("--json", "--rpc", rpc.url) as once:
+                out, err = await once.communicate()
+            assert (once.returncode, err) == (0, b"")
+            assert msgspec.json.decode(out, type=NodeStatus).ready
+            async with command("--watch", "--rpc", rpc.url) as watch:
+                assert watch.stdout is not None
+                lines = [(await watch.stdout.readline()).decode() for _ in range(2)]
+                assert "v1.2.3-dev   test-net (901 on L1 900)" in lines[0] and lines[1].startswith("ready   ")
+                while "test-net" not in (await watch.stdout.readline()).decode():
+                    pass
+                watch.send_signal(signal.SIGINT)
+                _, err = await watch.communicate()
+                assert (watch.returncode, err) == (0, b"")
+
+    asyncio.run(scenario())
+
+
+def test_on_a_terminal_a_screen_replaces_the_one_before(tmp_path: Path) -> None:
+    """The node goes away meanwhile: that is said above the last status."""
+
+    async def scenario() -> None:
+        terminal, end = os.openpty()
+        shown = b""
+
+        def read() -> None:
+            nonlocal shown
+            shown += os.read(terminal, 65536)
+
+        async with asyncio.timeout(50), AsyncExitStack() as stack:
+            async with RpcHarness(tmp_path).running() as rpc:
+                await rpc.until_ready()
+                asyncio.get_running_loop().add_reader(terminal, read)
+                watch = await stack.enter_async_context(command("--watch", "--rpc", rpc.url, stdout=end))
+                while shown.count(REST_OF_SCREEN.encode()) < 2:
+                    await asyncio.sleep(0.02)
+            while b": cannot connect (" not in shown:
+                await asyncio.sleep(0.02)
+            watch.send_signal(signal.SIGINT)
+            assert await watch.wait() == 0
+        asyncio.get_running_loop().remove_reader(terminal)
+        os.close(terminal)
+        os.close(end)
+        assert shown.startswith((CLEAR + HOME).encode()) and shown.count(CLEAR.encode()) == 1
+        last = shown.rpartition(HOME.encode())[2].decode()
+        assert "; before:" in last.splitlines()[0] and "test-net" in last.splitlines()[1]
+
+    asyncio.run(scenario())
+
+
+def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    assert cli.main(["status", "--rpc", f"http://127.0.0.1:{port}"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"rollup-node: --rpc: 127.0.0.1:{port}: cannot connect (")
+    assert err.count("\n") == 1
+    assert cli.main(["status", "--rpc", "nowhere"]) == 1
+    assert "is not an address such as" in capsys.readouterr().err
+    assert cli.main(["status", "--wach"]) == 1
+    assert "did you mean --watch?" in capsys.readouterr().err

@@ -1,0 +1,108 @@
+"""The derivation process of a range: where it begins and ends, and a disk that refuses."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.stages.messages.engine import PipelineStart
+from rollup_node.stages.messages.l1 import L1BlockResponse
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.tools.history.derivation_stage import RESULT, RangeConfig, RangeDerivationStage, RangeResult, build
+from tests.conformance.kit.chain import L1Blocks
+from tests.support.chains.chain_fixture import L1_CHAIN
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.tools.history.conftest import NewBuses
+
+ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+
+
+def _stage(
+    new_buses: NewBuses, folder: Path, first: int, last: int, assume_parents: bool = False
+) -> RangeDerivationStage:
+    """The stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
+    chain = L1Blocks()
+    for _ in range(6):
+        chain.add()
+    base = chain.blocks[0]
+    config = RangeConfig(
+        DerivationConfig(PLAIN_ROLLUP, L1_CHAIN, inline_decoding=True),
+        base.header.number + first,
+        base.header.number + last,
+        str(folder),
+        assume_parents,
+    )
+    buses = new_buses(folder, ROLES)
+    stage = build(config, buses["derivation"], Meter("derivation"))
+    system = PLAIN_ROLLUP.genesis.system_config
+    safe = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, base.header.timestamp, base.ref.id, 0)
+    stage._on_engine(PipelineStart(1, safe, system, base.ref.id, system))
+    for block in chain.blocks:
+        stage._on_l1(L1BlockResponse(block))
+    return stage
+
+
+def _steps(stage: RangeDerivationStage) -> int:
+    """Steps the stage until it ends; its exit code."""
+
+    async def steps() -> None:
+        for _ in range(20):
+            await stage._step()
+
+    with pytest.raises(ExitRequested) as end:
+        asyncio.run(steps())
+    return end.value.code
+
+
+def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(new_buses: NewBuses, tmp_path: Path) -> None:
+    stage = _stage(new_buses, tmp_path, 2, 4)
+    assert _steps(stage) == 0
+    result = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult)
+    chain = L1Blocks()
+    for _ in range(6):
+        chain.add()
+    assert result.start.l1.hash == f"0x{chain.blocks[1].header.hash.hex()}"
+    assert result.end.l1.hash == f"0x{chain.blocks[4].header.hash.hex()}"
+    assert (result.l2_blocks, result.rows, result.start.safe) == (0, {}, result.end.safe)
+    assert stage.deriver.origin == chain.blocks[4].ref
+
+
+def test_without_an_l2_source_it_says_where_the_next_range_continues(new_buses: NewBuses, tmp_path: Path) -> None:
+    """From the base of this range on, as the safe head's origin is that block; with an L2 source it says nothing."""
+    for assume, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
+        folder.mkdir()
+        stage = _stage(new_buses, folder, 2, 4, assume)
+        assert _steps(stage) == 0
+        resume = msgspec.json.decode((folder / RESULT).read_bytes(), type=RangeResult).resume
+        assert (resume is not None) == assume == stage.deriver.assume_parents
+        if resume is not None:
+            system = PLAIN_ROLLUP.genesis.system_config
+            assert (resume.safe.number, resume.config, resume.base_config) == (9, system, system)
+            assert resume.base == L1Blocks().blocks[0].header.number
+
+
+def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_there(
+    new_buses: NewBuses, tmp_path: Path
+) -> None:
+    stage = _stage(new_buses, tmp_path, 2, 4, True)
+    assert stage._safe is not None
+    safe, system = stage._safe
+    timeout = PLAIN_ROLLUP.schedule().l1(safe.timestamp).channel_timeout
+    stage._safe = msgspec.structs.replace(safe, l1_origin=BlockId(2000, b"\x07" * 32)), system
+    later, latest = (msgspec.structs.replace(system, batcher=bytes([number]) * 20) for number in (1, 2))
+    stage._configs = [(1000, system), (2000 - timeout, later), (2001 - timeout, latest)]
+    resume = stage._resume()
+    assert (resume.base, resume.base_config, resume.config) == (2000 - timeout, later, system)
+
+
+def test_a_disk_that_refuses_ends_it_with_a_line(
+    new_buses: NewBuses, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = _stage(new_buses, tmp_path, 2, 4)
+    (tmp_path / RESULT).mkdir()
+    assert _steps(stage) == EXIT_REPORTED
+    assert "cannot write the rows of L1 blocks" in capsys.readouterr().err

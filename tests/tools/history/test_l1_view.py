@@ -1,0 +1,74 @@
+"""What a history asks of L1 before its ranges run."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.process.block_archive import BlockArchive
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.history import l1_view as module
+from rollup_node.tools.history.l1_view import L1View, l1_view
+from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+
+CHAIN = FakeL1Chain(10)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+
+
+def _view(methods: Methods, first: int, archive: Path | None = None) -> tuple[L1View, list[str]]:
+    """The view of an endpoint, and the blocks that it was asked for."""
+    asked: list[str] = []
+
+    def by_number(number: str, full: bool) -> Any:
+        asked.append(number)
+        return CHAIN.methods(1)["eth_getBlockByNumber"](number, full)
+
+    async def main() -> L1View:
+        known: Methods = {"eth_blockNumber": lambda: "0x9", "eth_getBlockByNumber": by_number}
+        async with listening(json_rpc_app({**known, **methods})) as urls:
+            config = L1Config(urls, PLAIN_ROLLUP, archive=None if archive is None else str(archive), archive_last=9)
+            if archive is not None:
+                body = msgspec.json.encode({"result": CHAIN.block_json(4)})
+                await BlockArchive(str(archive), config).keep(CHAIN.block(4).header, body, None)
+            return await l1_view(config, first)
+
+    return asyncio.run(main()), asked
+
+
+def test_head_finalized_block_and_time(tmp_path: Path) -> None:
+    assert _view({}, 5) == (L1View(9, 3, 5 * BLOCK_TIME), ["0x5", "finalized"])
+    assert _view({}, 50) == (L1View(9, 3, 9 * BLOCK_TIME), ["0x9", "finalized"])
+    assert _view({}, 4, tmp_path) == (L1View(9, 3, 4 * BLOCK_TIME), ["finalized"])
+    assert _view({}, 5, tmp_path) == (L1View(9, 3, 5 * BLOCK_TIME), ["0x5", "finalized"])
+
+
+def test_an_endpoint_without_finality_and_one_that_is_none() -> None:
+    def without_labels(number: str, full: bool) -> Any:
+        if number == "finalized":
+            raise JsonRpcError(-32602, "unknown label")
+        return {"timestamp": to_hex(b"\x07"), "number": number}
+
+    def without_method() -> Any:
+        raise JsonRpcError(-32601, "no such method")
+
+    assert _view({"eth_getBlockByNumber": without_labels}, 5)[0] == L1View(9, -1, 7)
+    with pytest.raises(SetupError, match="--l1: unexpected answer"):
+        _view({"eth_blockNumber": lambda: "many"}, 5)
+    with pytest.raises(SetupError, match="--l1: error -32601"):
+        _view({"eth_blockNumber": without_method}, 5)
+
+
+def test_an_endpoint_that_fails_once_is_asked_again() -> None:
+    answers = iter(["many", "0x9"])
+    assert _view({"eth_blockNumber": lambda: next(answers)}, 5)[0] == L1View(9, 3, 5 * BLOCK_TIME)

@@ -1,0 +1,229 @@
+"""Batches decoded from all kinds of files; failures with their position and rule."""
+
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.protocol.blob_codec import BLOB_SIZE
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+from rollup_node.stages.protocol.transactions import BLOB, DYNAMIC_FEE, Transaction, encode_transaction
+from rollup_node.tools.batcher.channels import Compression, Frame, batcher_data, channel_body
+from rollup_node.tools.inspect import decoding
+from rollup_node.tools.inspect.decoding import READERS, DecodeFailure, Decoder, DecoderOutput, DecodingRules, FoundBatch
+from tests.conformance.kit.chain import L2_CHAIN_ID
+from tests.conformance.kit.span_fields import Tx, post_exec, span_fields
+
+WIDEST = DecodingRules(SpanRules(L2_CHAIN_ID, 1000, 2))
+SPAN = span_fields([[Tx()]]).encode()
+"""A span batch of one block at 1002."""
+A, B = b"A" * 16, b"B" * 16
+
+
+def _singular(time: int, *transactions: bytes) -> bytes:
+    fields = encode_bytes(b"p" * 32) + b"\x05" + encode_bytes(b"e" * 32) + encode_bytes(time.to_bytes(2, "big"))
+    return b"\0" + wrap_list(fields + wrap_list(b"".join(map(encode_bytes, transactions))))
+
+
+def _body(*batches: bytes, brotli: bool = False) -> bytes:
+    return channel_body(batches, Compression.BROTLI if brotli else Compression.ZLIB)
+
+
+def _outcomes(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[DecoderOutput]:
+    decoder = Decoder(rules, kind)
+    found = [outcome for number, data in enumerate(files) for outcome in decoder.read(f"f{number}", data)]
+    return [*found, *decoder.finish()]
+
+
+def _lines(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[str]:
+    """Batches as their first timestamps, failures as rule and place."""
+    return [
+        str(outcome.batch.first_timestamp)
+        if isinstance(outcome, FoundBatch)
+        else f"{outcome.rule} at {outcome.position}"
+        for outcome in _outcomes(kind, *files, rules=rules)
+    ]
+
+
+def _times(**times: int) -> DecodingRules:
+    return DecodingRules(WIDEST.span, ForkSchedule(times, 2, 300, 600))
+
+
+def test_frames_are_joined_per_channel_in_any_order() -> None:
+    first, second = _body(_singular(1000), _singular(1002)), _body(_singular(1004))
+    half = len(first) // 2
+    files = [
+        batcher_data([Frame(A, 1, first[half:], True)]),
+        batcher_data([Frame(B, 0, second, True), Frame(A, 0, first[:half], False)]),
+    ]
+    found = _outcomes("data", *files)
+    assert [outcome.batch.first_timestamp for outcome in found if isinstance(outcome, FoundBatch)] == [1004, 1000, 1002]
+    assert [(outcome.position.files, outcome.position.channel) for outcome in found] == [
+        (("f1",), B),
+        (("f0", "f1"), A),
+        (("f0", "f1"), A),
+    ]
+    assert _lines("frames", *files) == _lines("data", *files) == ["1004", "1000", "1002"]
+
+
+def _sent(data: bytes, kind: int = DYNAMIC_FEE, **changes: Any) -> bytes:
+    transaction = Transaction(kind, 1, 0, 1, 1, 21000, b"\1" * 20, 0, data, 0, 5, 6, **changes)
+    return encode_transaction(transaction)
+
+
+def test_batches_in_transactions_have_their_hashes() -> None:
+    body = _body(_singular(1000))
+    files = [
+        _sent(batcher_data([Frame(A, 0, body[:9], False)])),
+        _sent(batcher_data([Frame(A, 1, body[9:], True), Frame(B, 0, body, False)])),
+    ]
+    found, *_ = _outcomes("transaction", *files)
+    assert isinstance(found, FoundBatch)
+    assert found.position.transactions == tuple(map(keccak256, files))
+    assert found.position.files == ("f0 (data of the transaction)", "f1 (data of the transaction)")
+    assert all(
+        not outcome.position.transactions for outcome in _outcomes("data", batcher_data([Frame(A, 0, body, True)]))
+    )
+
+
+def test_what_is_no_transaction_with_data() -> None:
+    blob_hash = b"\1" + bytes(31)
+    no_transaction, in_blobs = _outcomes("transaction", b"\5\xc0", _sent(b"", BLOB, blob_hashes=(blob_hash,)))
+    assert isinstance(no_transaction, DecodeFailure) and isinstance(in_blobs, DecodeFailure)
+    assert (no_transaction.rule, no_transaction.text.split(":")[0]) == ("BF1", "no L1 transaction")
+    assert in_blobs.rule == "O2" and f"to be read with --as blob: 0x{blob_hash.hex()} [O2]" in in_blobs.text
+
+
+def test_the_beginning_of_an_incomplete_channel_is_read() -> None:
+    body = _body(_singular(1000), _singular(1002, bytes(range(200)) * 9))
+    lines = _lines("data", batcher_data([Frame(A, 0, body[:-40], False), Frame(A, 3, b"x", False)]))
+    assert lines[0] == f"CB5 at f0: channel {A.hex()}, offset 0"
+    assert lines[1] == "1000"
+    assert lines[2].startswith(f"ST6 at f0: channel {A.hex()}, decompressed offset ")
+    assert _lines("data", batcher_data([Frame(A, 1, body, True)])) == [f"CB5 at f0: channel {A.hex()}, offset 0"]
+
+
+def test_frames_that_no_channel_takes() -> None:
+    frame = Frame(A, 0, b"x" * 10, False)
+    lines = _lines("data", batcher_data([frame, frame, Frame(A, 7, b"", False), Frame(A, 5, b"", True)]))
+    offsets = [1, 34, 67, 90]
+    assert lines[:2] == [
+        f"CB9.2 at f0: channel {A.hex()}, offset {offsets[1]}",
+        f"CB10 at f0: channel {A.hex()}, offset {offsets[3]}",
+    ]
+
+
+def test_too_many_frames_push_out_the_oldest_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MAX_HELD", 500)
+    body = _body(_singular(1000))
+    lines = _lines("data", batcher_data([Frame(A, 0, b"x" * 400, False), Frame(B, 0, body, False)]))
+    assert lines[0].startswith("CB12 at f0")
+    assert lines[1].startswith(f"CB5 at f0: channel {B.hex()}")
+    assert lines[2:] == ["1000"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "lines"),
+    [
+        ("blob", bytes(BLOB_SIZE), ["P1 at f0 (data of the blob): offset 0"]),
+        ("blob", b"\0\1" + bytes(BLOB_SIZE - 2), ["BL1 at f0: offset 0"]),
+        ("blob", b"", ["BL at f0: offset 0"]),
+        ("data", b"", ["P1 at f0: offset 0"]),
+        ("data", b"\1", ["P2 at f0: offset 0"]),
+        ("data", batcher_data([Frame(A, 0, b"x", True)]) + b"y", ["P5 at f0: offset 25"]),
+        ("channel", b"", ["RD1 at f0: offset 0"]),
+        ("channel", b"\x02", ["RD4 at f0: offset 0"]),
+        ("channel", zlib.compress(b""), ["ST5 at f0: decompressed offset 0"]),
+        ("channel", _body(_singular(1000), b"\x05"), ["1000", "BE3 at f0: decompressed offset 76"]),
+        ("channel", _body(_singular(1000))[:-1], ["1000", "ST6 at f0: decompressed offset 76"]),
+        ("batch", b"\x02", ["BE3 at f0: offset 0"]),
+        ("batch", _singular(1000) + b"more", ["1000"]),
+        ("raw-span", b"\x01", ["BE4 at f0: offset 0"]),
+    ],
+    ids=range(14),
+)
+def test_places_and_rules(kind: str, data: bytes, lines: list[str]) -> None:
+    assert _lines(kind, data) == lines
+
+
+def test_texts_name_the_rule() -> None:
+    outcome = _outcomes("data", b"\7")[0]
+    assert isinstance(outcome, DecodeFailure)
+    assert outcome.text == "frames ignored: unknown version 7 [P2]"
+
+
+def test_a_span_with_an_invalid_transaction_does_not_end_its_channel() -> None:
+    rejected = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
+    assert _lines("channel", _body(_singular(1000), rejected, _singular(1002))) == [
+        "1000",
+        "BE6 at f0: decompressed offset 76",
+        "1002",
+    ]
+
+
+# --- rules that depend on time -------------------------------------------------------------------------------------
+
+
+def test_without_times_every_format_is_accepted() -> None:
+    assert _lines("channel", _body(SPAN, brotli=True)) == ["1002"]
+
+
+def test_the_first_batch_gives_the_time_of_its_channel() -> None:
+    span, late = _body(SPAN), {"delta": 1003}
+    assert _lines("channel", span, rules=_times(**late)) == ["BE5 at f0: decompressed offset 0"]
+    assert _lines("channel", span, rules=_times(delta=1002)) == ["1002"]
+    assert _lines("channel", _body(_singular(2000), brotli=True), rules=_times(fjord=2001)) == ["RD3 at f0: offset 0"]
+    assert _lines("batch", SPAN, rules=_times(**late)) == ["BE5 at f0: offset 0"]
+    assert _lines("raw-span", SPAN[1:], rules=_times(delta=1002)) == ["1002"]
+
+
+def test_the_time_of_the_l1_block_decides_where_it_is_given() -> None:
+    schedule = ForkSchedule({"delta": 1010}, 2, 300, 600)
+    for time, lines in ((1010, ["1002"]), (1009, ["BE5 at f0: decompressed offset 0"])):
+        rules = DecodingRules(WIDEST.span, schedule, time)
+        assert _lines("channel", _body(SPAN), rules=rules) == lines
+
+
+def test_the_limit_of_a_channel_depends_on_time() -> None:
+    batches = [_singular(2000), *[_singular(2002, b"\xfe" * 3_000_000)] * 4]
+    assert _lines("channel", _body(*batches), rules=_times(fjord=2000)) == ["2000", *["2002"] * 4]
+    lines = _lines("channel", _body(*batches), rules=_times(fjord=2001))
+    assert lines[:4] == ["2000", *["2002"] * 3]
+    assert lines[4].startswith("ST4 at f0: decompressed offset 9000")
+
+
+def test_transactions_of_a_later_fork() -> None:
+    batch = _singular(2000, b"\x02ok", b"\x04set code")
+    assert _lines("batch", batch) == ["2000"]
+    assert _lines("batch", batch, rules=_times(isthmus=2001)) == ["2000", "V14 at f0: offset 0"]
+    assert _lines("batch", batch, rules=_times(isthmus=2000)) == ["2000"]
+
+
+def test_a_post_exec_transaction_in_a_block_before_lagoon() -> None:
+    """The span is listed, and so is the first of its blocks that would be dropped; one with filled columns is not."""
+    span = span_fields([[], [post_exec()], [Tx(), post_exec()]], relative_time=1000)
+    assert _lines("batch", span.encode()) == ["2000"]
+    for lagoon, lines in ((2002, ["2000"]), (2003, ["2000", "V14 at f0: offset 0"])):
+        assert _lines("batch", span.encode(), rules=_times(delta=0, lagoon=lagoon)) == lines
+    _, outcome = _outcomes("batch", span.encode(), rules=_times(delta=0, lagoon=2003))
+    assert isinstance(outcome, DecodeFailure) and "its block of time 2002 would be dropped" in outcome.text
+    filled = span.but(parity_bits=b"\x04").encode()
+    assert _lines("channel", _body(filled, _singular(1002))) == ["BE6 at f0: decompressed offset 0", "1002"]
+    (outcome,) = _outcomes("batch", filled)
+    assert isinstance(outcome, DecodeFailure)
+    assert "transaction 2 of the span batch: a post-exec transaction with y parity [BE6]" in outcome.text
+
+
+@given(st.sampled_from(sorted(READERS)), st.lists(st.binary(max_size=300), max_size=3), st.booleans())
+def test_any_bytes_end_in_batches_and_failures(kind: str, files: list[bytes], compress: bool) -> None:
+    files = [zlib.compress(data) if compress else data for data in files]
+    for outcome in _outcomes(kind, *files):
+        if isinstance(outcome, DecodeFailure):
+            assert outcome.rule in outcome.text and "\n" not in outcome.text
+    if files:
+        assert _outcomes(kind, *files)

@@ -1,0 +1,145 @@
+"""The status of a node on one screen."""
+
+import msgspec
+import pytest
+
+from rollup_node.stages.rpc.status import (
+    BlockStatus,
+    ChainStatus,
+    EndpointState,
+    EndpointStatus,
+    ForkTime,
+    Heads,
+    L1Status,
+    NodeStatus,
+    Peers,
+    Problem,
+    ProcessStatus,
+    SequencerStatus,
+    SequencingWindow,
+    State,
+    SyncProgress,
+)
+from rollup_node.tools.inspect.status_screen import status_lines
+from tests.support.rpc.node_statuses import UNKNOWN
+
+
+def block(number: int, age: float) -> BlockStatus:
+    return BlockStatus(number, "0x" + 32 * "ab", 1, age)
+
+
+def process(name: str, restarts: int = 0) -> ProcessStatus:
+    return ProcessStatus(name, 4242, restarts + 1, restarts, 60.0, True, 0.24, 0.5, 192.3, 126 << 20, 0.034)
+
+
+NAMES = ("supervisor", "sweeper", "l1", "blobs", "derivation", *(f"compute-{copy}" for copy in range(7)), "engine")
+SYNCING = NodeStatus(
+    version="v1.2.3",
+    time=1795434065.5,
+    uptime_s=7980.0,
+    chain=ChainStatus("op-mainnet", 1, 10, 2, "jovian", ForkTime("karst", 1796471000, 1036800)),
+    state=State.SYNCING,
+    state_age_s=300.0,
+    sentence="syncing: 46m12s behind, about 7m35s left, limited by blobs",
+    ready=False,
+    reasons=["blobs: away", "derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"],
+    heads=Heads(block(131622005, 0.4), block(131620000, 2772.0), None),
+    l1=L1Status(block(54, 2780.0), block(285, 8.0), None, block(221, 800.0), 231, 2772),
+    progress=SyncProgress(131623386, 34.5, 455, "blobs", {"l1": 3}),
+    sequencing_window=SequencingWindow(3600, 174, 3426),
+    sequencer=SequencerStatus(True, False),
+    peers=Peers(22, 8),
+    drops_1h=3,
+    problems=[Problem("blobs", None, "away", 1795433909, 156.0)],
+    processes=[process(name) for name in NAMES] + [process("p2p", 2), process("rpc")],
+)
+
+
+def test_a_syncing_node() -> None:
+    assert (
+        "\n".join(status_lines(SYNCING))
+        == """\
+11:41:05 UTC   rollup-node v1.2.3   op-mainnet (10 on L1 1)   up 2h13m
+NOT READY   syncing: 46m12s behind, about 7m35s left, limited by blobs
+
+unsafe        131622005    0.4 s   0xabababababababababab
+safe          131620000   46m12s   0xabababababababababab
+finalized  ?
+L1         reading 54   head 285 (8.0 s)   finalized 221   231 behind (46m12s)
+safe head  34.5 blocks/s   of ~131623386   about 7m35s left   limited by blobs
+window     3426 of 3600 L1 blocks left
+fork       jovian   karst in 12d0h
+peers      22, 8 in the mesh   drops in 1h: 3   sequencer: stopped
+
+process     starts  beat    CPU   MiB   process     starts  beat    CPU   MiB
+supervisor       1  0.2s     3%   126   compute x7       7  0.2s    24%   882
+sweeper          1  0.2s     3%   126   engine           1  0.2s     3%   126
+l1               1  0.2s     3%   126   p2p              3  0.2s     3%   126
+blobs*           1  0.2s     3%   126   rpc              1  0.2s     3%   126
+derivation       1  0.2s     3%   126
+! 2m36s blobs: away
+! derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"""
+    )
+
+
+def test_what_is_not_known() -> None:
+    assert (
+        "\n".join(status_lines(UNKNOWN))
+        == """\
+00:00:00 UTC   rollup-node v1   chain (10 on L1 1)
+NOT READY   starting
+
+unsafe     ?
+safe       ?
+finalized  ?
+L1         reading ?   head ?   finalized ?
+safe head  ?
+window     ?
+fork       bedrock   no other is scheduled
+peers      ?
+"""
+    )
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60), (30, 10), (1, 1)])
+def test_any_status_fits_the_screen(columns: int, rows: int) -> None:
+    """Whatever texts and figures the node sends; control characters do nothing."""
+    huge = [Problem(f"p{index}", None, "x\x1b[2J\r\n" * 300, 0, 1e300) for index in range(50)]
+    hostile = msgspec.structs.replace(
+        SYNCING,
+        version="v" * 500,
+        time=1e300,
+        sentence="\x1b]0;title\x07" * 100,
+        heads=Heads(block(1 << 63, 1e300), None, None),
+        problems=huge,
+        reasons=["\n" * 500],
+        processes=[process(f"{'role' * 9}{index}", 1 << 62) for index in range(40)],
+    )
+    for status in (hostile, SYNCING, UNKNOWN, msgspec.structs.replace(SYNCING, processes=[], problems=huge)):
+        lines = status_lines(status, columns, rows)
+        assert len(lines) <= max(rows, 4) - 1
+        assert all(len(line) <= max(columns, 20) and line.isprintable() for line in lines)
+
+
+def test_endpoints_that_are_not_well() -> None:
+    def endpoint(state: EndpointState, error: str | None) -> EndpointStatus:
+        return EndpointStatus("l1", "l1", f"{state}:1", state, True, 84405, 212, 209, 18.4, error, 3.0)
+
+    endpoints = [
+        endpoint(EndpointState.OK, "gone"),
+        endpoint(EndpointState.THROTTLED, "HTTP status 429"),
+        endpoint(EndpointState.UNUSED, None),
+        endpoint(EndpointState.FAILING, None),
+    ]
+    lines = status_lines(msgspec.structs.replace(SYNCING, endpoints=endpoints, problems=[], reasons=[]), 100)
+    assert [line for line in lines if line.startswith("!")] == [
+        "! l1 throttled:1 throttled: HTTP status 429 (209 throttled, 212 failed of 84405 requests)",
+        "! l1 failing:1 failing: ? (209 throttled, 212 failed of 84405 requests)",
+    ]
+
+
+def test_problems_that_do_not_fit_are_counted() -> None:
+    many = [Problem("blobs", None, f"away {index}", 0, 3.0) for index in range(9)]
+    lines = status_lines(msgspec.structs.replace(SYNCING, problems=many, reasons=[]))
+    assert lines[-2:] == ["! 3s blobs: away 3", "! and 5 more"]
+    assert len(lines) == 23

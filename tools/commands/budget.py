@@ -1,0 +1,183 @@
+"""`rollup-node budget`: what L1 and beacon endpoints have to serve, from a sample of their blocks [CMD14]."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from rollup_node.node.checks.execution import read_block
+from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
+from rollup_node.stages.l1.receipts_methods import is_not_found
+from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
+from rollup_node.tools.commands.common import ParsedCommand, parse
+from rollup_node.tools.inspect.budget import (
+    BEACON,
+    L1,
+    Budget,
+    Polling,
+    Row,
+    SampledBlock,
+    day_at_the_tip,
+    hours_at,
+    spread,
+    sync,
+)
+
+DESCRIPTION = """Predicts the requests and bytes that the node takes from L1 and from the beacon node, in a day at the
+tip and in a sync up to the head. It reads a sample of L1 blocks, as the node does: with receipts where the bloom asks
+for them. Bytes are those before compression, and blobs are counted in SSZ."""
+EPILOG = "Options of the node for its network and L1 are accepted as well: rollup-node --help-all."
+MAX_SAMPLES = 500
+DEFAULT_SAMPLES = 24
+CONCURRENCY = 4
+
+
+class _Sample(NamedTuple):
+    head: int
+    block_seconds: float
+    recent: list[SampledBlock]
+    range: list[SampledBlock]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables. Raises SetupError where L1 cannot be sampled."""
+    parser = FlagParser("budget", DESCRIPTION, EPILOG)
+    parser.add_argument("--from-l1", type=int, metavar="N", help="first L1 block of the sync; by default the rollup's")
+    parser.add_argument("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="L1 blocks to read, twice")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    # The beacon node is not called.
+    command = parse(parser, [*arguments, "--l1.beacon.ignore"])
+    flags, values = command.flags, command.values
+    if not 1 <= flags.samples <= MAX_SAMPLES:
+        raise SetupError(f"--samples: must be 1 to {MAX_SAMPLES}, not {flags.samples}")
+    first = command.chain.config.genesis.l1.number if flags.from_l1 is None else flags.from_l1
+    try:
+        sample = asyncio.run(_read(command, first, flags.samples))
+    except EndpointError as error:
+        raise SetupError(f"L1: {error}") from None
+    except (RpcFailure, InvalidDataError, HexError) as error:
+        raise SetupError(f"L1: {endpoint_name(_url(command))}: {one_line(str(error))}") from None
+    polling = Polling(values["l1.epoch-poll-interval"], values["l1.runtime-config-reload-interval"])
+    day = day_at_the_tip(sample.recent, sample.block_seconds, polling)
+    whole = sync(sample.range, sample.head - first + 1)
+    rate = float(values["l1.rpc-rate-limit"])
+    if flags.json:
+        print(orjson.dumps(_values(command, sample, first, day, whole, rate), option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(command, sample, first, day, whole, rate)
+    return 0
+
+
+def _url(command: ParsedCommand) -> str:
+    return str(command.values["l1"][0])
+
+
+async def _read(command: ParsedCommand, first: int, count: int) -> _Sample:
+    config, values = command.chain.config, command.values
+    client = JsonRpcClient(
+        _url(command),
+        timeout=20.0,
+        max_concurrency=min(CONCURRENCY, max(1, values["l1.max-concurrency"])),
+        rate_limit=values["l1.rpc-rate-limit"],
+    )
+    try:
+        chain_id = from_quantity(await client.call("eth_chainId"), 256)
+        if chain_id != config.l1_chain_id:
+            raise EndpointError(client.name, f"is on L1 chain {chain_id}, but the rollup is on {config.l1_chain_id}")
+        latest = await read_block(client, "latest")
+        if latest is None:
+            raise EndpointError(client.name, "has no latest block")
+        head = latest.height
+        if not 0 <= first <= head:
+            raise SetupError(f"--from-l1 {first}: must be at most the head of L1, {head}")
+        day_ago = await read_block(client, to_quantity(max(0, head - 7200)))
+        span = head - max(0, head - 7200)
+        seconds = 12.0 if day_ago is None or not span else max(0.1, (latest.time - day_ago.time) / span)
+        l1_filter = filter_of_rollup(config)
+        recent = await _sampled(client, l1_filter, spread(max(0, head - 7199), head, count))
+        whole = await _sampled(client, l1_filter, spread(first, head, count))
+        return _Sample(head, seconds, recent, whole)
+    finally:
+        await client.close()
+
+
+async def _sampled(client: JsonRpcClient, l1_filter: L1Filter, numbers: Sequence[int]) -> list[SampledBlock]:
+    found: list[SampledBlock] = []
+    for start in range(0, len(numbers), CONCURRENCY):
+        part = numbers[start : start + CONCURRENCY]
+        found += await asyncio.gather(*(_sampled_block(client, l1_filter, number) for number in part))
+    return found
+
+
+async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int) -> SampledBlock:
+    body = await client.call_raw("eth_getBlockByNumber", to_quantity(number), True, limit=L1_BLOCK)
+    result = parse_result(body, L1_BLOCK)
+    if result is None:
+        raise EndpointError(client.name, f"does not have block {number}")
+    block = verify_block(result, number, True, l1_filter)
+    receipts = 0
+    if block.needs_receipts:
+        limit = receipts_limit(block.gas_used)
+        try:
+            receipts = len(await client.call_raw("eth_getBlockReceipts", to_hex(block.header.hash), limit=limit))
+        except RpcFailure as failure:
+            if not is_not_found(failure.message):
+                raise
+    return SampledBlock(number, len(body), receipts, sum(len(each.blobs) for each in block.inbox))
+
+
+def _values(
+    command: ParsedCommand, sample: _Sample, first: int, day: Budget, whole: Budget, rate: float
+) -> dict[str, Any]:
+    return {
+        "chain": command.chain.name,
+        "l1_head": sample.head,
+        "from_l1": first,
+        "block_seconds": round(sample.block_seconds, 2),
+        "samples": len(sample.recent),
+        "day": _budget_values(day),
+        "sync": {**_budget_values(whole), **({"hours": round(hours_at(whole, rate), 2)} if rate else {})},
+    }
+
+
+def _budget_values(budget: Budget) -> dict[str, Any]:
+    rows = [
+        {"endpoint": row.endpoint, "method": row.method, "requests": round(row.requests), "bytes": round(row.bytes)}
+        for row in budget.rows
+    ]
+    totals = {
+        endpoint: {"requests": round(total.requests), "bytes": round(total.bytes)}
+        for endpoint in (L1, BEACON)
+        for total in [budget.total(endpoint)]
+    }
+    return {"l1_blocks": budget.blocks, "methods": rows, "totals": totals}
+
+
+def _print(command: ParsedCommand, sample: _Sample, first: int, day: Budget, whole: Budget, rate: float) -> None:
+    print(
+        f"{command.chain.name}, L1 head {sample.head}, {sample.block_seconds:.1f} s between L1 blocks;"
+        f" {len(sample.recent)} blocks of the last day and {len(sample.range)} of the sync read"
+    )
+    _print_table(f"a day at the tip, {day.blocks} L1 blocks", day)
+    _print_table(f"sync from L1 block {first}, {whole.blocks} L1 blocks", whole)
+    if rate:
+        print(f"at --l1.rpc-rate-limit {rate:g} the requests to L1 take {hours_at(whole, rate):.1f} hours at least")
+
+
+def _print_table(title: str, budget: Budget) -> None:
+    print(f"\n{title}\n{'':8} {'method':32} {'requests':>14} {'megabytes':>12}")
+    for endpoint in (L1, BEACON):
+        rows = [row for row in budget.rows if row.endpoint == endpoint]
+        for row in (*rows, budget.total(endpoint)):
+            print(f"{row.endpoint:8} {_shown(row):32} {row.requests:>14,.0f} {row.bytes / 1e6:>12,.1f}")
+
+
+def _shown(row: Row) -> str:
+    return "in all" if row.method == "all" else row.method

@@ -1,0 +1,163 @@
+"""What the commands that read L1 share: their flags beside the options of the node, their processes, their output."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.rules import check_l1_options
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.chain import ChosenChain, choose_chain
+from rollup_node.node.setup.config_fields import build_config
+from rollup_node.node.setup.endpoint_checks import Endpoints, RetryPolicy, check_beacon, check_l1, check_l2_source
+from rollup_node.node.setup.jwt_secret import stored_jwt_secret
+from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config, worker_count
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.process_table import ProcessSpec, command_processes
+from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.tools.commands.output_file import OutputFile
+
+RETRY_POLICY = RetryPolicy(total=10.0)
+HELP_EPILOG = (
+    "Options of the node for its L1, beacon node, network and logs are accepted as well: rollup-node --help-all."
+)
+
+
+class ParsedCommand(NamedTuple):
+    """A parsed command line: the flags of the command, the options of the node, and the chain they choose."""
+
+    flags: argparse.Namespace
+    values: Values
+    chain: ChosenChain
+
+
+def parse(parser: FlagParser, arguments: Sequence[str]) -> ParsedCommand:
+    """Parses a command line; flags that are not of the command are options of the node. Raises SetupError for anything
+    that is wrong."""
+    flags, rest = parser.parse_known_args(list(arguments))
+    parsed = parse_options(rest, os.environ, parser.flags)
+    values = parsed.values
+    if not values["network"] and not values["rollup.config"]:
+        raise SetupError(
+            "flag network or rollup.config is required: name a built-in network or the chain's rollup.json"
+        )
+    check_l1_options(values)
+    for warning in parsed.warnings:
+        _warn(warning)
+    return ParsedCommand(flags, values, choose_chain(values, warn=_warn, log_error=_warn))
+
+
+def _warn(text: str) -> None:
+    print(f"{PROGRAM}: warning: {text}", file=sys.stderr)
+
+
+def check_batches_on_l1(command: ParsedCommand) -> None:
+    """Raises SetupError for a chain whose batches are not on L1."""
+    if command.chain.config.alt_da is not None:
+        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+
+
+class Outputs(NamedTuple):
+    """Descriptors for results and for the one line of an error, apart from the log."""
+
+    results: int
+    errors: int
+
+    @classmethod
+    def open(cls, file: OutputFile | None = None) -> "Outputs":
+        """Duplicates of standard output, or of the file's descriptor, and of standard error, for the process of the
+        command."""
+        return cls(os.dup(1 if file is None else file.descriptor), os.dup(2))
+
+
+def run(
+    command: ParsedCommand,
+    specs: Sequence[ProcessSpec],
+    inbox_hashes: bool = False,
+    archive: ArchiveFolder | None = None,
+) -> int:
+    """Runs l1, blobs and compute with the processes of the command, the last of which ends it; the exit code. With
+    `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
+    asked."""
+    values, chain = command.values, command.chain
+    l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
+    blobs = blobs_config(values, chain, archive)
+    shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
+    log = build_config(LogSettings, values)
+    if not values.given("log.level"):
+        log = msgspec.structs.replace(log, level=Level.WARN)
+    settings = NodeSettings(
+        version=version(),
+        log=log,
+        runtime_dir=Path(values["runtime.dir"]).absolute() if values["runtime.dir"] else None,
+        precheck=partial(_check, _endpoints(command, l1, blobs, l2_secret(command))),
+        log_output=2,
+    )
+    return run_node([*shared, *specs], settings)
+
+
+def l2_secret(command: ParsedCommand) -> bytes | None:
+    """The secret in the file of --l2.jwt-secret, with which --l2 may be an engine's authenticated port; None if that
+    option is not given. Raises SetupError for a file without a secret."""
+    values = command.values
+    if getattr(command.flags, "l2", None) is None or not values.given("l2.jwt-secret"):
+        return None
+    stored = stored_jwt_secret(values["l2.jwt-secret"])
+    if stored is None:
+        raise SetupError(f"there is no secret in {values['l2.jwt-secret']}: give the engine's with --l2.jwt-secret")
+    return stored.secret
+
+
+def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret: bytes | None) -> Endpoints:
+    return Endpoints(
+        rollup=command.chain.config,
+        l1=l1.endpoints,
+        l2=getattr(command.flags, "l2", None) or "",
+        jwt_secret=secret or b"",
+        jwt_path=command.values["l2.jwt-secret"] or "none given",
+        beacon=blobs.beacon,
+        beacon_header=blobs.header,
+        beacon_may_fail=command.values["l1.beacon.ignore"],
+        l1_genesis=False,
+    )
+
+
+def check_endpoints(command: ParsedCommand) -> None:
+    """Checks L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
+    l1 = l1_config(command.values, command.chain, runtime_config=False)
+    endpoints = _endpoints(command, l1, blobs_config(command.values, command.chain), l2_secret(command))
+    asyncio.run(_check(endpoints))
+
+
+async def _check(endpoints: Endpoints) -> None:
+    await check_l1(endpoints, RETRY_POLICY)
+    if endpoints.l2:
+        await check_l2_source(endpoints, RETRY_POLICY)
+    if endpoints.beacon is not None:
+        await check_beacon(endpoints, RETRY_POLICY)
+
+
+def address(text: str) -> bytes:
+    """The address in a flag, 20 bytes. Raises ArgumentTypeError for any other text."""
+    try:
+        value = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        value = b""
+    if len(value) != 20:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address of 20 bytes in hex")
+    return value

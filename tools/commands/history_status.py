@@ -1,0 +1,77 @@
+"""`rollup-node history status` and `verify`: what a folder holds, from its files alone."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.system.version import PROGRAM
+from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
+from rollup_node.tools.history.run import rate
+from rollup_node.tools.history.seams import caveats, open_seams, progress
+from rollup_node.tools.history.verification import history_digest, history_problems
+
+STATUS = """Shows what is done and what is missing of a history, from its manifests alone."""
+VERIFY = """Proves from the files of a history alone that nothing is missing, that all seams between ranges close by
+hash, that each file is the one of its manifest, that blocks link by hash and that the tables agree with each other. It
+says what stays trusted."""
+TRUSTED_SOURCE = """trusted: that the L2 source executed its blocks rightly (their hashes are its own; their contents
+were derived here)"""
+TRUSTED = """trusted: that L1's headers are those of the canonical chain (their transactions and receipts were checked
+against them unless --l1.trustrpc was given), the state before the first range, and that nobody has rewritten tables and
+manifests, which a comparison with the SHA-256 of another run shows"""
+MOST = 50
+"""Lines of problems and of missing ranges that are printed."""
+
+
+def status(arguments: Sequence[str]) -> int:
+    """Runs `history status`; 0 for any history."""
+    folder, run, _ = _folder("status", STATUS, arguments)
+    rows, damaged = folder.readable_manifests()
+    done, missing = progress(run.plan, rows, run.config.digest)
+    blocks, of = sum(each.blocks for each in done), sum(each.blocks for each in run.plan)
+    print(f"{run.chain}: L1 blocks {run.config.first} to {run.last}, {len(done)} of {len(run.plan)} ranges done")
+    print(f"L1 blocks {blocks} of {of}, L2 blocks {sum(row.l2_blocks for row in done.values())}")
+    for line in caveats(run.config):
+        print(line)
+    if folder.is_locked():
+        print("a run is under way")
+    speed = rate(done)
+    if speed:
+        print(f"{speed:.1f} L1 blocks/s a worker")
+    for seam in open_seams(done.values()):
+        print(f"open seam {seam}: run again")
+    _print_some(damaged)
+    _print_some([f"missing: L1 blocks {each}" for each in missing])
+    return 0
+
+
+def verify(arguments: Sequence[str]) -> int:
+    """Runs `history verify`; 0 where all is proved."""
+    folder, run, _ = _folder("verify", VERIFY, arguments)
+    found = list(history_problems(folder, run))
+    _print_some(found)
+    done = progress(run.plan, folder.manifests(), run.config.digest).done
+    text = f"{len(done)} of {len(run.plan)} ranges, L1 blocks {run.config.first} to {run.last}"
+    print(f"{PROGRAM}: {'proved' if not found else 'NOT proved'}: {text}", file=sys.stderr)
+    if not found:
+        print(f"SHA-256 of all tables: {history_digest(done)}")
+    for line in caveats(run.config) or (TRUSTED_SOURCE,):
+        print(" ".join(line.split()))
+    print(" ".join(TRUSTED.split()))
+    return 1 if found else 0
+
+
+def _folder(name: str, description: str, arguments: Sequence[str]) -> tuple[HistoryFolder, RunFile, argparse.Namespace]:
+    parser = FlagParser(f"history {name}", description)
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
+    flags = parser.parse_all(arguments)
+    folder = history_folder(flags.out)
+    return folder, folder.existing(), flags
+
+
+def _print_some(lines: Sequence[str]) -> None:
+    for line in lines[:MOST]:
+        print(line)
+    if len(lines) > MOST:
+        print(f"and {len(lines) - MOST} more")

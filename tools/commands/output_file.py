@@ -1,0 +1,113 @@
+"""Where the results of a command go: standard output, or a file that has its name only when it is complete."""
+
+import argparse
+import contextlib
+import os
+import stat
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from rollup_node.node.options.errors import shown
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.version import PROGRAM
+from rollup_node.tools.inspect.row_formats import RowFormat
+
+FORMATS = {".jsonl": RowFormat.JSON, ".csv": RowFormat.CSV}
+
+
+class OutputFile:
+    """A file under a temporary name in the folder of `path`, until it is complete. An existing file of that name is
+    replaced with `overwrite`."""
+
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        self._path, self._overwrite = path, overwrite
+        self._partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        if self._exists() and not overwrite:
+            raise SetupError(f"--out: {shown(str(path))} exists: give another name, or --overwrite to replace it")
+        try:
+            self.descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(self._partial))}: {error.strerror}") from None
+
+    def _exists(self) -> bool:
+        try:
+            mode = os.lstat(self._path).st_mode
+        except OSError:
+            return False
+        if stat.S_ISDIR(mode):
+            raise SetupError(f"--out: {shown(str(self._path))} is a directory")
+        return True
+
+    def complete(self) -> str:
+        """Gives the file its name; the line that says so. Raises SetupError if that fails, or if a file of that name
+        has appeared meanwhile."""
+        name, size = shown(str(self._path)), os.fstat(self.descriptor).st_size
+        try:
+            os.fsync(self.descriptor)
+            os.close(self.descriptor)
+            replaces = self._exists()
+            if replaces and not self._overwrite:
+                raise SetupError(f"--out: {name} has appeared meanwhile; the results are in {self._partial.name}")
+            os.replace(self._partial, self._path)
+        except OSError as error:
+            text = f"--out: cannot complete {name}: {error.strerror}; the results are in {self._partial.name}"
+            raise SetupError(text) from None
+        return f"{size} bytes written to {name}{', replacing an older file' if replaces else ''}"
+
+    def abandon(self) -> str:
+        """Keeps the results of a run that failed under the temporary name, if there are any; the line that says so."""
+        size = os.fstat(self.descriptor).st_size
+        os.close(self.descriptor)
+        if size:
+            return f"the results up to here are in {shown(str(self._partial))}"
+        with contextlib.suppress(OSError):
+            self._partial.unlink()
+        return ""
+
+
+class CommandOutput:
+    """The form of the results, and their file if it is not standard output. As a context it abandons the file of a
+    command that was left by an exception."""
+
+    def __init__(self, form: RowFormat, file: OutputFile | None) -> None:
+        self.form, self.file = form, file
+        self._ended = file is None
+
+    def __enter__(self) -> "CommandOutput":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._ended:
+            self.end(1)
+
+    def end(self, code: int) -> int:
+        """Completes the file of a command that ended with exit code 0, abandons it for another; returns the code."""
+        if self._ended:
+            return code
+        self._ended = True
+        assert self.file is not None
+        text = self.file.complete() if code == 0 else self.file.abandon()
+        if text:
+            print(f"{PROGRAM}: {text}", file=sys.stderr)
+        return code
+
+
+def open_output(flags: argparse.Namespace) -> CommandOutput:
+    """The output that the flags choose: on a terminal a table, else lines of text. Raises SetupError for flags that
+    contradict each other, and for a file that cannot be written."""
+    if flags.out is None:
+        if flags.overwrite:
+            raise SetupError("--overwrite has no meaning without --out")
+        if flags.json:
+            return CommandOutput(RowFormat.JSON, None)
+        return CommandOutput(RowFormat.TABLE if os.isatty(1) else RowFormat.TEXT, None)
+    path = Path(flags.out)
+    form = FORMATS.get(path.suffix.lower())
+    if form is None or "\0" in flags.out:
+        raise SetupError(f"--out {shown(flags.out)} does not end in {' or '.join(FORMATS)}")
+    if flags.json and form is not RowFormat.JSON:
+        raise SetupError(f"--json and --out {shown(flags.out)} contradict each other: name a file that ends in .jsonl")
+    return CommandOutput(form, OutputFile(path, flags.overwrite))

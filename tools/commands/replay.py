@@ -1,0 +1,56 @@
+"""`rollup-node replay`: derives L2 blocks from L1 by all rules, from a known safe head, without an engine."""
+
+from collections.abc import Sequence
+
+from rollup_node.node.commands.flags import FlagParser, block_number, check_l2_source
+from rollup_node.node.setup.plan import derivation_config
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, parse, run
+from rollup_node.tools.commands.output_file import CommandOutput, open_output
+from rollup_node.tools.commands.replay_config import replay_config
+
+DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each, with the
+L1 transactions of its batch. Each is compared with the L2 source where it has the block; the first difference ends the
+run with exit code 1. With --l2 reading begins where a node would begin; with a file, or --from-l1, at the safe origin
+less the timeout, or K. The last block before a network left the OP Stack is the last that is derived."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command; 0 when all blocks were derived and none differs."""
+    parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
+    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
+    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_l2_source()
+    parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
+    parser.add_output()
+    parser.add_timeout()
+    command = parse(parser, arguments)
+    flags = command.flags
+    if flags.to_l2 <= flags.from_l2:
+        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
+    check_l2_source(flags)
+    # Before the output file is opened.
+    l2_secret(command)
+    with open_output(flags) as out:
+        return out.end(_replay(command, out))
+
+
+def _replay(command: ParsedCommand, out: CommandOutput) -> int:
+    flags, outputs = command.flags, Outputs.open(out.file)
+    derivation = derivation_config(command.values, command.chain, ahead=0)
+    replay = replay_config(command, outputs, flags.from_l2, flags.to_l2, out.form, flags.from_l1)
+    return run(
+        command,
+        [
+            ProcessSpec("derivation", "rollup_node.tools.inspect.replay_derivation:build", derivation),
+            ProcessSpec(
+                "engine",
+                "rollup_node.tools.inspect.replay_stage:build",
+                replay,
+                one_shot=True,
+                keep_fds=tuple(outputs),
+            ),
+        ],
+        inbox_hashes=True,
+    )

@@ -1,0 +1,252 @@
+"""Runs ranges on this machine one after the other, or on the workers of a Dask cluster."""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from asyncio import CancelledError
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
+
+from rollup_node.node.options.errors import shown
+from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.tools.history.manifest import ManifestRow
+from rollup_node.tools.history.range_task import RangeFailed, RangeTask, run_range
+
+CONNECT_SECONDS = 10.0
+RETURN_SECONDS = 60.0
+"""How long a scheduler or all workers may be away during a run."""
+POLL_SECONDS, WORKERS_SECONDS = 0.1, 5.0
+"""Between looks at ranges that run, and at the workers."""
+RUNNING, ENDED = "running", ("closing", "closed", "failed")
+"""The states of a Dask client."""
+CONTINUE = "the same command continues with the ranges that are missing"
+RESOURCE = "l1"
+"""What the resource is called of which each range takes one."""
+INSTALL = "install it with: pip install 'rollup-node[history]'"
+
+
+class Outcome(NamedTuple):
+    """What became of a task: its manifest, or why it failed."""
+
+    task: RangeTask
+    row: ManifestRow | None
+    error: str = ""
+
+
+class Executor(Protocol):
+    """Where ranges run. `workers` is how many run at a time."""
+
+    workers: int
+
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+        """Runs all tasks; their outcomes in the order in which they end. Closed, it begins no more."""
+
+
+def outcome(task: RangeTask, run: Callable[[RangeTask], ManifestRow] = run_range) -> Outcome:
+    """Runs a task in this process."""
+    try:
+        return Outcome(task, run(task))
+    except RangeFailed as error:
+        return Outcome(task, None, str(error))
+
+
+class LocalExecutor:
+    """One range at a time, without Dask."""
+
+    workers = 1
+
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+        """Runs the tasks in order."""
+        for task in tasks:
+            yield outcome(task)
+
+
+class DaskExecutor:
+    """As many ranges at a time as the cluster has room for. Ranges that fail do not end the others; those of a worker
+    that dies are run again by another. Each task takes one of the resource, unless no worker declares that."""
+
+    def __init__(self, client: Any, resource: str = RESOURCE) -> None:
+        self._client = client
+        self._check_versions()
+        known = self._workers().values()
+        declared = [each for each in known if resource in each["resources"]]
+        self._resources = {resource: 1} if declared else {}
+        if declared:
+            self.workers = sum(min(each["nthreads"], int(each["resources"][resource])) for each in declared)
+        else:
+            self.workers = sum(each["nthreads"] for each in known)
+        if not self.workers:
+            raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
+
+    def _check_versions(self) -> None:
+        """Raises SetupError unless all workers have this version."""
+        try:
+            versions: dict[str, str] = self._client.run(version)
+        except (Exception, CancelledError) as error:
+            text = f"a worker cannot run rollup-node ({_first_line(error)}): install this version there, {version()}"
+            raise SetupError(f"--scheduler: {text}") from None
+        wrong = sorted({each for each in versions.values() if each != version()})
+        if wrong:
+            raise SetupError(
+                f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
+            )
+
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+        """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows. Those that
+        are lost with the scheduler are run again when it is back. Raises SetupError where it stays away, and where all
+        workers do."""
+        waiting: deque[RangeTask] = deque(tasks)
+        running: dict[Any, RangeTask] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.workers:
+                    task = waiting.popleft()
+                    running[self._submit(task)] = task
+                lost = []
+                for future in self._ended(list(running)):
+                    task = running.pop(future)
+                    if future.cancelled():
+                        lost.append(task)
+                    else:
+                        yield result_of(future, task)
+                if lost:
+                    waiting.extendleft((*reversed(running.values()), *reversed(lost)))
+                    running.clear()
+                    self._await_scheduler()
+        finally:
+            if running:
+                # Where the scheduler is gone there is nothing to cancel.
+                with suppress(Exception, CancelledError):
+                    self._client.cancel(list(running))
+
+    def _ended(self, futures: list[Any]) -> list[Any]:
+        """Waits until some of the futures have ended, well or not."""
+        seen = looked = time.monotonic()
+        while not (ended := [future for future in futures if future.done()]):
+            time.sleep(POLL_SECONDS)
+            now = time.monotonic()
+            if now - looked < WORKERS_SECONDS:
+                continue
+            looked = now
+            if self._client.status != RUNNING or self._workers():
+                seen = now
+            elif now - seen > RETURN_SECONDS:
+                raise SetupError(f"--scheduler: it has had no workers for {RETURN_SECONDS:g} s: {CONTINUE}")
+        return ended
+
+    def _await_scheduler(self) -> None:
+        """Waits for the client's new connection, and then for workers."""
+        print(
+            f"{PROGRAM}: the connection to the scheduler is lost: waiting {RETURN_SECONDS:g} s for it", file=sys.stderr
+        )
+        until = time.monotonic() + RETURN_SECONDS
+        while time.monotonic() < until and self._client.status not in ENDED:
+            if self._client.status == RUNNING and self._workers():
+                self._check_versions()
+                return
+            time.sleep(POLL_SECONDS)
+        text = "it has no workers any more" if self._client.status == RUNNING else "the connection to it is lost"
+        raise SetupError(f"--scheduler: {text}: {CONTINUE}")
+
+    def _workers(self) -> dict[str, Any]:
+        """The cluster's workers; empty while the scheduler does not answer."""
+        try:
+            found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, CancelledError):
+            return {}
+        return found
+
+    def _submit(self, task: RangeTask) -> Any:
+        return self._client.submit(outcome, task, pure=False, resources=self._resources or None)
+
+
+def result_of(future: Any, task: RangeTask) -> Outcome:
+    """The outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
+    try:
+        found: Outcome = future.result()
+        return found
+    except (Exception, CancelledError) as error:
+        return Outcome(task, None, f"lost by the cluster: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return one_line(next(iter(str(error).splitlines()), "")) or type(error).__name__
+
+
+@contextmanager
+def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> Iterator[Executor]:
+    """The executor for these flags. Raises SetupError where Dask is not installed, the scheduler is unreachable or has
+    no workers, and where a worker has another version."""
+    if scheduler is None and workers == 1:
+        yield LocalExecutor()
+        return
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise SetupError(f"more than one worker needs the package {error.name}: {INSTALL}") from None
+    _silence()
+    quiet: dict[str, Any] = {"silence_logs": "ERROR", "dashboard_address": None}
+    if scheduler is not None:
+        with _client(distributed, scheduler) as client:
+            yield DaskExecutor(client, resource)
+        return
+    with (
+        _local_cluster(distributed, workers, {resource: 1}, quiet) as cluster,
+        _client(distributed, cluster) as client,
+    ):
+        client.wait_for_workers(workers)
+        yield DaskExecutor(client, resource)
+
+
+def _local_cluster(distributed: Any, workers: int, resources: dict[str, int], quiet: dict[str, Any]) -> Any:
+    """A cluster of one range a worker, whose processes leave Ctrl-C, which a terminal sends to all, to this one."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            # Whoever reaches a scheduler runs code as its user: other users of the machine have no certificate.
+            security=distributed.Security.temporary(),
+            memory_limit=0,
+            resources=resources,
+            **quiet,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _silence() -> None:
+    """Leaves out the tracebacks that Dask logs: what it loses is reported as the outcome of a range."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _client(distributed: Any, address: Any) -> Any:
+    try:
+        if isinstance(address, str):
+            asyncio.run(_check_scheduler(distributed, address))
+        return distributed.Client(address, timeout=RETURN_SECONDS, set_as_default=False)
+    except Exception as error:
+        where = shown(str(address))
+        raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {where}: {_first_line(error)}") from None
+
+
+async def _check_scheduler(distributed: Any, address: str) -> None:
+    """Raises any exception unless a scheduler responds, for which a client would wait without end."""
+    arguments = distributed.Security().get_connection_args("client")
+    found = distributed.rpc(address, timeout=CONNECT_SECONDS, connection_args=arguments)
+    try:
+        identity = await asyncio.wait_for(found.identity(), CONNECT_SECONDS)
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"there is a {identity['type']}")
+    except TimeoutError:
+        raise ValueError(f"no answer within {CONNECT_SECONDS:g} s") from None
+    finally:
+        await found.close_rpc()

@@ -1,0 +1,207 @@
+"""The derivation stage of `rollup-node batches`: reads a range of L1 blocks and writes a line for every batch."""
+
+import time
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.io.files.output import write_text
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.foreign_fork import end_text
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
+from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers
+from rollup_node.tools.inspect.listing import BatchListing
+from rollup_node.tools.inspect.patience import Patience
+from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
+
+REPEAT_SECONDS = 0.3
+WINDOW = 64
+
+
+class ListingConfig(msgspec.Struct, frozen=True):
+    """The range of L1 blocks, both ends included. With `batcher` None it is that of the genesis config with the
+    updates in the range. Batches are written to the file descriptor `output`, drops and the error of a failure to
+    `errors`. `timeout`: seconds without progress after which the command fails, None for none."""
+
+    rollup: RollupConfig
+    first: int
+    last: int
+    batcher: Address | None
+    form: RowFormat
+    output: int
+    errors: int
+    timeout: float | None = None
+
+
+class ListingStage:
+    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at`
+    is the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
+
+    def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
+        self._config = config
+        self._next = config.first
+        self._blocks: dict[int, L1Block] = {}
+        self._contents: dict[Hash, BlobsResponse] = {}
+        self._listing: BatchListing | None = None
+        self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
+        self._error, self._error_at = "", 0
+        self._drops: list[str] = []
+        self._left_at: int | None = None
+        self._rows = RowFormatter(config.form, LISTED)
+        self._numbers = block_numbers(config.rollup)
+        self._patience = Patience(config.timeout, time.monotonic())
+        self._requested_at: dict[object, float] = {}
+        self._schedule = config.rollup.schedule()
+        self._work = PeriodicTask("list", self._step)
+        self.periodic_tasks = [self._work]
+        self._l1 = bus.connect("l1.blocks", self._on_l1)
+        self._blobs = bus.connect("blobs.contents", self._on_blobs)
+        self._publisher = bus.publish("status.derivation")
+        bus.dispatch("work.derivation")
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def reset(self, error: Exception) -> None:
+        """Nothing to reset."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Publishes the problems that the runtime sees."""
+        self._publisher.set(Health(problems))
+
+    def _on_l1(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
+        if isinstance(message, L1BlockUnavailable):
+            if message.error is not None:
+                name = f"L1 block {message.number}"
+                self._error = message.error if name in message.error else f"{name}: {message.error}"
+                self._error_at = message.number
+            elif message.number == self._next:
+                self._error = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"
+                self._error_at = message.number
+        elif self._next <= message.block.header.number <= self._config.last:
+            self._blocks[message.block.header.number] = message.block
+        self._work.wake.set()
+
+    def _on_blobs(self, message: BlobsResponse | BlobsUnavailable) -> None:
+        if isinstance(message, BlobsResponse):
+            self._contents[message.block_hash] = message
+        else:
+            self._error, self._error_at = message.error, 0
+        self._work.wake.set()
+
+    async def _step(self) -> float:
+        lines = self._read()
+        if lines:
+            self._patience.progress(time.monotonic())
+            if self._error_at < self._next:
+                self._error = ""
+            await write_text(self._config.output, "".join(lines))
+            await write_text(self._config.errors, "".join(self._drops))
+            self._drops.clear()
+        if self._left_at is not None:
+            reason = f"{end_text(self._config.rollup)} ({Code.NETWORK_LEFT.text})"
+            text = f"a batch in L1 block {self._left_at} is of later blocks: {reason}"
+            await write_text(self._config.errors, f"rollup-node: {text}\n")
+            raise ExitRequested(EXIT_REPORTED)
+        if self._next > self._config.last:
+            await self._finish()
+            raise ExitRequested()
+        now = time.monotonic()
+        waiting_for = self._error or self._wanted
+        if self._patience.is_over(now):
+            await write_text(self._config.errors, f"rollup-node: {waiting_for}\n")
+            raise ExitRequested(EXIT_REPORTED)
+        await write_text(self._config.errors, self._patience.notice(now, waiting_for))
+        self._request(now)
+        return REPEAT_SECONDS
+
+    def _read(self) -> list[str]:
+        """Reads the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
+        lines = []
+        while self._left_at is None and self._next <= self._config.last and (batches := self._read_next()) is not None:
+            lines += ["", *(self._line(batch) for batch in batches)]
+            self._next += 1
+        return lines
+
+    def _read_next(self) -> list[BatchSummary] | None:
+        if self._opened is None:
+            block = self._blocks.pop(self._next, None)
+            if block is None:
+                return None
+            if self._listing is None:
+                self._listing = self._new_listing(block)
+            self._opened = block, self._listing.open(block)
+        block, needed = self._opened
+        contents = self._contents.pop(block.header.hash, None)
+        if needed and contents is None:
+            return None
+        assert self._listing is not None
+        outputs = self._listing.batches(contents.contents if contents is not None else ())
+        batches = []
+        for each in outputs:
+            if isinstance(each, BatchSummary):
+                if self._config.rollup.is_foreign(each.first_timestamp):
+                    self._left_at = block.header.number
+                    break
+                batches.append(each)
+            elif not isinstance(each.reason, SenderNotBatcher):
+                self._drops.append(f"rollup-node: L1 {block.header.number}: {each}\n")
+        self._opened = None
+        return batches
+
+    def _new_listing(self, block: L1Block) -> BatchListing:
+        return BatchListing(self._config.rollup, block, self._config.batcher)
+
+    async def _finish(self) -> None:
+        """The whole range is read."""
+        await write_text(self._config.output, self._rows.end())
+
+    def _line(self, batch: BatchSummary) -> str:
+        return self._rows.row(batch_values(batch, self._numbers))
+
+    @property
+    def _wanted(self) -> str:
+        """What the listing waits for."""
+        if self._opened is None:
+            return f"L1 block {self._next} has not come from --l1"
+        return f"the blobs of L1 block {self._next} have not come from the beacon node"
+
+    def _request(self, now: float) -> None:
+        first = self._next
+        while first in self._blocks or (self._opened is not None and first == self._next):
+            first += 1
+        last = min(self._config.last, self._next + WINDOW - 1)
+        if first <= last and self._is_due("l1", now):
+            self._l1.send(L1BlocksRequest(first, last - first + 1))
+        if self._opened is not None and self._opened[1]:
+            self._request_blobs(*self._opened, True, now)
+        for block in self._blocks.values():
+            batcher = self._config.batcher or self._config.rollup.genesis.system_config.batcher
+            rules = self._schedule.l1(block.header.timestamp)
+            self._request_blobs(block, blob_refs(data_items(block, batcher, rules)), False, now)
+
+    def _request_blobs(self, block: L1Block, blobs: tuple[BlobRef, ...], urgent: bool, now: float) -> None:
+        if blobs and block.header.hash not in self._contents and self._is_due((block.header.hash, urgent), now):
+            self._blobs.send(BlobsRequest(block.ref, blobs, urgent))
+
+    def _is_due(self, name: object, now: float) -> bool:
+        if now - self._requested_at.get(name, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return False
+        self._requested_at[name] = now
+        return True
+
+
+def build(config: ListingConfig, bus: Bus, meter: Meter) -> ListingStage:
+    """Returns the stage for the runtime."""
+    return ListingStage(config, bus, meter)
