@@ -41,6 +41,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.backoff import backoff
 
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.5
@@ -51,7 +52,7 @@ SLOW_START_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
 STABLE_SECONDS = 5.0
-RESTART_PAUSE = 0.1
+RESTART_PAUSE, MAX_RESTART_PAUSE = 0.1, 6.4
 FORK_RETRY_PAUSE = 1.0
 FATAL_ENDS = {
     ExitCode.CRITICAL: "failed with a critical error",
@@ -301,7 +302,7 @@ class Supervisor:
             age = time.monotonic() - process.started
             fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
             self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
-            pause = 0.0 if age > STABLE_SECONDS else RESTART_PAUSE * 2 ** min(len(process.deaths), 6)
+            pause = 0.0 if age > STABLE_SECONDS else backoff(len(process.deaths) + 1, RESTART_PAUSE, MAX_RESTART_PAUSE)
             self._after_death(process, reason, pause)
 
     def _after_death(self, process: SupervisedProcess, reason: str, pause: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5
@@ -94,7 +95,7 @@ class PendingRequest:
         self.code, self.reason, self.not_found = code, reason, not_found
         name = "" if code is None else f"{code.text}: "
         self.error = f"{name}blobs of L1 block {self.block}: {reason}"
-        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
         """The blobs in the order requested, or the error of the last fetch; None before the first fetch has ended."""

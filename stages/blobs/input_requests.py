@@ -8,6 +8,7 @@ from math import inf
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.commitments import Commitment
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
@@ -68,7 +69,7 @@ class PendingInput:
         """Records a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
         self.error = error
-        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
         return InputUnavailable(self.commitment, not_found, error)
 
     def postponed(self, error: str) -> InputUnavailable:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
@@ -103,8 +104,8 @@ class SigningQueue:
 
     def failed(self, now: float) -> None:
         """The signer failed: it is tried again after a pause that doubles with each failure."""
-        self._retry_at = now + min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures, 10))
         self._failures += 1
+        self._retry_at = now + backoff(self._failures, MIN_BACKOFF, MAX_BACKOFF)
 
     def succeeded(self) -> None:
         """The signer has signed: what else waits is signed at once."""
