@@ -1,7 +1,7 @@
 """Rate limits of payload_by_number, the same for the server and the client [SYN7, SYN11]."""
 
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.token_bucket import KeyedTokenBuckets, TokenBucket
 
 GLOBAL_RATE, GLOBAL_BURST = 20.0, 40.0
 PEER_RATE, PEER_BURST = 4.0, 15.0

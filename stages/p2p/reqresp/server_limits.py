@@ -5,7 +5,6 @@ request of another peer is served within one round."""
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.p2p.reqresp.rate_limits import (
@@ -16,6 +15,7 @@ from rollup_node.stages.p2p.reqresp.rate_limits import (
     PEER_RATE,
 )
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.token_bucket import KeyedTokenBuckets, TokenBucket
 
 MAX_WAIT = 20.0
 """Seconds that a request waits for its turn at most [SYN7]."""

@@ -13,7 +13,6 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
-from rollup_node.stages.p2p.gating.token_bucket import TokenBucket
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
 from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
@@ -32,6 +31,7 @@ from rollup_node.stages.p2p.muxer.yamux import (
 )
 from rollup_node.stages.p2p.security.noise import SecureSession
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
+from rollup_node.stages.protocol.token_bucket import TokenBucket
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0

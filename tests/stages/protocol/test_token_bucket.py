@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
+from rollup_node.stages.protocol.token_bucket import KeyedTokenBuckets, TokenBucket
 
 
 def test_allow_permits_a_burst_and_then_the_rate() -> None:
@@ -44,6 +44,30 @@ def test_waiting_for_the_delay_never_exceeds_burst_and_rate(pauses: list[float])
             bucket.consume(now)
             taken += 1
     assert taken <= 15 + 4 * (now - 50.0) + 1e-6
+
+
+@given(
+    rate=st.floats(0.5, 100),
+    burst=st.integers(1, 50),
+    takes=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 3)), min_size=1, max_size=40),
+)
+def test_waiting_for_the_end_of_debt_never_exceeds_burst_and_rate(
+    rate: float, burst: int, takes: list[tuple[int, float]]
+) -> None:
+    bucket, now, passed = TokenBucket(rate, burst), 0.0, 0
+    for count, pause in takes:
+        now += pause
+        bucket.consume(now, count)
+        now += bucket.delay(now, 0.0)
+        passed += count
+        assert passed <= burst + rate * now + 1e-6
+
+
+def test_another_rate_counts_from_the_last_use_on() -> None:
+    bucket = TokenBucket(1.0, 10.0)
+    assert bucket.consume(0.0, 12.0) == -2.0 and bucket.delay(0.0, 0.0) == 2.0
+    bucket.rate = 4.0
+    assert bucket.delay(0.0, 0.0) == 0.5 and bucket.consume(1.0, 0.0) == 2.0
 
 
 def test_a_clock_that_goes_back_refills_nothing() -> None:
