@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
-from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
+from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
@@ -205,7 +205,7 @@ class BlobsStage:
         cache = self._requests.cache
         for content in contents:
             before, is_new = len(cache), content.hash not in cache
-            cache.put(content)
+            cache.put(content.hash, content, content_size(content))
             evicted = "true" if len(cache) < before + is_new else "false"
             self._meter.count("l1_source_cache_add", int(is_new), type=BLOBS, evicted=evicted)
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
+from rollup_node.stages.derivation.codec.batches import batch_memory
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
-from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
 log = get_logger("derivation")
 
@@ -18,6 +19,9 @@ MAX_CACHED_BYTES = 32 << 20
 MAX_RUNNING = 8
 """Tasks that are prefetched at the same time."""
 MAX_QUEUED = 256
+
+
+_RESULT_OVERHEAD = 500
 
 
 class TaskPool(Protocol):
@@ -32,7 +36,7 @@ class DecodingClient:
     def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
         self._pool = pool
         self._wake = wake
-        self._cache = DecodedChannelCache(MAX_CACHED_BYTES)
+        self._cache: BoundedCache[bytes, DecodedChannel] = BoundedCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
 
@@ -85,7 +89,8 @@ class DecodingClient:
 
     async def _run(self, pool: TaskPool, need: NeedDecoded) -> None:
         try:
-            self._cache.put(need.key, await self._decode(pool, need))
+            result = await self._decode(pool, need)
+            self._cache.put(need.key, result, result_memory(result))
         finally:
             del self._running[need.key]
             self._start_queued()
@@ -101,3 +106,8 @@ class DecodingClient:
             log.warn(text, code=Code.WORKER_FAILED.text, reason=failure.reason)
             return await asyncio.to_thread(run, need.task)
         return result
+
+
+def result_memory(result: DecodedChannel) -> int:
+    """Return about the bytes of memory that a result takes."""
+    return _RESULT_OVERHEAD + sum(map(batch_memory, result.batches))
