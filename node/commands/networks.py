@@ -16,7 +16,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.table import FORKS
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 
 DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled
 with the time that is left until then, who no longer has the network, and for a network that left the OP Stack the time

@@ -11,7 +11,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.order import DEPENDENCY_FORK, dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 
 
 def schedule_notices(chain: ChosenChain, now: float) -> list[Notice]:

@@ -29,7 +29,7 @@ from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit, shared_memory_refusal
-from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError, one_line
+from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.process_table import ProcessSpec
@@ -42,6 +42,7 @@ from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.texts import escaped_line
 
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.5
@@ -95,7 +96,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 def _refused(text: str) -> int:
     """Reports why the node cannot start."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    print(f"rollup-node: {one_line(text)}", file=sys.stderr)
+    print(f"rollup-node: {escaped_line(text)}", file=sys.stderr)
     return ExitCode.SETUP
 
 
@@ -432,7 +433,7 @@ class Supervisor:
 
     def _print_error(self, text: str) -> None:
         self._output = Output(2, lambda lines: b"")
-        self._output.write(f"rollup-node: {one_line(text)}\n".encode())
+        self._output.write(f"rollup-node: {escaped_line(text)}\n".encode())
         self._flush()
 
     def _sizes(self) -> dict[str, int]:

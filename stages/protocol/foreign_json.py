@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import orjson
 
-MAX_ERROR_TEXT = 500
-"""Characters that are kept of any text which an endpoint sends to be shown."""
+from rollup_node.stages.protocol.texts import one_line
 
 _SHOWN = 160
 
@@ -35,12 +34,6 @@ def check_values(data: bytes, max_values: int) -> None:
         values = data.count(b",") + data.count(b"[") + data.count(b"{")
         if values > max_values:
             raise MalformedJsonError(f"the answer has {values} values, more than {max_values}")
-
-
-def one_line(text: str) -> str:
-    """A foreign text for logs and errors: one printable line of at most MAX_ERROR_TEXT characters."""
-    line = " ".join(text[: 4 * MAX_ERROR_TEXT].split())
-    return "".join(c if c.isprintable() else "?" for c in line[:MAX_ERROR_TEXT])
 
 
 def shown_body(body: bytes) -> str:
