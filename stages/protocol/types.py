@@ -132,6 +132,18 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
         """The block's reference."""
         return self.header.ref
 
+    @property
+    def memory(self) -> int:
+        """About how many bytes of memory the block takes."""
+        size = 1000
+        for transaction in self.inbox:
+            size += 400 + len(transaction.data) + 150 * len(transaction.blobs)
+        for log in (*self.deposits, *self.config_updates):
+            size += 600 + len(log.data)
+        for challenge in self.challenges:
+            size += 800 + len(challenge.log.data) + len(challenge.resolve_data or b"")
+        return size
+
 
 class L2BlockContent(msgspec.Struct, frozen=True, array_like=True):
     """A block of the local L2 chain, which overlapping span batches are compared with [FU7]."""

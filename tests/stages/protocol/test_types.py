@@ -1,6 +1,17 @@
 """Block references: their text, and how they are built from headers."""
 
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
+from rollup_node.stages.protocol.types import (
+    ZERO_HASH,
+    BlobRef,
+    BlockId,
+    ChallengeLog,
+    InboxTransaction,
+    L1Block,
+    L1BlockRef,
+    L1Header,
+    L2BlockRef,
+    Log,
+)
 
 HASH, PARENT = b"\xab\xcd" + bytes(30), b"\x01" * 32
 HEADER = L1Header(HASH, 7, PARENT, 84, ZERO_HASH, 7, None, None)
@@ -18,3 +29,10 @@ def test_ids_and_references_of_blocks() -> None:
     assert HEADER.ref == L1BlockRef(HASH, 7, PARENT, 84)
     assert HEADER.ref.id == BlockId(7, HASH)
     assert L1Block(HEADER, (), (), ()).ref is HEADER.ref
+
+
+def test_all_that_a_block_holds_counts_as_its_memory() -> None:
+    empty, log = L1Block(HEADER, (), (), ()), Log(bytes(20), (), bytes(700), 0)
+    sent = InboxTransaction(3, bytes(20), bytes(500), (BlobRef(0, HASH), BlobRef(1, HASH)))
+    full = L1Block(HEADER, (sent,), (log,), (log, log), (ChallengeLog(log, bytes(50)), ChallengeLog(log, None)))
+    assert full.memory - empty.memory == (400 + 500 + 2 * 150) + 3 * (600 + 700) + 2 * (800 + 700) + 50
