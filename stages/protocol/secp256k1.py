@@ -1,13 +1,12 @@
-"""secp256k1, the curve of Ethereum's and libp2p's keys: public keys, signatures and their recovery, by libsecp256k1.
+"""secp256k1, the curve of Ethereum's and libp2p's keys, by libsecp256k1: points and signatures as bytes.
 
 Private keys have 32 bytes; points have 33 bytes compressed or 65 uncompressed, digests 32, recoverable signatures 65
-(r, s and the recovery id). Every signature made here has a low s."""
+(r, s and the recovery id). Every signature made here has a low s. Ethereum's keys are those of `keys`."""
 
 from btclib_libsecp256k1 import dsa, keys, recovery
 
-from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.types import Address
-
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+"""The number of points of the group: private keys, r and s are below it."""
 SIGNATURE_SIZE = 65
 COMPACT_SIZE = 64
 """A signature without its recovery id."""
@@ -16,11 +15,6 @@ COMPACT_SIZE = 64
 def public_key(secret: bytes, compressed: bool = True) -> bytes:
     """The point of a private key. Raises ValueError when that is not a number of 32 bytes within the group."""
     return keys.pubkey_from_prvkey(secret, compressed)
-
-
-def key_address(secret: bytes) -> Address:
-    """The Ethereum account of a private key. Raises ValueError as `public_key` does."""
-    return _address(public_key(secret, compressed=False))
 
 
 def convert_point(point: bytes, compressed: bool = True) -> bytes:
@@ -46,16 +40,6 @@ def recover_point(digest: bytes, signature: bytes) -> bytes:
     return recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False)
 
 
-def recover_address(digest: bytes, signature: bytes) -> Address | None:
-    """The Ethereum account whose key made the signature of 65 bytes; None for an invalid one. A high s is valid."""
-    if len(signature) != SIGNATURE_SIZE:
-        return None
-    try:
-        return _address(recover_point(digest, signature))
-    except ValueError:
-        return None
-
-
 def verify_compact(point: bytes, digest: bytes, signature: bytes) -> bool:
     """Whether the key of that point made the signature of 64 bytes; False for a high s and for an invalid point."""
     try:
@@ -75,7 +59,3 @@ def verify_der(point: bytes, digest: bytes, signature: bytes) -> bool:
         return dsa.verify(digest, point, signature)
     except ValueError:
         return False
-
-
-def _address(uncompressed: bytes) -> Address:
-    return keccak256(uncompressed[1:])[12:]

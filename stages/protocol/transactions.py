@@ -4,14 +4,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
-from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.types import Address, Hash
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
-CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 _FIELDS = {ACCESS_LIST: 11, DYNAMIC_FEE: 12, BLOB: 14, SET_CODE: 13}
 
@@ -232,7 +231,7 @@ def _authorization(item: Any) -> Authorization:
 def has_valid_range(transaction: Transaction) -> bool:
     """Whether r and s of the signature can be those of a key. Of the two signatures (r, s) and (r, n - s) only the one
     with the low s is valid (EIP-2)."""
-    return 0 < transaction.r < CURVE_ORDER and 0 < transaction.s <= CURVE_ORDER // 2
+    return 0 < transaction.r < secp256k1.ORDER and 0 < transaction.s <= secp256k1.ORDER // 2
 
 
 def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
