@@ -18,8 +18,10 @@ MAX_ERRORS = 40
 
 
 class Command(NamedTuple):
-    """A command. Its module has `main(arguments) -> exit code` and is imported only when the command runs; `summary`
-    is its line in --help. `extra` is the optional dependency of the package that has what it needs besides."""
+    """A command.
+
+    Its module has `main(arguments) -> exit code` and is imported only when the command runs; `summary` is its line
+    in --help. `extra` is the optional dependency of the package that has what it needs besides."""
 
     module: str
     summary: str
@@ -53,7 +55,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code [LIF2 to LIF9]."""
+    """Run the command line; returns the exit code [LIF2 to LIF9]."""
     open_standard_streams()
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))

@@ -90,12 +90,12 @@ class TaskScheduler:
         return list(self._workers)
 
     def take_assignments(self) -> list[Assignment]:
-        """The assignments since the last call."""
+        """Return the assignments since the last call."""
         assignments, self._assignments = self._assignments, []
         return assignments
 
     def take_completed(self) -> list[CompletedTask]:
-        """The tasks that have completed since the last call."""
+        """Return the tasks that have completed since the last call."""
         completed, self._completed = self._completed, []
         return completed
 
@@ -108,7 +108,7 @@ class TaskScheduler:
         return self._last_id
 
     def cancel(self, task: int) -> None:
-        """Drops a task. The worker that holds it runs it nevertheless; its result is ignored."""
+        """Drop a task. The worker that holds it runs it nevertheless; its result is ignored."""
         if self._tasks.pop(task, None) is not None and task in self._queued:
             self._queued.remove(task)
 
@@ -168,7 +168,7 @@ class TaskScheduler:
         self._assign(now)
 
     def tick(self, now: float) -> None:
-        """Takes back the tasks that exceed `task_timeout`."""
+        """Take back the tasks that exceed `task_timeout`."""
         for worker, state in list(self._workers.items()):
             for task, held in reversed(list(state.held.items())):
                 if now - held.sent > self.task_timeout:
@@ -228,7 +228,7 @@ class TaskScheduler:
 
 
 def _suspects(state: _WorkerState) -> set[int]:
-    """The tasks that may have killed a worker: the one it ran, or all it held when that is unknown."""
+    """Return the tasks that may have killed a worker: the one it ran, or all it held when that is unknown."""
     if state.running == ELSEWHERE:
         return set()
     return {state.running} if state.running in state.held else set(state.held)

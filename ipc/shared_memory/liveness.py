@@ -1,5 +1,6 @@
-"""The liveness table: a few cells for each slot of the process table, in memory that all processes share. Each cell has
-one writer, so no lock is needed; any process sees a death by reading a word, without a message."""
+"""The liveness table: a few cells for each slot of the process table, in memory that all processes share.
+
+Each cell has one writer, so no lock is needed; any process sees a death by reading a word, without a message."""
 
 import time
 
@@ -10,8 +11,9 @@ _INCARNATION, _LAST_BEAT, _READY, _BEATS = range(4)
 
 
 class LivenessTable:
-    """Liveness of the processes in all slots. The supervisor writes the incarnation, the process in a slot its
-    heartbeat and readiness.
+    """Liveness of the processes in all slots.
+
+    The supervisor writes the incarnation, the process in a slot its heartbeat and readiness.
 
     Created by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was not
     forked attaches with `LivenessTable(slots, fd)`."""
@@ -50,11 +52,11 @@ class LivenessTable:
         return self._get(slot, _INCARNATION)
 
     def last_beat_ns(self, slot: int) -> int:
-        """The time of the last heartbeat, in ns of the monotonic clock; 0 before the first."""
+        """Return the time of the last heartbeat, in ns of the monotonic clock; 0 before the first."""
         return self._get(slot, _LAST_BEAT)
 
     def beats(self, slot: int) -> int:
-        """The number of heartbeats since the process was started."""
+        """Return the number of heartbeats since the process was started."""
         return self._get(slot, _BEATS)
 
     def ready(self, slot: int) -> bool:

@@ -41,8 +41,9 @@ class _Answer(msgspec.Struct):
 
 
 async def find_blob_block(client: JsonRpcClient, first: int, step: int) -> BlobBlock | None:
-    """The first L1 block with blobs of SEARCHED ones from `first` on, upwards or downwards by `step`. Raises
-    EndpointError, RpcFailure and HexError."""
+    """Return the first L1 block with blobs of SEARCHED ones from `first` on, upwards or downwards by `step`.
+
+    Raises EndpointError, RpcFailure and HexError."""
     for number in range(first, max(first + SEARCHED * step, -1), step):
         block: Block | None = await read_block(client, hex(number))
         if block is None:
@@ -67,6 +68,7 @@ async def probe_blobs(
     sources: BeaconEndpoints, check: str, block: BlobBlock | None, is_needed: bool, now: float
 ) -> Finding:
     """Whether any source offers the first blob of a block; a failure is an error if derivation `is_needed` to have it.
+
     `now` in Unix seconds."""
     if block is None:
         return not_checked(check, f"none of {SEARCHED} L1 blocks there has blobs")

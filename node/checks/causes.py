@@ -23,7 +23,7 @@ _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
 def unusable(check: str, what: str, option: str, unreachable: Code, failure: Failure) -> Finding:
-    """The finding for an endpoint that does not answer, or refuses: TLS on one side alone, a certificate, or
+    """Return the finding for an endpoint that does not answer, or refuses: TLS on one side alone, a certificate, or
     `unreachable` for anything else. `what` names the endpoint in a sentence."""
     code = _tls_code(failure) or unreachable
     advice = "" if code is unreachable else f"{code.remedy} (--{option})"
@@ -31,7 +31,7 @@ def unusable(check: str, what: str, option: str, unreachable: Code, failure: Fai
 
 
 def engine_code(failure: Failure) -> Code:
-    """The code of an execution engine, or L2 source, that does not answer, or cannot be reached."""
+    """Return the code of an execution engine, or L2 source, that does not answer, or cannot be reached."""
     return Code.ENGINE_SLOW if isinstance(failure, NoAnswerError) else Code.ENGINE_UNREACHABLE
 
 
@@ -49,8 +49,9 @@ def _tls_code(failure: Failure) -> Code | None:
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
-    """Why an engine refuses us: our host name, our clock or our secret; None if it does not. The clock is compared with
-    the Date header of an answer."""
+    """Why an engine refuses us: our host name, our clock or our secret; None if it does not.
+
+    The clock is compared with the Date header of an answer."""
     code = code_of(failure)
     if code is Code.ENGINE_VHOST:
         text = f"the execution engine does not accept the host name of --l2 ({failure})"
@@ -66,7 +67,7 @@ async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeo
 
 
 def skew_text(skew: float) -> str:
-    """The difference of an endpoint's clock in words; `skew` in seconds."""
+    """Return the difference of an endpoint's clock in words; `skew` in seconds."""
     if abs(skew) < 1:
         return "its clock and ours agree within a second"
     return f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"

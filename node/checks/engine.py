@@ -48,7 +48,7 @@ class _Transaction(msgspec.Struct):
 
 
 def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
-    """A client whose every request has a new token."""
+    """Return a client whose every request has a new token."""
 
     def token() -> Mapping[str, str]:
         return {"Authorization": authorization(secret, time.time())}
@@ -101,7 +101,7 @@ async def check_identity(
 async def check_coming_forks(
     client: JsonRpcClient, check: str, rollup: RollupConfig, identity: EngineIdentity | None, network: str, now: float
 ) -> list[Finding]:
-    """A warning for each fork to come that the engine seems not to know; `now` in Unix seconds [ENG42]."""
+    """Return a warning for each fork to come that the engine seems not to know; `now` in Unix seconds [ENG42]."""
     try:
         config = await chain_config(client.call_typed)
     except EndpointError:
@@ -139,6 +139,7 @@ def _needed(rollup: RollupConfig, at: int) -> frozenset[str]:
 
 async def check_forks(client: JsonRpcClient, check: str, rollup: RollupConfig) -> Finding:
     """Whether the fields of the engine's latest block are those of the fork that the configuration has for its time.
+
     Raises EndpointError, RpcFailure and HexError."""
     header = await client.call_typed(_Header, "eth_getBlockByNumber", "latest", False)
     number, at = from_quantity(header.number), from_quantity(header.timestamp)
@@ -172,8 +173,9 @@ def _wrong_fields(header: _Header, rollup: RollupConfig, at: int) -> str:
 
 
 async def read_safe_head(client: JsonRpcClient, rollup: RollupConfig) -> SafeHead | None:
-    """The safe head, None while the engine has none but the genesis block. Raises EndpointError, RpcFailure and
-    HexError."""
+    """Return the safe head, None while the engine has none but the genesis block.
+
+    Raises EndpointError, RpcFailure and HexError."""
     block = await read_block(client, "safe")
     if block is None or block.height <= rollup.genesis.l2.number:
         return None

@@ -19,8 +19,9 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """One line of a report. `check` names what was checked, such as `L1 127.0.0.1:8545`; `advice` takes the place of
-    the remedy of the code."""
+    """One line of a report.
+
+    `check` names what was checked, such as `L1 127.0.0.1:8545`; `advice` takes the place of the remedy of the code."""
 
     level: Level
     check: str
@@ -40,27 +41,27 @@ class Finding(NamedTuple):
 
 
 def ok(check: str, text: str) -> Finding:
-    """A check that has passed."""
+    """Return a check that has passed."""
     return Finding(Level.OK, check, text)
 
 
 def not_checked(check: str, why: str) -> Finding:
-    """A check that needs what another one did not find."""
+    """Return a check that needs what another one did not find."""
     return Finding(Level.NOT_CHECKED, check, why)
 
 
 def warning(check: str, code: Code, text: str, advice: str = "") -> Finding:
-    """A finding with which a node can start."""
+    """Return a finding with which a node can start."""
     return Finding(Level.WARNING, check, text, code, advice)
 
 
 def error(check: str, code: Code, text: str, advice: str = "") -> Finding:
-    """A finding with which a node cannot work."""
+    """Return a finding with which a node cannot work."""
     return Finding(Level.ERROR, check, text, code, advice)
 
 
 def require(findings: Iterable[Finding], log: Logger) -> None:
-    """Logs the warnings. Raises SetupError for the first error."""
+    """Log the warnings. Raises SetupError for the first error."""
     for finding in findings:
         if finding.is_error:
             code = "" if finding.code is None else f" ({finding.code.text})"

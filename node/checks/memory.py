@@ -10,7 +10,7 @@ CHECK = "memory"
 
 
 def check_memory(read: Callable[[], Memory | None] = read_memory) -> Finding:
-    """The finding for the memory that is left."""
+    """Return the finding for the memory that is left."""
     memory = read()
     if memory is None:
         return not_checked(CHECK, "the system does not say how much there is")

@@ -18,7 +18,7 @@ NO_PEER_ID = b""
 
 
 async def check_peers(config: P2pConfig | None, seconds: float) -> list[Finding]:
-    """What the options say about peers, and a connection to each static peer within that time; `config` is None
+    """Return what the options say about peers, and a connection to each static peer within that time; `config` is None
     without a peer-to-peer network."""
     if config is None:
         return [ok(CHECK, "there is no peer-to-peer network (--p2p.disable)")]

@@ -51,7 +51,7 @@ class _Jwt(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs all checks; the exit code is SETUP if there is an error."""
+    """Run all checks; the exit code is SETUP if there is an error."""
     parser = FlagParser("check", DESCRIPTION, EPILOG)
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
     flags, rest = parser.parse_known_args(list(arguments))
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check(parsed: ParsedOptions) -> list[Finding]:
-    """The findings for a command line. Without valid options nothing else can be checked."""
+    """Return the findings for a command line. Without valid options nothing else can be checked."""
     try:
         reject_wrong_options(parsed)
         plan = plan_node(parsed.values)
@@ -105,7 +105,7 @@ def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
 
 
 def _files(plan: NodePlan) -> dict[str, str]:
-    """The files and directories that the node writes, by their options."""
+    """Return the files and directories that the node writes, by their options."""
     paths = {"runtime.dir": str(plan.runtime_dir)}
     if plan.p2p is not None:
         paths["p2p.peerstore.path"] = plan.p2p.peerstore_path
@@ -121,7 +121,7 @@ def _files(plan: NodePlan) -> dict[str, str]:
 
 
 def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
-    """The findings for the files of JWT secrets, and the engine's secret, empty where there is none to use."""
+    """Return the findings for the files of JWT secrets, and the engine's secret, empty where there is none to use."""
     wanted = [("l2.jwt-secret", values["l2.jwt-secret"])]
     if values["rpc.jwt-secret"]:
         wanted.append(("rpc.jwt-secret", values["rpc.jwt-secret"]))

@@ -14,7 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def command_line() -> argparse.ArgumentParser:
-    """The parser, for completion."""
+    """Return the parser, for completion."""
     words = {
         "help": tuple(TOPICS),
         "completion": SHELLS,

@@ -12,7 +12,7 @@ _rollup-node in a folder of $fpath; fish: to ~/.config/fish/completions/rollup-n
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the script. Raises SetupError for another shell."""
+    """Print the script. Raises SetupError for another shell."""
     parser = FlagParser("completion", DESCRIPTION)
     parser.add_argument("shell", choices=SHELLS)
     print(shtab.complete(command_line(), parser.parse_all(arguments).shell), end="")

@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the settings. Raises SetupError for options that would not start a node."""
+    """Print the settings. Raises SetupError for options that would not start a node."""
     words = list(arguments)
     parser = FlagParser("config show", DESCRIPTION)
     parser.add_argument("--json", action="store_true", help="one JSON object by option")
@@ -98,7 +98,7 @@ def _masked(option: AnyOption, text: str) -> str:
 
 
 def _masked_address(text: str) -> str:
-    """An address without user, path and query, which hold the keys of providers."""
+    """Return an address without user, path and query, which hold the keys of providers."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https", "ws", "wss"):
         return text

@@ -40,7 +40,7 @@ _MISSING_COLUMNS = "\n| Metric | Type | Labels | Why |\n|---|---|---|---|\n"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the document; always 0. Raises SetupError for another document or form."""
+    """Print the document; always 0. Raises SetupError for another document or form."""
     parser = FlagParser("doc", DESCRIPTION)
     parser.add_argument("document", metavar=METRICS, help="what to print: metrics")
     parser.add_argument("--format", default=MARKDOWN, help="markdown or json")
@@ -77,7 +77,7 @@ def rows() -> list[dict[str, object]]:
 
 
 def page() -> str:
-    """The whole document."""
+    """Return the whole document."""
     missing = (
         f"| `{PREFIX}{each.name}` | {each.type.value} | {_words(each.labels)} | {each.why} |\n"
         for each in MISSING_METRICS
@@ -99,7 +99,7 @@ def _table(metrics: Iterable[Metric]) -> str:
 
 
 def _labels(metric: Metric) -> tuple[str, ...]:
-    """The labels as Prometheus sees them."""
+    """Return the labels as Prometheus sees them."""
     return metric.labels if metric.processes else (*metric.labels, "process")
 
 

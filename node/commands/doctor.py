@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 if nothing is at fault."""
+    """Run the command; 0 if nothing is at fault."""
     parser = FlagParser("p2p doctor", DESCRIPTION)
     parser.add_argument("--rpc", type=url, metavar="URL", required=True, help="JSON-RPC of a running node")
     parser.add_argument("--json", action="store_true", help="the diagnosis and the findings as one JSON object")
@@ -67,7 +67,7 @@ def _wrong_version() -> SetupError:
 
 
 def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[str]:
-    """The report; texts of the node are shown without control characters."""
+    """Yield the report; texts of the node are shown without control characters."""
     yield one_line(f"peer {diagnosis.peer} of chain {diagnosis.chain_id}, at {', '.join(diagnosis.listens)}")
     for finding in findings:
         yield one_line(f"{finding.level.value:>6}  {finding.text}")
@@ -76,7 +76,7 @@ def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[
 
 
 async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
-    """The diagnosis, and whether the endpoint in the node's record accepts connections from here (None: it has
+    """Return the diagnosis, and whether the endpoint in the node's record accepts connections from here (None: it has
     none). Raises SetupError."""
     from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
     from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND

@@ -24,25 +24,25 @@ class FlagParser(argparse.ArgumentParser):
         raise SetupError(message)
 
     def add_l1_range(self) -> None:
-        """Adds the flags for a range of L1 blocks."""
+        """Add the flags for a range of L1 blocks."""
         self.add_argument("--from-l1", type=block_number, required=True, metavar="A", help="first L1 block")
         self.add_argument("--to-l1", type=block_number, required=True, metavar="B", help="last L1 block, included")
 
     def add_l2_source(self) -> None:
-        """Adds the flags that choose the source of L2 blocks."""
+        """Add the flags that choose the source of L2 blocks."""
         source = "an execution engine's JSON-RPC with the L2 blocks; its authenticated port with --l2.jwt-secret"
         self.add_argument("--l2", type=url, metavar="URL", help=source)
         file = "a JSON file with L2 blocks, in place of --l2"
         self.add_argument("--l2-blocks", type=readable_file, metavar="FILE", help=file)
 
     def add_output(self) -> None:
-        """Adds the flags that say where and in which form results are written."""
+        """Add the flags that say where and in which form results are written."""
         self.add_argument("--json", action="store_true", help="one JSON object a line")
         self.add_argument("--out", metavar="FILE", help="write to this file, which ends in .jsonl or .csv")
         self.add_argument("--overwrite", action="store_true", help="replace the file of --out if it exists")
 
     def add_timeout(self) -> None:
-        """Adds the flag for the time that the command waits for data."""
+        """Add the flag for the time that the command waits for data."""
         text = "give up after this time without progress, such as 30s; without it the command waits"
         self.add_argument("--timeout", type=timeout, metavar="DURATION", help=text)
 
@@ -52,7 +52,7 @@ class FlagParser(argparse.ArgumentParser):
         return [name.lstrip("-") for action in self._actions for name in action.option_strings]
 
     def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parses a whole command line. Raises SetupError for an unknown flag or argument."""
+        """Parse a whole command line. Raises SetupError for an unknown flag or argument."""
         flags, rest = self.parse_known_args(list(arguments))
         if rest:
             word = rest[0].partition("=")[0]
@@ -62,19 +62,19 @@ class FlagParser(argparse.ArgumentParser):
 
 
 def check_l1_range(flags: argparse.Namespace) -> None:
-    """Raises SetupError for a range of L1 blocks that ends before it begins."""
+    """Raise SetupError for a range of L1 blocks that ends before it begins."""
     if flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
 
 
 def check_l2_source(flags: argparse.Namespace) -> None:
-    """Raises SetupError unless exactly one source of L2 blocks is given."""
+    """Raise SetupError unless exactly one source of L2 blocks is given."""
     if (flags.l2 is None) == (flags.l2_blocks is None):
         raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
 
 
 def url(text: str) -> str:
-    """The HTTP address in a flag. Raises ArgumentTypeError for any other text."""
+    """Return the HTTP address in a flag. Raises ArgumentTypeError for any other text."""
     try:
         return str(HTTP_URL.read(text))
     except ValueError:
@@ -82,7 +82,7 @@ def url(text: str) -> str:
 
 
 def readable_file(text: str) -> str:
-    """The path of a file that can be opened. Raises ArgumentTypeError for any other."""
+    """Return the path of a file that can be opened. Raises ArgumentTypeError for any other."""
     try:
         with open(text, "rb"):
             return text
@@ -92,12 +92,14 @@ def readable_file(text: str) -> str:
 
 
 def block_number(text: str) -> int:
-    """The block number in a flag. Raises ArgumentTypeError for any other text."""
+    """Return the block number in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a block number")
 
 
 def timeout(text: str) -> float:
-    """The seconds of the duration in a flag. Raises ArgumentTypeError for any other text, and unless it is above 0."""
+    """Return the seconds of the duration in a flag.
+
+    Raises ArgumentTypeError for any other text, and unless it is above 0."""
     try:
         seconds = parse_duration(text)
     except ValueError:
@@ -108,12 +110,12 @@ def timeout(text: str) -> float:
 
 
 def timestamp(text: str) -> int:
-    """The time in seconds in a flag. Raises ArgumentTypeError for any other text."""
+    """Return the time in seconds in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a time in seconds")
 
 
 def chain_id(text: str) -> int:
-    """The chain id in a flag. Raises ArgumentTypeError for any other text."""
+    """Return the chain id in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a chain id")
 
 

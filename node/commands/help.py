@@ -7,7 +7,7 @@ from rollup_node.node.system.exit_codes import SetupError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the topics, or the options of one. Raises SetupError for an unknown topic."""
+    """Print the topics, or the options of one. Raises SetupError for an unknown topic."""
     if len(arguments) > 1:
         raise SetupError("help takes one topic")
     requested = not {"-h", "--help"}.isdisjoint(arguments)

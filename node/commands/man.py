@@ -19,7 +19,7 @@ WIDTH = 100
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the page."""
+    """Print the page."""
     FlagParser("man", DESCRIPTION).parse_all(arguments)
     print("\n".join(_page()))
     return 0
@@ -50,7 +50,7 @@ def _option(option: AnyOption) -> str:
 
 
 def _lines(text: str) -> str:
-    """A paragraph in short lines. A control character at the beginning of a line is made an ordinary one."""
+    """Return a paragraph in short lines. A control character at the beginning of a line is made an ordinary one."""
     lines = textwrap.wrap(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(f"\\&{_text(line)}" if line[0] in ".'" else _text(line) for line in lines)
 

@@ -29,7 +29,7 @@ COLUMNS = "{:34} {:>9} {:>12}  {:46} {}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a line for each network, or the config of one. Raises SetupError for a name that does not exist."""
+    """Print a line for each network, or the config of one. Raises SetupError for a name that does not exist."""
     if list(arguments[:1]) == [DUMP]:
         return _dump(arguments[1:], os.environ)
     parser = FlagParser("networks", DESCRIPTION)

@@ -22,7 +22,7 @@ _HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id | doctor --rpc URL [-
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one of the commands. Raises SetupError for an unknown command or bad input."""
+    """Run one of the commands. Raises SetupError for an unknown command or bad input."""
     name, *rest = arguments or ["--help"]
     if name == DOCTOR:
         from rollup_node.node.commands.doctor import main as doctor

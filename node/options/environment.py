@@ -36,7 +36,7 @@ class EnvironmentOptions(NamedTuple):
 
 
 def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
-    """The variables of options; an empty one counts as not set."""
+    """Return the variables of options; an empty one counts as not set."""
     values: dict[str, str] = {}
     set_by: dict[str, str] = {}
     errors: list[str] = []
@@ -57,7 +57,7 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
 
 
 def op_node_variable(variable: str) -> str:
-    """The name that op-node has for one of our variables."""
+    """Return the name that op-node has for one of our variables."""
     return OP_NODE_PREFIX + variable.removeprefix(VARIABLE_PREFIX)
 
 

@@ -19,7 +19,7 @@ Rule = Callable[[Values], Iterator[str]]
 
 
 def check_options(values: Values) -> None:
-    """Raises WrongOptions with every rule that is broken."""
+    """Raise WrongOptions with every rule that is broken."""
     _check(RULES, values)
 
 
@@ -35,7 +35,7 @@ def _check(rules: Iterable[Rule], values: Values) -> None:
 
 
 def broken(rule: Rule, values: Values) -> Iterator[str]:
-    """A line for each way in which the values break the rule, as far as the values it reads are valid."""
+    """Yield a line for each way in which the values break the rule, as far as the values it reads are valid."""
     try:
         yield from rule(values)
     except OptionError as error:
@@ -156,7 +156,7 @@ def _peers(values: Values) -> Iterator[str]:
 
 
 def peer_scoring(values: Values) -> str:
-    """The scoring strategy; the old names count only when the present one is not given."""
+    """Return the scoring strategy; the old names count only when the present one is not given."""
     names = ("p2p.scoring", "p2p.scoring.peers", "p2p.scoring.topics")
     return next(
         (str(values[name]) for name in names if values.given(name) and values[name]), values[names[0]] or "none"

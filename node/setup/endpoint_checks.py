@@ -1,5 +1,7 @@
-"""The checks of a start: the endpoints respond and belong to the chain. An endpoint that does not respond yet is
-retried; each error is one line that says what is wrong and what to do [LIF11, OPT33]."""
+"""The checks of a start: the endpoints respond and belong to the chain.
+
+An endpoint that does not respond yet is retried; each error is one line that says what is wrong and what to do
+[LIF11, OPT33]."""
 
 import asyncio
 import time
@@ -28,10 +30,12 @@ log = get_logger("start")
 
 
 class Endpoints(NamedTuple):
-    """The endpoints to check, and their chain. `beacon_may_fail` turns a failed beacon check into a warning; with
-    `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain. `signer` is
-    the remote signer, `follow` the follow source, None without one. `engine_kind` is that of `l2.enginekind`, None if
-    it is not given, and `network` the built-in network with the chain's fork times, empty for none."""
+    """The endpoints to check, and their chain.
+
+    `beacon_may_fail` turns a failed beacon check into a warning; with `l1_genesis` False the L1 genesis block is not
+    checked, for an endpoint that has only part of the chain. `signer` is the remote signer, `follow` the follow
+    source, None without one. `engine_kind` is that of `l2.enginekind`, None if it is not given, and `network` the
+    built-in network with the chain's fork times, empty for none."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -61,8 +65,9 @@ RETRY_POLICY = RetryPolicy()
 
 
 async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Checks L1, the execution engine, the beacon node and the remote signer concurrently. Raises SetupError for the
-    first that fails."""
+    """Check L1, the execution engine, the beacon node and the remote signer concurrently.
+
+    Raises SetupError for the first that fails."""
     checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
@@ -83,8 +88,9 @@ async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLI
 
 
 class L1Check:
-    """The check of one L1 endpoint. `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint
-    does not respond."""
+    """The check of one L1 endpoint.
+
+    `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint does not respond."""
 
     def __init__(self, endpoints: Endpoints, url: str, timeout: float) -> None:
         self._endpoints, self._url, self._timeout = endpoints, url, timeout
@@ -98,14 +104,14 @@ class L1Check:
         return await check_chain(self.client, self.name, "L1", rollup.l1_chain_id, genesis)
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for an endpoint that does not respond."""
+        """Return the finding for an endpoint that does not respond."""
         if _has_answered(failure) and await is_beacon_node(self._url, self._timeout):
             text = f"L1 cannot be used, {self.client.name} of --l1 is a beacon node"
             return error(self.name, Code.ENDPOINTS_SWAPPED, text)
         return unusable(self.name, "L1", "l1", Code.L1_UNREACHABLE, failure)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self.client.close()
 
 
@@ -157,11 +163,11 @@ class EngineCheck:
         return []
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for an engine that does not respond."""
+        """Return the finding for an engine that does not respond."""
         return unusable(self.name, "the execution engine", "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self.client.close()
 
 
@@ -179,7 +185,7 @@ class L2SourceCheck(EngineCheck):
         return await self._find_chain()
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for a source that does not respond."""
+        """Return the finding for a source that does not respond."""
         return unusable(self.name, "the L2 source", "l2", engine_code(failure), failure)
 
 
@@ -196,7 +202,7 @@ class BeaconCheck:
         return await check_beacon_node(self.reader, self.name, self._endpoints.rollup.l1_chain_id)
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for a beacon node that does not respond."""
+        """Return the finding for a beacon node that does not respond."""
         what = "the L1 beacon node"
         if _has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
             text = f"{what} cannot be used, {self.reader.name} of --l1.beacon is an execution node"
@@ -246,8 +252,9 @@ async def find_signer(config: SignerConfig) -> list[Finding]:
 
 
 async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond. Raises
-    SetupError."""
+    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond.
+
+    Raises SetupError."""
     checks = [L1Check(endpoints, url, policy.timeout) for url in endpoints.l1]
 
     async def one_round() -> list[Finding]:
@@ -293,8 +300,9 @@ async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None
 
 
 async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The beacon node must be one of the chain's L1. One whose check may fail is asked once: the start does not wait
-    for it. Raises SetupError."""
+    """The beacon node must be one of the chain's L1.
+
+    One whose check may fail is asked once: the start does not wait for it. Raises SetupError."""
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
     code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)

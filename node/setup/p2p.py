@@ -26,12 +26,12 @@ class NetworkKey(NamedTuple):
 
 
 def signer_config(values: Values) -> SignerConfig | None:
-    """The configuration of the remote signer, None without `signer.endpoint`."""
+    """Return the configuration of the remote signer, None without `signer.endpoint`."""
     return build_config(SignerConfig, values) if values["signer.endpoint"] else None
 
 
 def check_p2p_config(config: P2pConfig) -> None:
-    """Raises OptionError for a bootnode, a sequencer key or a signer's header that is malformed, and for a file of
+    """Raise OptionError for a bootnode, a sequencer key or a signer's header that is malformed, and for a file of
     `signer.tls.*` that cannot be used."""
     for text in config.bootnodes:
         try:
@@ -58,8 +58,9 @@ def _check_signer_config(config: SignerConfig) -> None:
 
 
 def load_network_key(config: P2pConfig) -> NetworkKey:
-    """The key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing. The p2p process gets
-    the key itself, so that a file that changes while the node runs does not change its peer id.
+    """Return the key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
+
+    The p2p process gets the key itself, so that a file that changes while the node runs does not change its peer id.
 
     Raises SetupError for a key or a static peer that cannot be used."""
     try:

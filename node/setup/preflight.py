@@ -60,8 +60,10 @@ Check = Callable[[list[Finding]], Awaitable[None]]
 
 
 class Subject(NamedTuple):
-    """What is checked. `blobs` is None where the node fetches none, `p2p` without a peer-to-peer network, and `files`
-    are paths by option; without `needs_safe_blobs` the engine syncs by itself."""
+    """What is checked.
+
+    `blobs` is None where the node fetches none, `p2p` without a peer-to-peer network, and `files` are paths by
+    option; without `needs_safe_blobs` the engine syncs by itself."""
 
     endpoints: Endpoints
     blobs: BlobsConfig | None
@@ -72,7 +74,7 @@ class Subject(NamedTuple):
 
 
 async def preflight(subject: Subject) -> list[Finding]:
-    """The findings of all checks, in the order of their subjects."""
+    """Return the findings of all checks, in the order of their subjects."""
     async with AsyncExitStack() as stack:
         return await _Preflight(subject, stack).run()
 
@@ -234,7 +236,7 @@ class _Preflight:
             found.append(await probe_blobs(sources, check, block, True, time.time()))
 
     def _sources(self, check: str, found: list[Finding]) -> BeaconEndpoints | None:
-        """The sources of blobs, None where there is nothing to ask or nobody to ask."""
+        """Return the sources of blobs, None where there is nothing to ask or nobody to ask."""
         config = self._subject.blobs
         if config is None or not (config.beacon or config.fallbacks):
             found.append(not_checked(check, "there is no source of blobs"))
@@ -252,7 +254,9 @@ def _softened(finding: Finding) -> Finding:
 
 
 async def _bounded(check: str, fill: Check) -> list[Finding]:
-    """What a check finds within CHECK_SECONDS, and whether that is all. What it finds before it fails is kept."""
+    """Return what a check finds within CHECK_SECONDS, and whether that is all.
+
+    What it finds before it fails is kept."""
     found: list[Finding] = []
     try:
         async with asyncio.timeout(CHECK_SECONDS):

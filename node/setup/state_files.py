@@ -46,7 +46,7 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
 
 
 def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:
-    """Opens and closes peerstore, discovery database, the file of signed blocks and the safe head database, as far as
+    """Open and closes peerstore, discovery database, the file of signed blocks and the safe head database, as far as
     they are used; creates those that are missing.
 
     Raises SetupError when one is damaged, belongs to another node, or cannot be created."""

@@ -12,7 +12,7 @@ from rollup_node.node.setup.plan import p2p_config
 
 
 def reject_wrong_options(parsed: ParsedOptions) -> None:
-    """Raises WrongOptions with a line for each option that cannot be parsed, each rule that is broken, and what is
+    """Raise WrongOptions with a line for each option that cannot be parsed, each rule that is broken, and what is
     wrong with the chosen chain and the peer-to-peer options. What is missing may be in an options file that cannot be
     used: then only the former are raised. No file is written."""
     lines = parsed.errors

@@ -15,7 +15,7 @@ NAME = "sweeper"
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     pipe, directory, created, titles, *path = arguments
     # Without the package around it, which imports logging.
     sys.path.append(titles)

@@ -17,7 +17,7 @@ SUFFIX = ".prom"
 
 
 def metrics_path(folder: Path, process: str) -> Path:
-    """The path of a process's file."""
+    """Return the path of a process's file."""
     return folder / f"{process}{SUFFIX}"
 
 
@@ -29,7 +29,7 @@ class MetricsFile:
         self._written, self._written_at = b"", -REWRITE_SECONDS
 
     def write(self) -> None:
-        """Replaces the file if anything has changed; a folder that no longer exists is ignored, for the node may be
+        """Replace the file if anything has changed; a folder that no longer exists is ignored, for the node may be
         stopping."""
         self._collect()
         text, now = self._meter.text(), time.monotonic()
@@ -40,7 +40,7 @@ class MetricsFile:
             self._written, self._written_at = text, now
 
     async def repeat(self) -> None:
-        """Writes every 2 seconds, until it is cancelled."""
+        """Write every 2 seconds, until it is cancelled."""
         while True:
             self.write()
             await sleep_aligned(WRITE_SECONDS)

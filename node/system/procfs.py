@@ -22,15 +22,17 @@ class ProcessStat(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """How long a process has waited for CPU time. `runnable`: a thread wants a CPU now; `run_delay`: the seconds that
-    its present threads were runnable without running, up to their last run; 0 on a kernel that does not count them."""
+    """How long a process has waited for CPU time.
+
+    `runnable`: a thread wants a CPU now; `run_delay`: the seconds that its present threads were runnable without
+    running, up to their last run; 0 on a kernel that does not count them."""
 
     runnable: bool
     run_delay: float
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """The present figures of a process, or None when there is none."""
+    """Return the present figures of a process, or None when there is none."""
     text = _read(f"/proc/{pid}/stat")
     if not text:
         return None
@@ -46,7 +48,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def read_proportional_memory(pid: int) -> int | None:
-    """The memory of a process in bytes, with its share of what it shares with others (PSS); None when there is no such
+    """Return the memory of a process in bytes, with its share of what it shares with others (PSS); None when there is no such
     process, or it may not be read."""
     found = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
     return int(found[1]) * 1024 if found else None
@@ -80,10 +82,10 @@ def _read(path: str) -> bytes:
 
 
 def user_of(pid: int) -> int:
-    """The effective user of a process. Raises OSError when there is none."""
+    """Return the effective user of a process. Raises OSError when there is none."""
     return os.stat(f"/proc/{pid}").st_uid
 
 
 def thread_count() -> int:
-    """The number of threads of this process."""
+    """Return the number of threads of this process."""
     return len(os.listdir("/proc/self/task"))

@@ -36,7 +36,7 @@ class _Stderr(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Opens those of descriptors 0 to 2 that are closed, so that no other file gets their numbers: then input is empty,
+    """Open those of descriptors 0 to 2 that are closed, so that no other file gets their numbers: then input is empty,
     output fails and errors are discarded. From here on `print` raises StdoutError when it cannot write."""
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         if not _is_open(descriptor):

@@ -78,12 +78,12 @@ class _Sidecar(msgspec.Struct):
 
 
 def parse_genesis_time(body: bytes) -> int:
-    """The genesis time in seconds, from eth/v1/beacon/genesis."""
+    """Return the genesis time in seconds, from eth/v1/beacon/genesis."""
     return _decimal(_data(body, _Genesis).genesis_time, "genesis_time")
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """The slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent
+    """Return the slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent
     [BCN3]."""
     spec = _data(body, _Spec)
     if spec.SLOT_DURATION_MS is not None:
@@ -96,7 +96,7 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """The blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has
+    """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has
     one, as from Gloas on, or else its own [BCN19]."""
     found = _data(body, _Block).message.body
     bid = found.signed_execution_payload_bid
@@ -107,12 +107,12 @@ def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_blobs(body: bytes) -> tuple[bytes, ...]:
-    """The blobs in a response of eth/v1/beacon/blobs/{slot}, however many, in their order."""
+    """Return the blobs in a response of eth/v1/beacon/blobs/{slot}, however many, in their order."""
     return tuple(_hex(item, BLOB_SIZE, "blob") for item in _bounded(_data(body, list[msgspec.Raw]), "blobs"))
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """The sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash; without a
+    """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash; without a
     proof where that is null or absent [BCN11]."""
     found = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
@@ -171,7 +171,7 @@ def pair_with_commitments(
 
 
 def _data(body: bytes, shape: Any) -> Any:
-    """The `data` of a response as a value of that type; some servers return it without that envelope."""
+    """Return the `data` of a response as a value of that type; some servers return it without that envelope."""
     try:
         if body.lstrip()[:1] == b"{":
             envelope = decode_json(body, _envelope(shape), MAX_VALUES)
@@ -201,7 +201,7 @@ def _decimal(value: Any, name: str) -> int:
 
 
 def _hex(value: msgspec.Raw, size: int, name: str) -> bytes:
-    """The bytes of one hex string, decoded by itself: a response with all strings would take its size once more."""
+    """Return the bytes of one hex string, decoded by itself: a response with all strings would take its size once more."""
     try:
         return from_hex_sized(msgspec.json.decode(value, type=str), size)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

@@ -36,8 +36,9 @@ class Verdict(NamedTuple):
 
 
 class EndpointPool:
-    """The endpoints by their index, in the order of the option: the first that is not set aside is in use. `now` is
-    seconds of any monotonic clock.
+    """The endpoints by their index, in the order of the option: the first that is not set aside is in use.
+
+    `now` is seconds of any monotonic clock.
 
     The end of its pause does not put an endpoint back into use: it is probed then, so that no request waits for one
     that is still down. Only where all are set aside one of them is used, that whose pause ends first; and none while
@@ -53,7 +54,7 @@ class EndpointPool:
         return self._verdicts
 
     def pick(self, now: float) -> int | None:
-        """The endpoint in use; None while all throttle and ask for patience."""
+        """Return the endpoint in use; None while all throttle and ask for patience."""
         set_aside: list[tuple[float, int]] = []
         for index, verdict in enumerate(self._verdicts):
             if verdict is None:
@@ -63,8 +64,9 @@ class EndpointPool:
         return min(set_aside)[1] if set_aside else None
 
     def set_aside(self, index: int, fault: Fault, reason: str, now: float, retry_after: float | None = None) -> bool:
-        """Sets an endpoint aside; `retry_after` are the seconds that it asks for. False if it is set aside already for
-        something no better: what failed with it adds nothing."""
+        """Set an endpoint aside; `retry_after` are the seconds that it asks for.
+
+        False if it is set aside already for something no better: what failed with it adds nothing."""
         present = self._verdicts[index]
         until = now + min(retry_after or 0.0, MAX_RETRY_AFTER)
         if present is not None and max(now, until) < present.until and fault.longest <= present.fault.longest:
@@ -81,11 +83,11 @@ class EndpointPool:
         return True
 
     def restore(self, index: int) -> None:
-        """Puts an endpoint back into use: it did well in a probe."""
+        """Put an endpoint back into use: it did well in a probe."""
         self._verdicts[index] = None
 
     def to_probe(self, now: float) -> list[int]:
-        """The endpoints whose pause is over."""
+        """Return the endpoints whose pause is over."""
         return [index for index, verdict in enumerate(self._verdicts) if verdict is not None and verdict.until <= now]
 
     def next_probe(self, now: float) -> float | None:

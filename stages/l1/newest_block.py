@@ -18,10 +18,11 @@ class NewestBody(NamedTuple, Generic[E]):
 
 
 class NewestBlock(Generic[E]):
-    """At the tip of the chain each new block is fetched as soon as a poll has shown it. A poll that asks for the
-    transactions as well saves that request, but its answer is many times as large; so it pays where most polls show a
-    new block. `poll_interval` is in seconds; `is_awaited` says whether a client wants the block of a number next, once
-    it is the head. E is the type of endpoints."""
+    """At the tip of the chain each new block is fetched as soon as a poll has shown it.
+
+    A poll that asks for the transactions as well saves that request, but its answer is many times as large; so it
+    pays where most polls show a new block. `poll_interval` is in seconds; `is_awaited` says whether a client wants
+    the block of a number next, once it is the head. E is the type of endpoints."""
 
     def __init__(self, poll_interval: float, is_awaited: Callable[[int], bool]) -> None:
         self._poll_interval, self._is_awaited = poll_interval, is_awaited
@@ -36,16 +37,18 @@ class NewestBlock(Generic[E]):
         return is_likely and head is not None and self._is_awaited(head.number + 1)
 
     def advanced(self, before: L1BlockRef | None, head: L1BlockRef) -> None:
-        """Takes a new head and the one before, for the interval between blocks."""
+        """Take a new head and the one before, for the interval between blocks."""
         if before is not None and head.number > before.number:
             self._block_time = (head.timestamp - before.timestamp) / (head.number - before.number)
 
     def put(self, body: NewestBody[E] | None) -> None:
-        """Keeps the answer with a new head, if it has the whole block, in place of the one before."""
+        """Keep the answer with a new head, if it has the whole block, in place of the one before."""
         self._body = body
 
     def take(self, number: int) -> NewestBody[E] | None:
-        """The answer that is kept if it has that block. It is returned once: after an error the block is fetched."""
+        """Return the answer that is kept if it has that block.
+
+        It is returned once: after an error the block is fetched."""
         if self._body is None or self._body.number != number:
             return None
         found, self._body = self._body, None

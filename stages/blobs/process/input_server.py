@@ -62,7 +62,7 @@ class InputServer:
             self._server.send(client, found)
 
     def step(self) -> float:
-        """Starts the fetches that are due; seconds until the next step, if nothing wakes it."""
+        """Start the fetches that are due; seconds until the next step, if nothing wakes it."""
         for task in [task for task in self._fetches if task.done()]:
             del self._fetches[task]
             if not task.cancelled():
@@ -79,7 +79,7 @@ class InputServer:
         return IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
 
     async def close(self) -> None:
-        """Cancels the fetches and closes the connections."""
+        """Cancel the fetches and closes the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)

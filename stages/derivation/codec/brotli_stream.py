@@ -60,7 +60,7 @@ class _Decoder:
 
 
 def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
-    """The output of a complete stream with nothing behind it, or the first `limit + slack` bytes of a longer one;
+    """Return the output of a complete stream with nothing behind it, or the first `limit + slack` bytes of a longer one;
     None when it must be read piece by piece. `data` is without the version byte."""
     decoder = _Decoder(data)
     parts: list[bytes] = []
@@ -75,7 +75,7 @@ def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
 
 
 def decoded_pieces(data: Data) -> Iterator[bytes]:
-    """The output of a sound stream, in pieces of at most 1 MiB."""
+    """Yield the output of a sound stream, in pieces of at most 1 MiB."""
     decoder = _Decoder(data)
     result = lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT
     while result == lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT:
@@ -92,7 +92,7 @@ class BrotliSource:
         self._available = 0
 
     def _feed(self) -> bool:
-        """Makes the next piece of input available."""
+        """Make the next piece of input available."""
         self._available = min(self._next_size, self._decoder.unread)
         self._next_size = INPUT
         return self._available > 0

@@ -73,14 +73,14 @@ def parse_frames(data: bytes) -> list[Frame] | Reason:
 
 
 def _truncated_field(size: int) -> str:
-    """The field of a frame's head in which `size` bytes end."""
+    """Return the field of a frame's head in which `size` bytes end."""
     if size < _CHANNEL:
         return "channel id"
     return "number" if size < _CHANNEL + _NUMBER else "length"
 
 
 def prune_frames(frames: list[Frame]) -> tuple[list[Frame], list[Reason]]:
-    """The frames of an item that can continue their neighbours, and why the others are dropped [Q3]."""
+    """Return the frames of an item that can continue their neighbours, and why the others are dropped [Q3]."""
     kept: list[Frame] = []
     reasons: list[Reason] = []
     for frame in frames:

@@ -26,8 +26,9 @@ Key = tuple[int, Commitment]
 
 @dataclass
 class Challenge:
-    """The challenge of a commitment of L1 block `included`. Windows end at a block number, which is the first at which
-    they are over; `data` resolved it."""
+    """The challenge of a commitment of L1 block `included`.
+
+    Windows end at a block number, which is the first at which they are over; `data` resolved it."""
 
     commitment: Commitment
     included: int
@@ -89,7 +90,7 @@ class ChallengeState:
         return block.number == known.number and block.hash != known.hash
 
     def read_events(self, block: L1Block) -> None:
-        """Takes the events of the L1 block after those known, then lets challenges expire [ADA9]; those of a known
+        """Take the events of the L1 block after those known, then lets challenges expire [ADA9]; those of a known
         block are not taken again."""
         number = block.header.number
         if self.challenge_origin is not None and number <= self.challenge_origin.number:
@@ -124,7 +125,7 @@ class ChallengeState:
         return unresolved
 
     def use(self, commitment: Commitment, included: int) -> None:
-        """Records that the input of a commitment of the L1 block being read is used."""
+        """Record that the input of a commitment of the L1 block being read is used."""
         self.commitments.append(UsedCommitment(commitment, included, included + self._config.challenge_window))
 
     def finalize(self, finalized: int | None) -> None:
@@ -135,11 +136,11 @@ class ChallengeState:
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def challenge(self, commitment: Commitment, included: int) -> Challenge | None:
-        """The latest challenge of a commitment of an L1 block."""
+        """Return the latest challenge of a commitment of an L1 block."""
         return self._by_key.get((included, commitment))
 
     def challenge_window_end(self, included: int) -> int:
-        """The L1 block from which on a commitment of block `included` cannot be challenged [ADA8]."""
+        """Return the L1 block from which on a commitment of block `included` cannot be challenged [ADA8]."""
         return included + self._config.challenge_window
 
     @property
@@ -217,9 +218,11 @@ class ChallengeState:
         return used.challenge_window_end if challenge is None else challenge.resolve_window_end
 
     def _prune(self) -> None:
-        """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges. The
-        finalized head may be far ahead of the block being read, whose reset still needs the challenges. While there is
-        none, what is over twice as deep as a reset goes back is forgotten, and not settled before the head is there."""
+        """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges.
+
+        The finalized head may be far ahead of the block being read, whose reset still needs the challenges. While
+        there is none, what is over twice as deep as a reset goes back is forgotten, and not settled before the head
+        is there."""
         if self._origin is None:
             return
         over = self._origin - 2 * self._look_back

@@ -23,7 +23,7 @@ class ChannelBatches:
         self._events = events
 
     def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
-        """The next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""
+        """Return the next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""
         origin, rules = self._traversal.origin, self._traversal.rules
         if self._reader.channel is None:
             channel = self._ingestion.next_channel(origin, rules)
@@ -45,6 +45,6 @@ class ChannelBatches:
             self._events.drop(DropEffect.DISCARDED, reason)
 
     def flush_channel(self) -> None:
-        """Drops the channel being read, then the staging channel [E5b]."""
+        """Drop the channel being read, then the staging channel [E5b]."""
         self._reader.close()
         self._ingestion.flush()

@@ -92,8 +92,9 @@ class _Pipeline:
         self.ingestion.open(block, self.traversal.batcher, self.traversal.rules, frames)
 
     def advance(self, block: L1Block, frames: BlockFrames | None) -> None:
-        """Moves to the next L1 block. At the fork that replaces stages, this happens before any of its data is read
-        [PS3, PS4]."""
+        """Move to the next L1 block.
+
+        At the fork that replaces stages, this happens before any of its data is read [PS3, PS4]."""
         before = self.traversal.origin.timestamp
         self.traversal.advance(block)
         self.block = without_inbox(block)
@@ -110,9 +111,11 @@ class _Pipeline:
 
 
 class Deriver:
-    """Derives on the safe head that is given to each step. After attributes it waits until they are confirmed by a new
-    safe head, refused, or replaced by their deposits. With `assume_parents` safe heads may have UNKNOWN_HASH, which
-    every batch for the next block then has as its parent."""
+    """Derives on the safe head that is given to each step.
+
+    After attributes it waits until they are confirmed by a new safe head, refused, or replaced by their deposits.
+    With `assume_parents` safe heads may have UNKNOWN_HASH, which every batch for the next block then has as its
+    parent."""
 
     def __init__(
         self,
@@ -160,8 +163,9 @@ class Deriver:
     # --- inputs ----------------------------------------------------------------------------------------------------
 
     def reset(self, start: ResetPoint) -> None:
-        """Discards everything and starts to read at the base of `start`. After an expired challenge, the challenges of
-        Alt-DA stay known: they say which commitment to skip [RS3]."""
+        """Discards everything and starts to read at the base of `start`.
+
+        After an expired challenge, the challenges of Alt-DA stay known: they say which commitment to skip [RS3]."""
         if self.alt_da is not None:
             self.alt_da.clear(keep_challenges=isinstance(self._reset_reason, ChallengeExpired))
         self._start = start
@@ -187,8 +191,9 @@ class Deriver:
         self.events.drop(DropEffect.DISCARDED, PayloadReplacedByDeposits())
 
     def add_l1_block(self, block: L1Block, frames: BlockFrames | None = None) -> bool:
-        """Brings the L1 block that is needed; False if it is another. `frames` are what was parsed of it ahead, which
-        spares parsing it here."""
+        """Brings the L1 block that is needed; False if it is another.
+
+        `frames` are what was parsed of it ahead, which spares parsing it here."""
         if block.header.number != self._needed_block or self._start is None:
             return False
         self._needed_block = self._exhausted_on = None
@@ -258,7 +263,9 @@ class Deriver:
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def step(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output:
-        """The next output. `safe_head` is the block to build on, `safe_config` the system config that it carries."""
+        """Return the next output.
+
+        `safe_head` is the block to build on, `safe_config` the system config that it carries."""
         while True:
             if self.events.drops:
                 return self.events.drops.popleft()
@@ -277,7 +284,7 @@ class Deriver:
                 return output
 
     def ahead(self) -> AttributesWithParent | None:
-        """The attributes after those that were given last, derived ahead of the answer to them; None where derivation
+        """Return the attributes after those that were given last, derived ahead of the answer to them; None where derivation
         needs that answer. Once confirmed, `step` gives the same attributes again, with their parent."""
         last, pipeline = self._emitted, self._pipeline
         if last is None or pipeline is None:

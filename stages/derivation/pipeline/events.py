@@ -20,11 +20,11 @@ class PipelineEvents:
         self.frames_added = 0
 
     def drop(self, effect: DropEffect, reason: Reason) -> None:
-        """Records a drop at the L1 block being read."""
+        """Record a drop at the L1 block being read."""
         self.drops.append(Dropped(effect, reason, self.origin))
 
     def add_frame(self) -> None:
-        """Counts a frame that was added to its channel."""
+        """Count a frame that was added to its channel."""
         self.frames_added += 1
 
     def block_opened(self, block: L1Block, batcher: Address) -> None:

@@ -23,7 +23,7 @@ class OverlapBlock(NamedTuple):
 
 
 def transactions_digest(transactions: Sequence[bytes] | PackedTransactions) -> Hash:
-    """A sha256 that is equal for equal lists only."""
+    """Return a sha256 that is equal for equal lists only."""
     digest = sha256()
     if isinstance(transactions, PackedTransactions):
         for piece in transactions.sizes_and_bytes():
@@ -55,7 +55,7 @@ class OverlapBlocks:
         self._unavailable, self._need = range(0), None
 
     def find(self, number: int, last: int) -> OverlapBlock | NeedL2Blocks | None:
-        """The block; None if it is unavailable. What is missing is requested in pages, up to block `last`."""
+        """Return the block; None if it is unavailable. What is missing is requested in pages, up to block `last`."""
         block = self._blocks.get(number)
         if block is not None:
             return block

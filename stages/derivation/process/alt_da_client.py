@@ -1,5 +1,6 @@
-"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1. Also reports its
-state: log lines, metrics, a health problem."""
+"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1.
+
+Also reports its state: log lines, metrics, a health problem."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -77,7 +78,7 @@ class AltDaClient:
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)
 
     def request(self, ahead: Iterable[L1Block], batcher: Address | None, now: float) -> None:
-        """Requests the input that is needed, and those that the batcher's transactions in the blocks `ahead` will
+        """Request the input that is needed, and those that the batcher's transactions in the blocks `ahead` will
         need."""
         needed = self._resolver.needed
         if needed is not None:
@@ -93,7 +94,7 @@ class AltDaClient:
         self._prefetch_throttle.retain(set(nearest))
 
     def report(self, now: float) -> list[str]:
-        """Sets the metrics; the health problem of an input that is waited for, if it lasts."""
+        """Set the metrics; the health problem of an input that is waited for, if it lasts."""
         state = self._resolver.challenges
         if state.challenge_origin is not None:
             self._meter.set("challenges_head", state.challenge_origin.number, type="latest")
@@ -147,7 +148,7 @@ class AltDaClient:
         self._warnings.warn("lost", text, code=Code.ALTDA_LOST.text, **fields)
 
     def _describe(self, needed: NeedInput) -> str:
-        """The input, and what becomes of it on L1."""
+        """Return the input, and what becomes of it on L1."""
         state, included = self._resolver.challenges, needed.block.number
         challenge = state.challenge(needed.commitment, included)
         if needed.commitment.kind != KECCAK:

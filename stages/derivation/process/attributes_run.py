@@ -29,9 +29,11 @@ class Answer(NamedTuple):
 
 
 class AttributesRun:
-    """`current` are the attributes that the deriver waits for. Behind them up to `most` were derived ahead, at least
-    half as many while the span lasts. Answers wait until the deriver has given their attributes again. Each sequence is
-    used once within a reset. Times are seconds of a steady clock."""
+    """`current` are the attributes that the deriver waits for.
+
+    Behind them up to `most` were derived ahead, at least half as many while the span lasts. Answers wait until the
+    deriver has given their attributes again. Each sequence is used once within a reset. Times are seconds of a
+    steady clock."""
 
     def __init__(self, most: int) -> None:
         self.current: AttributesReady | None = None
@@ -57,8 +59,9 @@ class AttributesRun:
     # --- what is derived -------------------------------------------------------------------------------------------
 
     def derived(self, output: AttributesWithParent, now: float) -> None:
-        """The deriver waits for these attributes. If they are those that were derived ahead, the engine process has
-        them."""
+        """The deriver waits for these attributes.
+
+        If they are those that were derived ahead, the engine process has them."""
         if self._ahead:
             ahead = self._ahead.popleft()
             self._bytes -= _bytes(ahead)
@@ -102,7 +105,7 @@ class AttributesRun:
         return len(self._ahead) < self._most and self._bytes < MAX_BYTES
 
     def due(self, now: float) -> list[Message]:
-        """The messages to send now."""
+        """Return the messages to send now."""
         messages: list[Message] = []
         if self.current is not None and now - self._sent_at >= REPEAT_SECONDS:
             self._sent_at = now
@@ -116,7 +119,7 @@ class AttributesRun:
     # --- what becomes of it ----------------------------------------------------------------------------------------
 
     def take(self, result: AttributesResult, now: float) -> bool:
-        """Takes the outcome of attributes and of the accepted ones right before; whether those derived ahead behind
+        """Take the outcome of attributes and of the accepted ones right before; whether those derived ahead behind
         them are lost, as the engine process holds none. An outcome that is known or of others is ignored."""
         if self.current is None or result.reset != self._reset:
             return False
@@ -158,7 +161,7 @@ class AttributesRun:
         return self.current is not None and bool(self._answers) and self._answers[0].sequence == self.current.sequence
 
     def take_answer(self) -> Answer | None:
-        """The answer to the current attributes, which ends the wait for it."""
+        """Return the answer to the current attributes, which ends the wait for it."""
         if not self.is_answered:
             return None
         self.current = None

@@ -22,6 +22,7 @@ WAITING_WINDOW = 1024
 
 class BatchParents:
     """The channel that derivation reads and those that are complete behind it, by the keys of their decoding tasks.
+
     Channels before it count no more: after an L1 reorg they are those of blocks that the sequencer has replaced.
     `decoded` gives the result of a task, None where it is not kept."""
 
@@ -58,7 +59,7 @@ class BatchParents:
         return derived is not None and self._sent[0] == derived.sequence and self._sent[1] >= MANY_REPEATS
 
     def attach(self, messages: Iterable[Message]) -> list[Message]:
-        """The messages; attributes of a block with upgrade transactions have what batches name from that block on."""
+        """Return the messages; attributes of a block with upgrade transactions have what batches name from that block on."""
         return [self._attached(each) if isinstance(each, AttributesReady) else each for each in messages]
 
     def _attached(self, derived: AttributesReady) -> AttributesReady:

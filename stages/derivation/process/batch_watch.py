@@ -25,6 +25,7 @@ MAX_SENDERS = 16
 
 class BatchWatch:
     """Counts the L1 blocks since the last batch that became a block, and what came to the inbox instead [LOG16].
+
     `window` is the sequencing window in L1 blocks."""
 
     def __init__(self, window: int, log: Logger) -> None:
@@ -63,8 +64,9 @@ class BatchWatch:
             self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)
 
     def dropped(self, dropped: Dropped) -> None:
-        """Something that came to the inbox was not used. After a start the batches of the blocks before the safe head
-        are read again."""
+        """Something that came to the inbox was not used.
+
+        After a start the batches of the blocks before the safe head are read again."""
         reason = dropped.reason
         if isinstance(reason, TimestampPast | SpanPast):
             if dropped.origin is not None and self._since is not None:
@@ -75,8 +77,9 @@ class BatchWatch:
             self._senders[reason.sender] += 1
 
     def derived(self, epoch: BlockId, derived_from: L1BlockRef) -> bool:
-        """A block with this L1 origin has become safe; whether it is one of a batch. One that only the end of the
-        sequencing window made, which is empty, is no sign of a batch [E8]."""
+        """Return a block with this L1 origin has become safe; whether it is one of a batch.
+
+        One that only the end of the sequencing window made, which is empty, is no sign of a batch [E8]."""
         self._epoch = epoch.number
         if derived_from.number >= epoch.number + self._window:
             return False

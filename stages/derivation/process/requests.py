@@ -1,5 +1,6 @@
-"""Requests of the derivation process to the l1, blobs and engine processes. Every request is repeated until it is met,
-so that a restart of another process only delays derivation."""
+"""Requests of the derivation process to the l1, blobs and engine processes.
+
+Every request is repeated until it is met, so that a restart of another process only delays derivation."""
 
 from collections.abc import Hashable, Sequence
 

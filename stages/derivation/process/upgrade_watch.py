@@ -14,6 +14,7 @@ from rollup_node.stages.protocol.upgrade_transactions import selectable_bundles
 
 class UpgradeWatch:
     """Whether batches in the first day after the activation of a fork name another parent, until one is accepted.
+
     Confirmed or not, the bundle may be wrong: an operator may have given the wrong file."""
 
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:

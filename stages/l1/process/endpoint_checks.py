@@ -35,8 +35,9 @@ IDLE_SECONDS = 60.0
 
 
 class EndpointChecks:
-    """`disagreement` is what endpoints say otherwise of the same block, if no majority decides it. `on_due` is called
-    when a comparison is due before the next step, `on_checked` after one."""
+    """`disagreement` is what endpoints say otherwise of the same block, if no majority decides it.
+
+    `on_due` is called when a comparison is due before the next step, `on_checked` after one."""
 
     def __init__(
         self, endpoints: L1Endpoints, tracker: HeadTracker, config: L1Config, on_checked: Callable[[], None]
@@ -78,7 +79,7 @@ class EndpointChecks:
         return min(IDLE_SECONDS, max(0.05, self._compare_at - now), IDLE_SECONDS if pause is None else max(0.05, pause))
 
     async def _probe(self, index: int) -> None:
-        """Puts an endpoint back into use if it answers, and has the same block as the one in use."""
+        """Put an endpoint back into use if it answers, and has the same block as the one in use."""
         endpoint, block = self._endpoints.all[index], self._tracker.below_head(DEPTH)
         if block is None:
             view = await self._view(endpoint, 0)
@@ -104,8 +105,9 @@ class EndpointChecks:
             await self._compare_block(block)
 
     async def _compare_block(self, block: L1BlockRef) -> None:
-        """Sets those endpoints aside that contradict the majority of those that answer, and puts back those that do
-        not. Without a majority none is set aside, so that the first of them is used."""
+        """Set those endpoints aside that contradict the majority of those that answer, and puts back those that do not.
+
+        Without a majority none is set aside, so that the first of them is used."""
         found = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
         views = {index: view for index, view in enumerate(found) if view is not None}
         findings, self.disagreement = compare(block.number, views, time.time())
@@ -123,7 +125,7 @@ class EndpointChecks:
         self._on_checked()
 
     async def _view(self, endpoint: L1Endpoint, number: int) -> View | None:
-        """What an endpoint has; None if it does not answer, for which it is set aside."""
+        """Return what an endpoint has; None if it does not answer, for which it is set aside."""
         try:
             return await endpoint.view(number)
         except (EndpointError, RpcFailure, InvalidDataError) as error:

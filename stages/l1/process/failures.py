@@ -29,7 +29,7 @@ class BatchRefusedError(EndpointError):
 
 
 def code_of(error: Exception) -> Code:
-    """The code for the error of a call, of the data that it returned, or of an endpoint that is not called."""
+    """Return the code for the error of a call, of the data that it returned, or of an endpoint that is not called."""
     if isinstance(error, OtherChainError):
         return Code.L1_CHAIN
     if _is_throttled(error):
@@ -40,7 +40,7 @@ def code_of(error: Exception) -> Code:
 
 
 def fault_of(error: Exception) -> Fault:
-    """The fault of the endpoint that the error of a call, or of the data that it returned, shows."""
+    """Return the fault of the endpoint that the error of a call, or of the data that it returned, shows."""
     if isinstance(error, OtherChainError):
         return Fault.OTHER_CHAIN
     if _is_throttled(error):

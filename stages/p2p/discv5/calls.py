@@ -1,6 +1,8 @@
-"""Requests in flight. At most one at a time is sent to a node, so that a handshake always belongs to one request;
-others are queued. A request to a node that is about to answer our challenge waits for its handshake: other
-implementations give up the session of theirs for a packet that they cannot decrypt."""
+"""Requests in flight.
+
+At most one at a time is sent to a node, so that a handshake always belongs to one request; others are queued. A
+request to a node that is about to answer our challenge waits for its handshake: other implementations give up the
+session of theirs for a packet that they cannot decrypt."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -87,7 +89,7 @@ class ActiveCalls:
         return len(self._active)
 
     def count(self, purpose: CallPurpose) -> int:
-        """The number of active calls for a purpose."""
+        """Return the number of active calls for a purpose."""
         return sum(call.purpose is purpose for call in self._active.values())
 
     def has_call(self, node: NodeId) -> bool:
@@ -95,7 +97,7 @@ class ActiveCalls:
         return node in self._active
 
     def submit(self, call: OutgoingCall, enr_seq: int, now: float) -> bool:
-        """Sends a request, or queues it behind the active one to the same node; False when there are too many."""
+        """Send a request, or queues it behind the active one to the same node; False when there are too many."""
         node = call.contact.node_id
         if node not in self._active:
             if len(self._active) >= MAX_ACTIVE_CALLS:
@@ -123,7 +125,7 @@ class ActiveCalls:
         return True
 
     def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> CallResult | ResponseStatus:
-        """Handles a response; returns the result once the call is complete."""
+        """Handle a response; returns the result once the call is complete."""
         call = self._active.get(received.node)
         message = received.message
         if call is None or call.contact.endpoint != received.endpoint or call.request_id != message.request_id:
@@ -139,14 +141,15 @@ class ActiveCalls:
         return ResponseStatus.UNSOLICITED
 
     def session_established(self, node: NodeId, now: float) -> None:
-        """Sends the request that waited for the node's handshake, if there is one."""
+        """Send the request that waited for the node's handshake, if there is one."""
         call = self._active.get(node)
         if call is not None and not call.nonce:
             self._transmit(call, now)
 
     def expire(self, own: Enr, now: float) -> list[CallResult]:
-        """Ends the calls whose timeout is over; those with part of the responses count as responded. Those that waited
-        for a handshake are sent."""
+        """End the calls whose timeout is over; those with part of the responses count as responded.
+
+        Those that waited for a handshake are sent."""
         due = [call for call in self._active.values() if call.deadline <= now]
         for call in due:
             if not call.nonce:
@@ -194,7 +197,7 @@ class ActiveCalls:
 
 
 def _collect(call: OutgoingCall, message: messages.Nodes) -> None:
-    """Keeps the valid records whose distance was requested."""
+    """Keep the valid records whose distance was requested."""
     for raw in message.records:
         if len(call.records) >= messages.MAX_RECORDS:
             return

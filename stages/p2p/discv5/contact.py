@@ -22,8 +22,9 @@ class Endpoint(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """What a handshake needs to know of a node; `public_key` is compressed. `record` is None for a node known by its
-    enode URL alone."""
+    """What a handshake needs to know of a node; `public_key` is compressed.
+
+    `record` is None for a node known by its enode URL alone."""
 
     node_id: NodeId
     public_key: bytes
@@ -32,10 +33,10 @@ class Contact(NamedTuple):
 
 
 def log_distance(first: NodeId, second: NodeId) -> int:
-    """The logarithmic distance of two node ids: 0 for the same id, up to 256."""
+    """Return the logarithmic distance of two node ids: 0 for the same id, up to 256."""
     return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_length()
 
 
 def xor_distance(node: NodeId, target: NodeId) -> int:
-    """The XOR distance of two node ids, a sort key for closeness."""
+    """Return the XOR distance of two node ids, a sort key for closeness."""
     return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")

@@ -1,8 +1,7 @@
 """Node records (ENR) of the identity scheme "v4": signed key/value pairs with a node's endpoints and, under the key
 `opstack`, its chain [DSC2, DSC3].
 
-Source: https://eips.ethereum.org/EIPS/eip-778
-"""
+Source: https://eips.ethereum.org/EIPS/eip-778"""
 
 import base64
 import binascii
@@ -39,12 +38,12 @@ class OpStackEntry(NamedTuple):
     version: int = 0
 
     def encode(self) -> bytes:
-        """The value's bytes."""
+        """Return the value's bytes."""
         return varint.encode(self.chain_id) + varint.encode(self.version)
 
 
 def decode_opstack(value: bytes) -> OpStackEntry | None:
-    """Decodes the value of `opstack`; bytes after the two numbers are ignored [DSC5]. None when it is malformed."""
+    """Decode the value of `opstack`; bytes after the two numbers are ignored [DSC5]. None when it is malformed."""
     try:
         chain = varint.decode_protobuf(value)
         version = varint.decode_protobuf(value, chain[1]) if chain else None
@@ -55,8 +54,9 @@ def decode_opstack(value: bytes) -> OpStackEntry | None:
 
 @dataclass(frozen=True)
 class Enr:
-    """A record with a valid signature. `raw` is its encoding, `pairs` the values in RLP by key, `public_key`
-    compressed."""
+    """A record with a valid signature.
+
+    `raw` is its encoding, `pairs` the values in RLP by key, `public_key` compressed."""
 
     raw: bytes
     seq: int = field(compare=False)
@@ -70,7 +70,7 @@ class Enr:
         return PREFIX + base64.urlsafe_b64encode(self.raw).rstrip(b"=").decode()
 
     def value(self, key: bytes) -> bytes | None:
-        """The byte string under a key; None when there is none."""
+        """Return the byte string under a key; None when there is none."""
         try:
             found = rlp.decode(self.pairs[key]) if key in self.pairs else None
         except rlp.RlpError:
@@ -78,15 +78,15 @@ class Enr:
         return found if isinstance(found, bytes) else None
 
     def udp(self, version: int) -> Endpoint | None:
-        """The discovery endpoint for IP version 4 or 6."""
+        """Return the discovery endpoint for IP version 4 or 6."""
         return self._addresses[version][0]
 
     def tcp(self, version: int) -> Endpoint | None:
-        """The libp2p endpoint for IP version 4 or 6."""
+        """Return the libp2p endpoint for IP version 4 or 6."""
         return self._addresses[version][1]
 
     def contact(self, versions: tuple[int, ...] = (4, 6)) -> Contact | None:
-        """The node's contact, by the first of the IP versions that it has an endpoint for; None without one."""
+        """Return the node's contact, by the first of the IP versions that it has an endpoint for; None without one."""
         for version in versions:
             if (endpoint := self.udp(version)) is not None:
                 return Contact(self.node_id, self.public_key, endpoint, self)
@@ -138,7 +138,7 @@ def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def decode_enr(raw: bytes) -> Enr:
-    """Decodes a record and verifies its signature; records decoded recently are cached, as nodes send the same ones
+    """Decode a record and verifies its signature; records decoded recently are cached, as nodes send the same ones
     again and again. Raises EnrError."""
     if len(raw) > MAX_RECORD_BYTES:
         raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
@@ -162,7 +162,7 @@ def decode_enr(raw: bytes) -> Enr:
 
 
 def parse_enr(text: str) -> Enr:
-    """Parses the text form. Raises EnrError."""
+    """Parse the text form. Raises EnrError."""
     if len(text) > _MAX_TEXT_CHARACTERS or not text.isascii() or not text.startswith(PREFIX):
         raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
     body = text.removeprefix(PREFIX).rstrip("=").replace("+", "-").replace("/", "_")

@@ -17,7 +17,7 @@ class AdvertisedEndpoint:
     tcp: int
 
     def enr_values(self) -> dict[bytes, bytes]:
-        """The record's values by key."""
+        """Return the record's values by key."""
         found = {OPSTACK: OpStackEntry(self.chain_id).encode()}
         if self.ip is None:
             return found
@@ -30,8 +30,10 @@ class AdvertisedEndpoint:
 
 
 class LocalEnr:
-    """Our record. `seq` is the sequence number of a first version, Unix milliseconds, so that it rises over restarts;
-    an equal record from before (`former`) is kept."""
+    """Our record.
+
+    `seq` is the sequence number of a first version, Unix milliseconds, so that it rises over restarts; an equal
+    record from before (`former`) is kept."""
 
     def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
         self._secret = secret
@@ -40,13 +42,13 @@ class LocalEnr:
         self.enr = former if former is not None and former.pairs == fresh.pairs else fresh
 
     def set_endpoint(self, endpoint: Endpoint) -> bool:
-        """Sets the endpoint where discovery reaches us; returns whether the record has changed."""
+        """Set the endpoint where discovery reaches us; returns whether the record has changed."""
         return self.update(
             AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
         )
 
     def update(self, advertised: AdvertisedEndpoint) -> bool:
-        """Sets what is advertised; returns whether the record has changed."""
+        """Set what is advertised; returns whether the record has changed."""
         if advertised == self.advertised:
             return False
         self.advertised = advertised

@@ -34,7 +34,7 @@ class Lookup:
     failed: set[NodeId] = field(default_factory=set)
 
     def add(self, contacts: Iterable[Contact]) -> None:
-        """Adds nodes that were seen."""
+        """Add nodes that were seen."""
         for contact in contacts:
             if contact.node_id != self.own:
                 self.seen.setdefault(contact.node_id, contact)
@@ -43,7 +43,7 @@ class Lookup:
             self.seen = {contact.node_id: contact for contact in kept}
 
     def next_queries(self) -> list[LookupQuery]:
-        """The queries to send now; each node is queried once."""
+        """Return the queries to send now; each node is queried once."""
         free = min(CONCURRENCY - len(self.in_flight), MAX_QUERIED - len(self.queried))
         unqueried = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
         for contact in unqueried:
@@ -52,7 +52,7 @@ class Lookup:
         return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
     def add_response(self, node: NodeId, found: Iterable[Contact]) -> None:
-        """Adds the nodes of a node's response."""
+        """Add the nodes of a node's response."""
         self.in_flight.discard(node)
         self.responded.add(node)
         self.add(found)
@@ -82,7 +82,7 @@ class Lookup:
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
-    """The distances from a node at which nodes near the target are: the target's own first, then those next to it."""
+    """Return the distances from a node at which nodes near the target are: the target's own first, then those next to it."""
     middle = log_distance(node, target)
     found = [middle]
     step = 1

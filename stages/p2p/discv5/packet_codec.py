@@ -85,7 +85,7 @@ class PacketCodec:
         return self.sessions.newest(node, endpoint) is None and bool(self.challenges.pending(node, endpoint, now))
 
     def encode_random(self, node: NodeId) -> EncodedPacket:
-        """A packet with random data, which the remote end answers with WHOAREYOU."""
+        """Return a packet with random data, which the remote end answers with WHOAREYOU."""
         nonce = self._random(packets.NONCE_SIZE)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
         return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE_BYTES)), nonce)
@@ -93,8 +93,9 @@ class PacketCodec:
     def encode_handshake(
         self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plaintext: bytes
     ) -> bytes | None:
-        """Encodes the handshake that a WHOAREYOU requests, with the message; the session is in force from then on. None
-        when the contact's public key is invalid."""
+        """Encode the handshake that a WHOAREYOU requests, with the message; the session is in force from then on.
+
+        None when the contact's public key is invalid."""
         secret, ephemeral_key = self._ephemeral_key()
         try:
             shared = crypto.ecdh(contact.public_key, secret)
@@ -116,9 +117,10 @@ class PacketCodec:
     def encode_whoareyou(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
     ) -> bytes | PacketDrop:
-        """Encodes the WHOAREYOU for a message that could not be decrypted, never larger than it. `known` is the sender
-        as far as we know it; at its known address the limit over all senders does not apply, so that a flood of
-        strangers does not keep it out."""
+        """Encode the WHOAREYOU for a message that could not be decrypted, never larger than it.
+
+        `known` is the sender as far as we know it; at its known address the limit over all senders does not apply,
+        so that a flood of strangers does not keep it out."""
         if not self._whoareyou_limits[host_prefix(sender.ip)].allow(now):
             return PacketDrop.TOO_MANY_CHALLENGES
         if (known is None or known.endpoint != sender) and not self._whoareyou_total.allow(now):
@@ -133,7 +135,7 @@ class PacketCodec:
         return header.packet()
 
     def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
-        """Decodes a datagram."""
+        """Decode a datagram."""
         try:
             packet = packets.decode(datagram, self.node_id)
         except packets.PacketError:
@@ -154,7 +156,7 @@ class PacketCodec:
         )
 
     def _decode_handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
-        """Accepts the session of a handshake that answers one of our challenges; any other changes nothing."""
+        """Accept the session of a handshake that answers one of our challenges; any other changes nothing."""
         pending = self.challenges.pending(packet.source, sender, now)
         if not pending:
             return PacketDrop.UNSOLICITED
@@ -195,7 +197,7 @@ class PacketCodec:
         return _decode_message(packet.source, sender, plaintext, record)
 
     def _ephemeral_key(self) -> tuple[bytes, bytes]:
-        """A new private key and its public key."""
+        """Return a new private key and its public key."""
         while True:
             secret = self._random(32)
             try:

@@ -19,7 +19,7 @@ class Fanout:
         self._published_at: dict[str, float] = {}
 
     def peers_for(self, topic: str, fits: Callable[[PeerId], bool], now: float) -> Collection[PeerId]:
-        """The peers to send a message to in a topic that we have not joined."""
+        """Return the peers to send a message to in a topic that we have not joined."""
         self._published_at[topic] = now
         members = self.members.setdefault(topic, {})
         if not members:
@@ -27,17 +27,17 @@ class Fanout:
         return members.keys()
 
     def remove_topic(self, topic: str) -> list[PeerId]:
-        """Ends the fanout of a topic that is being joined; returns its peers."""
+        """End the fanout of a topic that is being joined; returns its peers."""
         self._published_at.pop(topic, None)
         return list(self.members.pop(topic, ()))
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer."""
+        """Remove a disconnected peer."""
         for members in self.members.values():
             members.pop(peer, None)
 
     def heartbeat(self, fits: Callable[[PeerId], bool], now: float) -> None:
-        """Ends topics not published to within the fanout TTL and replaces peers that left or do not fit."""
+        """End topics not published to within the fanout TTL and replaces peers that left or do not fit."""
         for topic, published_at in list(self._published_at.items()):
             if published_at + self._params.fanout_ttl < now:
                 self.remove_topic(topic)

@@ -33,8 +33,9 @@ class LazyGossip:
     def handle_ihave(
         self, peer: PeerId, ihaves: Sequence[IHave], lacks: Callable[[str, MessageId], bool], now: float
     ) -> list[MessageId]:
-        """The ids to request from a peer after its IHAVE; `lacks` says whether a message of a topic is wanted. One of
-        them, picked at random, becomes a promise."""
+        """Return the ids to request from a peer after its IHAVE; `lacks` says whether a message of a topic is wanted.
+
+        One of them, picked at random, becomes a promise."""
         state = self._peers.states[peer]
         state.ihave_count += 1
         room = self._params.max_ihave_length - state.iwant_id_count
@@ -53,14 +54,14 @@ class LazyGossip:
         return wanted
 
     def handle_iwant(self, peer: PeerId, ids: Sequence[MessageId]) -> Iterator[CachedMessage]:
-        """The cached messages that a peer requests, without those it has requested too often."""
+        """Yield the cached messages that a peer requests, without those it has requested too often."""
         for message_id in dict.fromkeys(ids):
             found = self.cache.get_for_peer(message_id, peer)
             if found is not None and found[1] <= self._params.gossip_retransmission:
                 yield found[0]
 
     def emit_gossip(self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]) -> list[PeerIHave]:
-        """The IHAVE messages of a heartbeat for a topic: to some peers outside of its mesh that fit."""
+        """Return the IHAVE messages of a heartbeat for a topic: to some peers outside of its mesh that fit."""
         ids = self.cache.gossip_ids(topic)
         if not ids:
             return []
@@ -70,6 +71,6 @@ class LazyGossip:
         return [PeerIHave(peer, IHave(topic, self._sample_ids(ids))) for peer in peers[:count]]
 
     def _sample_ids(self, ids: list[MessageId]) -> Sequence[MessageId]:
-        """The ids in random order, at most as many as an IHAVE may have."""
+        """Return the ids in random order, at most as many as an IHAVE may have."""
         self._random.shuffle(ids)
         return ids[: self._params.max_ihave_length]

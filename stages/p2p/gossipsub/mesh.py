@@ -35,7 +35,7 @@ class Meshes:
     # --- our topics ----------------------------------------------------------------------------------------------
 
     def join(self, topic: str, favoured: Iterable[PeerId]) -> None:
-        """Starts the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
+        """Start the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
         members = self.members[topic] = {}
         allowed = [peer for peer in favoured if self._may_graft(topic, peer)]
         allowed += self.select_peers(
@@ -57,7 +57,7 @@ class Meshes:
     # --- what peers send ------------------------------------------------------------------------------------------
 
     def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
-        """Handles a peer's GRAFT; returns False if it must be answered with PRUNE."""
+        """Handle a peer's GRAFT; returns False if it must be answered with PRUNE."""
         members = self.members.get(topic)
         if members is None or peer in members:
             return True
@@ -75,7 +75,7 @@ class Meshes:
         return False
 
     def handle_prune(self, peer: PeerId, prune: Prune, now: float) -> None:
-        """Handles a peer's PRUNE and its backoff, of at most an hour."""
+        """Handle a peer's PRUNE and its backoff, of at most an hour."""
         members = self.members.get(prune.topic)
         if members is None:
             return
@@ -86,16 +86,16 @@ class Meshes:
         self.backoff.add(prune.topic, peer, seconds, now)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer from all meshes."""
+        """Remove a disconnected peer from all meshes."""
         for topic in self.members:
             self.remove_from(topic, peer)
 
     def remove_from(self, topic: str, peer: PeerId) -> None:
-        """Removes a peer from the mesh of a topic without a PRUNE."""
+        """Remove a peer from the mesh of a topic without a PRUNE."""
         self.members.get(topic, {}).pop(peer, None)
 
     def make_prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
-        """The PRUNE to send to a peer."""
+        """Return the PRUNE to send to a peer."""
         backoff = self._params.prune_backoff if seconds is None else seconds
         return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
 

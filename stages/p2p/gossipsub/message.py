@@ -21,8 +21,9 @@ class ValidationResult(Enum):
 
 
 class MessageIdScheme(Enum):
-    """How message ids are computed: op-node hashes the topic too, the specification and kona do not. Ids meet only in
-    IHAVE, IWANT and IDONTWANT, so that the other scheme costs duplicate traffic alone."""
+    """How message ids are computed: op-node hashes the topic too, the specification and kona do not.
+
+    Ids meet only in IHAVE, IWANT and IDONTWANT, so that the other scheme costs duplicate traffic alone."""
 
     OP_NODE = "op-node"
     SPECIFICATION = "specification"
@@ -38,7 +39,7 @@ class UnvalidatedMessage(NamedTuple):
 
 
 def message_id(scheme: MessageIdScheme, topic: str, data: bytes, content: bytes | SnappyFailure) -> MessageId:
-    """The id of a message whose `data` decompresses to `content`."""
+    """Return the id of a message whose `data` decompresses to `content`."""
     domain, hashed = (_INVALID_SNAPPY, data) if isinstance(content, SnappyFailure) else (_VALID_SNAPPY, content)
     if scheme is MessageIdScheme.SPECIFICATION:
         return sha256(domain + hashed).digest()[:ID_SIZE]

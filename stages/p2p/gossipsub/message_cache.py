@@ -28,13 +28,13 @@ class MessageCache:
         return len(self._messages)
 
     def put(self, message_id: MessageId, message: CachedMessage) -> None:
-        """Adds a message to the newest window."""
+        """Add a message to the newest window."""
         if message_id not in self._messages:
             self._windows[0].append(message_id)
         self._messages[message_id] = message
 
     def get_for_peer(self, message_id: MessageId, peer: PeerId) -> tuple[CachedMessage, int] | None:
-        """A message that a peer requests, and how often it has requested it; None when it is not cached."""
+        """Return a message that a peer requests, and how often it has requested it; None when it is not cached."""
         message = self._messages.get(message_id)
         if message is None:
             return None
@@ -43,11 +43,11 @@ class MessageCache:
         return message, counts[peer]
 
     def gossip_ids(self, topic: str) -> list[MessageId]:
-        """The ids to announce in a topic."""
+        """Return the ids to announce in a topic."""
         return [each for each in self._newest() if self._messages[each].topic == topic]
 
     def shift(self) -> None:
-        """Starts a new window and drops the oldest."""
+        """Start a new window and drops the oldest."""
         for message_id in self._windows.pop():
             del self._messages[message_id]
             self._sent.pop(message_id, None)

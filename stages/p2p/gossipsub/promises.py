@@ -1,5 +1,6 @@
-"""Promises: a peer that announces a message must send it in time once it is requested. Of the ids requested at once a
-random one is tracked, which bounds memory."""
+"""Promises: a peer that announces a message must send it in time once it is requested.
+
+Of the ids requested at once a random one is tracked, which bounds memory."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ class GossipPromises:
         self._deadlines.pop(message_id, None)
 
     def broken(self, now: float) -> Mapping[PeerId, int]:
-        """The number of promises that each peer has broken since the last call."""
+        """Return the number of promises that each peer has broken since the last call."""
         found: Counter[PeerId] = Counter()
         for message_id, deadlines in list(self._deadlines.items()):
             late = [peer for peer, deadline in deadlines.items() if deadline < now]

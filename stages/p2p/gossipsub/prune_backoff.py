@@ -6,8 +6,10 @@ MAX_PER_TOPIC = 10_000
 
 
 class PruneBackoff:
-    """The end of the backoff of each topic and peer. Entries are kept for `slack` seconds longer, during which we do
-    not graft yet, as the remote clock may be behind; a peer's own GRAFT is checked without the slack."""
+    """The end of the backoff of each topic and peer.
+
+    Entries are kept for `slack` seconds longer, during which we do not graft yet, as the remote clock may be behind;
+    a peer's own GRAFT is checked without the slack."""
 
     def __init__(self, slack: float) -> None:
         self._slack = slack
@@ -17,7 +19,7 @@ class PruneBackoff:
         return sum(map(len, self._ends.values()))
 
     def add(self, topic: str, peer: PeerId, seconds: float, now: float) -> None:
-        """Starts or prolongs a backoff; never shortens one."""
+        """Start or prolongs a backoff; never shortens one."""
         ends = self._ends.setdefault(topic, {})
         ends[peer] = max(now + seconds, ends.pop(peer, 0.0))
         if len(ends) > MAX_PER_TOPIC:
@@ -32,6 +34,6 @@ class PruneBackoff:
         return peer in self._ends.get(topic, ())
 
     def clear_expired(self, now: float) -> None:
-        """Removes expired entries."""
+        """Remove expired entries."""
         for topic, ends in list(self._ends.items()):
             self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}

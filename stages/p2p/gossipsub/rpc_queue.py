@@ -25,7 +25,7 @@ class RpcQueue:
         return True
 
     def pop(self) -> bytes | None:
-        """The next frame to write; None when the queue is empty."""
+        """Return the next frame to write; None when the queue is empty."""
         queue = self._urgent or self._normal
         if not queue:
             return None

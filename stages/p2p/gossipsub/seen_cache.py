@@ -7,8 +7,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class SeenCache(Generic[K]):
-    """Keys with their expiry. `ttl` in seconds; beyond `max_size` keys the oldest are dropped early. Times must not
-    decrease."""
+    """Keys with their expiry.
+
+    `ttl` in seconds; beyond `max_size` keys the oldest are dropped early. Times must not decrease."""
 
     def __init__(self, ttl: float, max_size: int) -> None:
         self._ttl = ttl
@@ -24,7 +25,7 @@ class SeenCache(Generic[K]):
         return expiry is not None and now < expiry
 
     def add(self, key: K, now: float) -> bool:
-        """Adds a key; returns False, and changes nothing, if it is present."""
+        """Add a key; returns False, and changes nothing, if it is present."""
         if self.has(key, now):
             return False
         self._expiries.pop(key, None)
@@ -34,7 +35,7 @@ class SeenCache(Generic[K]):
         return True
 
     def remove_expired(self, now: float) -> None:
-        """Removes expired keys."""
+        """Remove expired keys."""
         while self._expiries:
             key = next(iter(self._expiries))
             if self._expiries[key] > now:

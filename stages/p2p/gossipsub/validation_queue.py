@@ -1,5 +1,7 @@
-"""Messages from arrival to validation result. Each message is validated once, however many peers send it; what has no
-use, duplicates and rejected messages, is charged to its sender's wasted-bytes budget."""
+"""Messages from arrival to validation result.
+
+Each message is validated once, however many peers send it; what has no use, duplicates and rejected messages, is
+charged to its sender's wasted-bytes budget."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -56,7 +58,7 @@ class PendingMessages:
         return len(self._messages)
 
     def get(self, message_id: MessageId) -> PendingMessage | None:
-        """The message, None if it is not pending."""
+        """Return the message, None if it is not pending."""
         return self._messages.get(message_id)
 
     def has_room(self, size: int) -> bool:
@@ -64,12 +66,12 @@ class PendingMessages:
         return len(self._messages) < MAX_PENDING_MESSAGES and self.bytes + size <= MAX_PENDING_BYTES
 
     def add(self, message_id: MessageId, message: PendingMessage) -> None:
-        """Adds a message, for which there must be room."""
+        """Add a message, for which there must be room."""
         self._messages[message_id] = message
         self.bytes += message.size
 
     def take(self, message_id: MessageId) -> PendingMessage | None:
-        """Removes the message and returns it; None if it is not pending."""
+        """Remove the message and returns it; None if it is not pending."""
         message = self._messages.pop(message_id, None)
         if message is not None:
             self.bytes -= message.size
@@ -104,13 +106,14 @@ class ValidationQueue:
         return self.seen.has(message_id, now)
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
-        """Marks a message of our own as seen; returns its id, None if it was seen before."""
+        """Mark a message of our own as seen; returns its id, None if it was seen before."""
         message_id = self._decode(topic, data).id
         return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """Takes a message in a joined topic; returns it if it must be validated. A signed message is rejected
-        [GSP4]."""
+        """Take a message in a joined topic; returns it if it must be validated.
+
+        A signed message is rejected [GSP4]."""
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
@@ -131,7 +134,7 @@ class ValidationQueue:
         return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
 
     def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
-        """Ends the validation of a message; returns it if it is to be forwarded."""
+        """End the validation of a message; returns it if it is to be forwarded."""
         pending = self.pending.take(message_id)
         if pending is None:
             return None
@@ -173,6 +176,6 @@ class ValidationQueue:
 
 
 def _declared_size(data: bytes) -> int:
-    """The size of a message with what it says that it decompresses to; nothing is decompressed beyond the limit."""
+    """Return the size of a message with what it says that it decompresses to; nothing is decompressed beyond the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)

@@ -1,6 +1,7 @@
-"""The gossip work budget: how much CPU time the RPCs of each peer may take. RPCs that bring no valid new message are
-charged with the time they took; a peer in debt is not read until its share of the budget has repaid it, so that a
-hostile crowd slows itself down and other peers are served in between."""
+"""The gossip work budget: how much CPU time the RPCs of each peer may take.
+
+RPCs that bring no valid new message are charged with the time they took; a peer in debt is not read until its share
+of the budget has repaid it, so that a hostile crowd slows itself down and other peers are served in between."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -29,7 +30,7 @@ class WorkBudget:
         return max(0.0, -self._balance(peer, now)) / self._rate
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer."""
+        """Remove a disconnected peer."""
         self._balances.pop(peer, None)
 
     @property

@@ -17,7 +17,7 @@ class Latency:
     average: float | None = None
 
     def add(self, seconds: float) -> None:
-        """Adds a measurement."""
+        """Add a measurement."""
         if self.average is None:
             self.average = seconds
         else:

@@ -2,8 +2,7 @@
 yamux (after the handshake, or early within it). Sans-I/O: bytes come in by `receive_data` and go out by `data_to_send`
 [NET3].
 
-Source: https://github.com/libp2p/specs/blob/master/connections/README.md and inlined-muxer-negotiation.md beside it
-"""
+Source: https://github.com/libp2p/specs/blob/master/connections/README.md and inlined-muxer-negotiation.md beside it"""
 
 from enum import Enum, auto
 from typing import NamedTuple
@@ -41,8 +40,10 @@ class _Phase(Enum):
 
 
 class Upgrader:
-    """The upgrade of one connection. `expected_peer` is the peer that was dialled; `early_muxer` offers yamux within
-    the handshake, which saves a round trip when the remote end does so too."""
+    """The upgrade of one connection.
+
+    `expected_peer` is the peer that was dialled; `early_muxer` offers yamux within the handshake, which saves a
+    round trip when the remote end does so too."""
 
     def __init__(
         self,
@@ -65,13 +66,14 @@ class Upgrader:
         self._handshake_result: HandshakeResult | None = None
 
     def data_to_send(self) -> bytes:
-        """Returns the bytes to send and clears them."""
+        """Return the bytes to send and clears them."""
         out, self._out = b"".join(self._out), []
         return out
 
     def receive_data(self, data: bytes) -> UpgradedConnection | None:
-        """Consumes bytes and returns the connection once it is upgraded. Raises one of UPGRADE_ERRORS when the upgrade
-        fails."""
+        """Consumes bytes and returns the connection once it is upgraded.
+
+        Raises one of UPGRADE_ERRORS when the upgrade fails."""
         if self._phase is _Phase.SECURITY:
             selected = self._negotiation.receive_data(data)
             self._out.append(self._negotiation.data_to_send())

@@ -1,11 +1,12 @@
-"""Yamux: many streams over one byte stream, each with a receive window. Sans-I/O: a `YamuxSession` takes received
-bytes, returns events, and leaves bytes to send in `data_to_send`. It buffers no stream data: received data goes out as
-events at once, and `acknowledge_data` returns the window. A violation raises YamuxError and ends the session.
+"""Yamux: many streams over one byte stream, each with a receive window.
+
+Sans-I/O: a `YamuxSession` takes received bytes, returns events, and leaves bytes to send in `data_to_send`. It buffers
+no stream data: received data goes out as events at once, and `acknowledge_data` returns the window. A violation raises
+YamuxError and ends the session.
 
 Windows stay at the initial 256 KiB, so a peer can make us hold no more than that for a stream.
 
-Source: https://github.com/hashicorp/yamux/blob/master/spec.md
-"""
+Source: https://github.com/hashicorp/yamux/blob/master/spec.md"""
 
 import struct
 from collections.abc import Callable
@@ -119,9 +120,10 @@ class _DataFrame:
 
 @dataclass
 class YamuxSession:
-    """One end of a yamux connection; the initiator's streams have odd ids. At most `max_inbound_streams` streams of the
-    remote end are open at once, further ones are reset. `small_frames` counts received frames with little or no data,
-    which cost more to handle than to send."""
+    """One end of a yamux connection; the initiator's streams have odd ids.
+
+    At most `max_inbound_streams` streams of the remote end are open at once, further ones are reset. `small_frames`
+    counts received frames with little or no data, which cost more to handle than to send."""
 
     initiator: bool
     max_inbound_streams: int = 128
@@ -138,12 +140,12 @@ class YamuxSession:
         self._next_stream_id = 1 if self.initiator else 2
 
     def data_to_send(self) -> list[bytes | memoryview]:
-        """Returns the bytes to send, in order, and clears them."""
+        """Return the bytes to send, in order, and clears them."""
         out, self._out = self._out, []
         return out
 
     def open_stream(self) -> int:
-        """Opens a stream and returns its id. Raises YamuxError when the remote end went away or the ids are used up."""
+        """Open a stream and returns its id. Raises YamuxError when the remote end went away or the ids are used up."""
         if self.remote_go_away or self._next_stream_id > _MAX_STREAM_ID:
             raise YamuxError("the connection accepts no new streams")
         stream, self._next_stream_id = self._next_stream_id, self._next_stream_id + 2
@@ -152,12 +154,12 @@ class YamuxSession:
         return stream
 
     def send_window(self, stream: int) -> int:
-        """The number of bytes that may be sent on the stream now."""
+        """Return the number of bytes that may be sent on the stream now."""
         found = self.streams.get(stream)
         return 0 if found is None or found.fin_sent else found.send_window
 
     def send_data(self, stream: int, data: memoryview) -> int:
-        """Sends as much as the window and one frame allow; returns the number of bytes sent."""
+        """Send as much as the window and one frame allow; returns the number of bytes sent."""
         size = min(len(data), self.send_window(stream), MAX_FRAME_DATA)
         if size:
             self.streams[stream].send_window -= size
@@ -166,7 +168,7 @@ class YamuxSession:
         return size
 
     def acknowledge_data(self, stream: int, size: int) -> None:
-        """Returns window for bytes that the application has read; the update is sent once it covers half a window."""
+        """Return window for bytes that the application has read; the update is sent once it covers half a window."""
         found = self.streams.get(stream)
         if found is None or found.fin_received:
             return
@@ -177,7 +179,7 @@ class YamuxSession:
             found.unacknowledged = 0
 
     def close_stream(self, stream: int) -> None:
-        """Sends FIN: no more data on this stream from us."""
+        """Send FIN: no more data on this stream from us."""
         found = self.streams.get(stream)
         if found is None or found.fin_sent:
             return
@@ -186,17 +188,17 @@ class YamuxSession:
         self._remove_if_closed(stream, found)
 
     def reset_stream(self, stream: int) -> None:
-        """Resets the stream: both directions end."""
+        """Reset the stream: both directions end."""
         if stream in self.streams:
             self._remove_stream(stream)
             self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.RST, stream, 0)
 
     def ping(self, value: int) -> None:
-        """Sends a ping with a 32-bit value, which the PingAckReceived event repeats."""
+        """Send a ping with a 32-bit value, which the PingAckReceived event repeats."""
         self._send_header(FrameType.PING, FrameFlag.SYN, 0, value)
 
     def go_away(self, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Sends GO_AWAY."""
+        """Send GO_AWAY."""
         self._send_header(FrameType.GO_AWAY, FrameFlag(0), 0, code)
 
     def receive_data(self, data: bytes) -> list[YamuxEvent]:

@@ -1,5 +1,6 @@
-"""The diagnosis for `rollup-node p2p doctor`: what decides whether a node has peers and gets blocks from them. It is
-the JSON result of `opp2p_diagnosis`."""
+"""The diagnosis for `rollup-node p2p doctor`: what decides whether a node has peers and gets blocks from them.
+
+It is the JSON result of `opp2p_diagnosis`."""
 
 import msgspec
 
@@ -43,8 +44,10 @@ class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. `inbound_ever` counts inbound connections from other machines since the start, `observed` our
-    addresses as peers see them; `bans` has the seconds left of each ban."""
+    """All of it.
+
+    `inbound_ever` counts inbound connections from other machines since the start, `observed` our addresses as peers
+    see them; `bans` has the seconds left of each ban."""
 
     peer: str
     chain_id: int

@@ -21,8 +21,10 @@ class Connectedness(IntEnum):
 
 
 class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One peer [RPC78]. `latency` is in nanoseconds, 0 when it was not measured; `connectedness` and `direction` are
-    numbers of go-libp2p."""
+    """One peer [RPC78].
+
+    `latency` is in nanoseconds, 0 when it was not measured; `connectedness` and `direction` are numbers of
+    go-libp2p."""
 
     peerID: str
     nodeID: str
@@ -71,17 +73,17 @@ class IpNet(msgspec.Struct, frozen=True):
 
 
 def ip_net(subnet: Subnet) -> IpNet:
-    """The JSON form of a network."""
+    """Return the JSON form of a network."""
     return IpNet(str(subnet.network_address), b64encode(subnet.netmask.packed).decode())
 
 
 def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, ...] | None:
-    """The texts of a peer's addresses, each with the peer id at its end; None when there are none."""
+    """Return the texts of a peer's addresses, each with the peer id at its end; None when there are none."""
     return tuple(str(address.with_peer_id(peer)) for address in dict.fromkeys(addresses)) or None
 
 
 def node_id_text(peer: PeerId) -> str:
-    """The peer's discv5 node id in hex; zeros when its key is not secp256k1 or not embedded in the peer id."""
+    """Return the peer's discv5 node id in hex; zeros when its key is not secp256k1 or not embedded in the peer id."""
     try:
         key = extract_public_key(peer)
         found = None if key is None else node_id(key)
@@ -91,16 +93,16 @@ def node_id_text(peer: PeerId) -> str:
 
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:
-    """The texts of peer ids."""
+    """Return the texts of peer ids."""
     return tuple(sorted(map(peer_id_text, peers)))
 
 
 def sorted_ips(ips: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> tuple[str, ...]:
-    """The texts of IP addresses."""
+    """Return the texts of IP addresses."""
     return tuple(str(ip) for ip in sorted(ips, key=lambda ip: (ip.version, int(ip))))
 
 
 def sorted_nets(subnets: Iterable[Subnet]) -> tuple[IpNet, ...]:
-    """The JSON forms of networks."""
+    """Return the JSON forms of networks."""
     ordered = sorted(subnets, key=lambda net: (net.version, int(net.network_address), net.prefixlen))
     return tuple(map(ip_net, ordered))

@@ -11,7 +11,7 @@ class StaticPeerError(Exception):
 
 
 def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
-    """The addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
+    """Return the addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
     found: dict[PeerId, list[Multiaddr]] = {}
     for text in filter(None, map(str.strip, texts)):
         try:

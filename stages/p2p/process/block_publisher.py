@@ -1,5 +1,7 @@
-"""Signs the blocks that the engine process sequenced and has them gossiped. Nothing here delays the engine process: it
-hands a block over and is answered when the block is published or dropped [SEQ24, SGN8]."""
+"""Signs the blocks that the engine process sequenced and has them gossiped.
+
+Nothing here delays the engine process: it hands a block over and is answered when the block is published or dropped
+[SEQ24, SGN8]."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -57,7 +59,7 @@ class BlockPublisher:
         return self._failure
 
     def publish(self, request: PublishRequest, done: Done) -> None:
-        """Takes a block over; `done` is called once with its error, None when it is published."""
+        """Take a block over; `done` is called once with its error, None when it is published."""
         payload = request.payload
         if self._signer is None or self._signed_blocks is None:
             done(NO_SIGNER if self._signer is None else NO_FILE)
@@ -78,7 +80,7 @@ class BlockPublisher:
         self.periodic_task.wake.set()
 
     def publish_signed(self, payload: ExecutionPayload, signature: bytes) -> str | None:
-        """Publishes a block that somebody else has signed; the error if peers would not accept it [RPC65]."""
+        """Publish a block that somebody else has signed; the error if peers would not accept it [RPC65]."""
         try:
             version, part = self._encode(payload)
         except SszError as error:
@@ -120,7 +122,7 @@ class BlockPublisher:
         self._finish(block, self._gossip(payload, version, part, signature))
 
     def _encode(self, payload: ExecutionPayload) -> EncodedPayload:
-        """The part of a block that is signed. Raises SszError when the block lacks a field of its version."""
+        """Return the part of a block that is signed. Raises SszError when the block lacks a field of its version."""
         version = block_message.version_at(self._config.rollup, payload.timestamp)
         return EncodedPayload(version, block_message.encode_signed_part(payload, version))
 

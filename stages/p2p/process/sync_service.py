@@ -65,7 +65,7 @@ class SyncServer:
         count(self._host, "server", code, time.monotonic() - started)
 
     async def _wait_for_turn(self, peer: PeerId) -> bool:
-        """Waits for the turn of a request; False when it is refused."""
+        """Wait for the turn of a request; False when it is refused."""
         request = self._turns.add(peer, time.monotonic())
         if request is None:
             return False
@@ -200,14 +200,14 @@ class SyncClient:
 
 
 def code_of(outcome: RequestOutcome) -> int:
-    """The result code for metrics: the server's, or one beyond these for a failure."""
+    """Return the result code for metrics: the server's, or one beyond these for a failure."""
     if isinstance(outcome, BlockFound):
         return ResultCode.OK
     return min(outcome.code, _FAILURE_CODE) if isinstance(outcome, ErrorResponse) else _FAILURE_CODE
 
 
 def count(host: HostApi, role: str, code: int, seconds: float) -> None:
-    """Counts one request, ours or a peer's."""
+    """Count one request, ours or a peer's."""
     result = str(int(code))
     host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=result)
     host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=result)

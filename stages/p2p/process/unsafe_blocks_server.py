@@ -44,7 +44,7 @@ class UnsafeBlocksServer:
         self._server = bus.serve("p2p.blocks", self._on_message)
 
     def send_block(self, payload: ExecutionPayload) -> None:
-        """Sends a block of a peer to the engine process."""
+        """Send a block of a peer to the engine process."""
         self._latest.add(payload)
         if self._engine is not None:
             self._server.send(self._engine, UnsafeBlock(payload))

@@ -7,8 +7,7 @@ within the servers' limits. After a failure the number goes to another peer; a n
 rests until the range is requested again. Responses pass the quarantine.
 
 The caller sends what `next_requests` returns, reports each end by `handle_outcome` (also when the stream failed), and
-calls `next_requests` again then, when a peer comes or goes, and after `delay` seconds.
-"""
+calls `next_requests` again then, when a peer comes or goes, and after `delay` seconds."""
 
 from typing import NamedTuple
 
@@ -58,17 +57,18 @@ class SyncPlanner:
         return len(self._wanted)
 
     def add_peer(self, peer: PeerId, is_static: bool) -> None:
-        """Adds a connected peer that supports the protocol."""
+        """Add a connected peer that supports the protocol."""
         if peer not in self._peers:
             self._peers[peer] = _SyncPeer(is_static)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer; the block in flight from it can be requested from others."""
+        """Remove a disconnected peer; the block in flight from it can be requested from others."""
         self._peers.pop(peer, None)
 
     def request_range(self, head: int, gap_end: GapEnd, now: float) -> tuple[ExecutionPayload, ...]:
-        """Sets the range: the blocks above number `head` and below `gap_end`, and no others. Returns those that were in
-        quarantine and are trusted now, newest first."""
+        """Set the range: the blocks above number `head` and below `gap_end`, and no others.
+
+        Returns those that were in quarantine and are trusted now, newest first."""
         first = max(head + 1, gap_end.number - MAX_RANGE)
         numbers = range(gap_end.number - 1, first - 1, -1)
         self._wanted = {number: set() for number in numbers}
@@ -79,7 +79,7 @@ class SyncPlanner:
         )
 
     def next_requests(self, now: float) -> list[BlockRequest]:
-        """The requests to send now; each is in flight until its outcome is handled."""
+        """Return the requests to send now; each is in flight until its outcome is handled."""
         found = []
         for name, peer in self._idle():
             number = self._next_for(name)
@@ -99,7 +99,7 @@ class SyncPlanner:
     def handle_outcome(
         self, request: BlockRequest, outcome: RequestOutcome, now: float
     ) -> tuple[ExecutionPayload, ...]:
-        """Handles the end of a request; returns the blocks now known to be of the chain, newest first."""
+        """Handle the end of a request; returns the blocks now known to be of the chain, newest first."""
         peer = self._peers.get(request.peer)
         if peer is None or peer.in_flight != request.number:
             return ()
@@ -134,7 +134,7 @@ class SyncPlanner:
         ]
 
     def _next_for(self, name: PeerId) -> int | None:
-        """The highest number in progress that is not in flight and that the peer has not failed to give."""
+        """Return the highest number in progress that is not in flight and that the peer has not failed to give."""
         in_flight = {peer.in_flight for peer in self._peers.values()}
         for number, failed in self._wanted.items():
             if number not in in_flight and name not in failed and not self.quarantine.has(number):

@@ -20,10 +20,10 @@ class RequestLimiter:
         return max(self._global.delay(now), self.peers[peer].delay(now))
 
     def consume(self, peer: PeerId, now: float) -> None:
-        """Counts a request against both limits."""
+        """Count a request against both limits."""
         self._global.consume(now)
         self.peers[peer].consume(now)
 
     def charge(self, peer: PeerId, tokens: float, now: float) -> None:
-        """Takes tokens from a peer's own limit alone."""
+        """Take tokens from a peer's own limit alone."""
         self.peers[peer].consume(now, tokens)

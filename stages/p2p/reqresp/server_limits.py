@@ -31,8 +31,9 @@ class WaitingRequest:
 
 
 class RequestTurns:
-    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first. A peer has at most those
-    waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
+    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first.
+
+    A peer has at most those waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
@@ -44,7 +45,7 @@ class RequestTurns:
         return self._count
 
     def add(self, peer: PeerId, now: float) -> WaitingRequest | None:
-        """Adds a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
+        """Add a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
         bucket = self._each_peer[peer]
         delay = bucket.delay(now)
         if delay > MAX_WAIT:
@@ -56,14 +57,14 @@ class RequestTurns:
         return request
 
     def take_admitted(self, now: float) -> list[WaitingRequest]:
-        """Removes and returns the requests to serve now, one of each peer in turn."""
+        """Remove and returns the requests to serve now, one of each peer in turn."""
         admitted: list[WaitingRequest] = []
         while (peer := self._next_peer(now)) is not None and self._all_peers.allow(now):
             admitted.append(self._pop(peer))
         return admitted
 
     def take_expired(self, now: float) -> list[WaitingRequest]:
-        """Removes and returns the requests that have waited too long."""
+        """Remove and returns the requests that have waited too long."""
         expired: list[WaitingRequest] = []
         for peer in [peer for peer, requests in self._waiting.items() if requests[0].deadline <= now]:
             while peer in self._waiting and self._waiting[peer][0].deadline <= now:
@@ -71,7 +72,7 @@ class RequestTurns:
         return expired
 
     def remove_peer(self, peer: PeerId) -> list[WaitingRequest]:
-        """Removes and returns the requests of a disconnected peer."""
+        """Remove and returns the requests of a disconnected peer."""
         removed = self._waiting.pop(peer, ())
         self._count -= len(removed)
         return list(removed)

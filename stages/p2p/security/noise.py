@@ -1,8 +1,7 @@
 """Noise as libp2p uses it: in the handshake each end proves its peer id by signing its static noise key, and may offer
 stream muxers so that none need be negotiated afterwards; then the byte stream is sent as encrypted frames. Sans-I/O.
 
-Source: https://github.com/libp2p/specs/blob/master/noise/README.md
-"""
+Source: https://github.com/libp2p/specs/blob/master/noise/README.md"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,8 +43,10 @@ class HandshakeResult(NamedTuple):
 
 
 class NoiseHandshake:
-    """One side of the handshake; `result` is set once it is complete. `expected_peer` is the peer that was dialled,
-    None to accept any; `muxers` are offered in order of preference, none of them disables early muxer negotiation."""
+    """One side of the handshake; `result` is set once it is complete.
+
+    `expected_peer` is the peer that was dialled, None to accept any; `muxers` are offered in order of preference,
+    none of them disables early muxer negotiation."""
 
     def __init__(
         self,
@@ -62,12 +63,13 @@ class NoiseHandshake:
         self._expected_peer = expected_peer
 
     def first_message(self) -> bytes:
-        """The initiator's first message."""
+        """Return the initiator's first message."""
         return self._noise.write_message(b"")
 
     def receive_message(self, message: bytes) -> bytes | None:
-        """Consumes a message of the remote end and returns the reply, if one is due. Raises NoiseError when it is not
-        authentic, or of another peer than expected."""
+        """Consumes a message of the remote end and returns the reply, if one is due.
+
+        Raises NoiseError when it is not authentic, or of another peer than expected."""
         payload = self._noise.read_message(message)
         identified = None
         if static := self._noise.remote_static_key:
@@ -95,8 +97,9 @@ class SecureSession:
         return out
 
     def receive_data(self, data: bytes) -> list[bytes]:
-        """Decrypts all complete frames and returns the plaintext of each. Raises NoiseError when one is not
-        authentic."""
+        """Decrypts all complete frames and returns the plaintext of each.
+
+        Raises NoiseError when one is not authentic."""
         return [self._receiver.decrypt(ciphertext) for ciphertext in self._frame_decoder.receive_data(data)]
 
 
@@ -107,12 +110,12 @@ class FrameDecoder:
         self._buffer = b""
 
     def take_trailing_data(self) -> bytes:
-        """Returns the bytes after the last frame and clears them."""
+        """Return the bytes after the last frame and clears them."""
         trailing, self._buffer = self._buffer, b""
         return trailing
 
     def receive_data(self, data: bytes, max_frames: int | None = None) -> list[bytes]:
-        """Returns the complete frames, at most `max_frames` of them."""
+        """Return the complete frames, at most `max_frames` of them."""
         buffer = self._buffer + data if self._buffer else data
         frames: list[bytes] = []
         offset = 0

@@ -1,8 +1,7 @@
 """The handshake pattern XX of the Noise framework with 25519, ChaChaPoly and SHA256: three messages, after which both
 ends know each other's static key and share two cipher states. Sans-I/O; payloads are opaque.
 
-Source: https://noiseprotocol.org/noise.html
-"""
+Source: https://noiseprotocol.org/noise.html"""
 
 import hashlib
 import hmac
@@ -97,7 +96,7 @@ class HandshakeState:
         return not self.is_finished and (self._message_index % 2 == 0) == self._initiator
 
     def write_message(self, payload: bytes) -> bytes:
-        """Writes the next message. Raises NoiseError when it is not our turn."""
+        """Write the next message. Raises NoiseError when it is not our turn."""
         if not self.is_my_turn:
             raise NoiseError("not our turn in the handshake")
         out = b""
@@ -114,8 +113,9 @@ class HandshakeState:
         return out + self._encrypt_and_hash(payload)
 
     def read_message(self, message: bytes) -> bytes:
-        """Reads the remote end's next message and returns its payload. Raises NoiseError when it is not authentic or
-        not its turn."""
+        """Read the remote end's next message and returns its payload.
+
+        Raises NoiseError when it is not authentic or not its turn."""
         if self.is_my_turn or self.is_finished:
             raise NoiseError("a handshake message out of turn")
         rest = message
@@ -138,8 +138,9 @@ class HandshakeState:
         return CipherState(sending), CipherState(receiving)
 
     def _mix_key(self, token: str) -> None:
-        """Mixes a Diffie-Hellman result into the chaining key. The token names the initiator's key, then the
-        responder's."""
+        """Mixes a Diffie-Hellman result into the chaining key.
+
+        The token names the initiator's key, then the responder's."""
         ours = 0 if self._initiator else 1
         own, remote = token[ours], token[1 - ours]
         try:

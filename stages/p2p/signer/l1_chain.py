@@ -13,11 +13,11 @@ class L1Chain:
         self._newest = -1
 
     def hash_of(self, number: int) -> Hash | None:
-        """The hash of the canonical L1 block of a number, None where it is unknown."""
+        """Return the hash of the canonical L1 block of a number, None where it is unknown."""
         return self._hashes.get(number)
 
     def take(self, head: L1BlockRef) -> None:
-        """Takes a new head. One that is older, of an endpoint that is behind, changes nothing."""
+        """Take a new head. One that is older, of an endpoint that is behind, changes nothing."""
         is_below = head.number < min(self._hashes, default=head.number)
         if is_below or self._hashes.get(head.number) == head.hash:
             return

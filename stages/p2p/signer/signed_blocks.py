@@ -50,7 +50,7 @@ class SigningRequest(NamedTuple):
 def signing_request(
     config: RollupConfig, payload: ExecutionPayload, parent: L2BlockRef, derived: int
 ) -> SigningRequest:
-    """The request for a sequenced block."""
+    """Return the request for a sequenced block."""
     try:
         origin = l2_ref_of_payload(config, payload).l1_origin
     except BlockError:
@@ -63,8 +63,10 @@ def signing_request(
 
 
 class SignedBlocks:
-    """The blocks at the latest heights, and the rule by which another one is refused. Requests are decided in the order
-    in which the blocks were sequenced, also those of blocks that are never signed in the end."""
+    """The blocks at the latest heights, and the rule by which another one is refused.
+
+    Requests are decided in the order in which the blocks were sequenced, also those of blocks that are never signed
+    in the end."""
 
     def __init__(self, records: Iterable[BlockRecord] = ()) -> None:
         self._heights: dict[int, list[BlockRecord]] = {}
@@ -113,13 +115,15 @@ class SignedBlocks:
         return parent_hash != block_hash and all(each.hash != parent_hash for each in self._heights.get(number, ()))
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
-        """What is stored of a block: signed counts before ancestor, and that before refused."""
+        """Return what is stored of a block: signed counts before ancestor, and that before refused."""
         found = [each for each in self._heights.get(number, ()) if each.hash == block_hash]
         return min(found, key=lambda each: _ORDER[each.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:
-        """Remembers a block; returns whether that is new. At a height with too many blocks another one that is refused
-        is not remembered, and a signed one takes the place of one that was."""
+        """Remembers a block; returns whether that is new.
+
+        At a height with too many blocks another one that is refused is not remembered, and a signed one takes the
+        place of one that was."""
         known = self._heights.get(block.number, [])
         is_full = len(known) >= MAX_BLOCKS_PER_HEIGHT
         if block.number < self.lowest or block in known or (block.fate is not BlockFate.SIGNED and is_full):

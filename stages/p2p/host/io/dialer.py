@@ -29,10 +29,10 @@ class DialingHost(ConnectionOwner, Protocol):
     peerstore: PeerStore
 
     def intercept_addr_dial(self, ip: str) -> str | None:
-        """The reason why dialling an address is denied, None when it is allowed."""
+        """Return the reason why dialling an address is denied, None when it is allowed."""
 
     def intercept_peer(self, peer: PeerId) -> str | None:
-        """The reason why a connection with a peer is denied, None when it is allowed."""
+        """Return the reason why a connection with a peer is denied, None when it is allowed."""
 
 
 class Dialer:
@@ -45,8 +45,9 @@ class Dialer:
         self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        """Connects to the peer at one of the addresses, or at the known ones if none are given. While the peer is
-        being dialled, further calls wait for that attempt. Raises DialError."""
+        """Connect to the peer at one of the addresses, or at the known ones if none are given.
+
+        While the peer is being dialled, further calls wait for that attempt. Raises DialError."""
         task = self._running.get(peer)
         if task is None:
             task = self._running[peer] = asyncio.get_running_loop().create_task(self._dial(peer, addresses))
@@ -60,7 +61,7 @@ class Dialer:
             raise
 
     def stop(self) -> None:
-        """Cancels all attempts."""
+        """Cancel all attempts."""
         for task in self._running.values():
             task.cancel()
 
@@ -136,7 +137,7 @@ class Dialer:
 
 
 async def _resolve(target: TcpAddress) -> list[str]:
-    """The IP addresses of a dial target. Raises OSError when its name cannot be resolved."""
+    """Return the IP addresses of a dial target. Raises OSError when its name cannot be resolved."""
     if not target.is_host_name:
         return [target.host]
     family = {"ip4": socket.AF_INET, "ip6": socket.AF_INET6}.get(target.family or "", socket.AF_UNSPEC)

@@ -22,16 +22,16 @@ class PingService:
         self._latencies: dict[PeerId, Latency] = {}
 
     def register(self) -> None:
-        """Registers the stream handler."""
+        """Register the stream handler."""
         self._host.set_stream_handler(PROTOCOL, self._echo)
 
     def latency(self, peer: PeerId) -> float | None:
-        """The average round-trip time of a connected peer in seconds; None if it was not measured."""
+        """Return the average round-trip time of a connected peer in seconds; None if it was not measured."""
         found = self._latencies.get(peer)
         return None if found is None else found.average
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer."""
+        """Remove a disconnected peer."""
         self._latencies.pop(peer, None)
 
     async def ping(self, peer: PeerId) -> float:

@@ -24,7 +24,7 @@ class ScoreService:
         host.subscribe(self._on_host_event)
 
     def scores(self, peer: PeerId) -> PeerScores:
-        """A peer's present scores."""
+        """Return a peer's present scores."""
         snapshot = self._scorer.snapshot(peer)
         return PeerScores(
             GossipScores(
@@ -36,7 +36,7 @@ class ScoreService:
         )
 
     def save(self) -> None:
-        """Writes the scores of all connected peers to the peerstore."""
+        """Write the scores of all connected peers to the peerstore."""
         for peer in self._host.peers():
             self._host.peerstore.set_scores(peer, self.scores(peer), self._scorer.params.retain_score)
 

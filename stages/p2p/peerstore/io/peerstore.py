@@ -1,5 +1,6 @@
-"""The peerstore: addresses, identify records, metadata, scores, bans and blocks of peers [PST1, PST2]. Times are Unix
-seconds; records expire by themselves [PST4]. All calls are short and synchronous."""
+"""The peerstore: addresses, identify records, metadata, scores, bans and blocks of peers [PST1, PST2].
+
+Times are Unix seconds; records expire by themselves [PST4]. All calls are short and synchronous."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -72,11 +73,11 @@ class PeerStore:
         return self._database.problem
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._database.close()
 
     def add_addresses(self, peer: PeerId, addresses: Iterable[Multiaddr], ttl: float) -> None:
-        """Stores addresses of a peer for `ttl` seconds; a longer expiry of a known address stays."""
+        """Store addresses of a peer for `ttl` seconds; a longer expiry of a known address stays."""
         expiry = self._clock() + ttl
         rows = [(peer, address.without_peer_id.encode(), expiry) for address in addresses]
         self._database.write_all(
@@ -85,7 +86,7 @@ class PeerStore:
         self._count_change()
 
     def addresses(self, peer: PeerId) -> list[Multiaddr]:
-        """The peer's addresses, the one with the latest expiry first."""
+        """Return the peer's addresses, the one with the latest expiry first."""
         return decode_supported(raw for (raw,) in self._database.read(_SELECT_ADDRESSES, (peer, self._clock())))
 
     def peers_with_addresses(self) -> list[PeerId]:
@@ -98,46 +99,46 @@ class PeerStore:
         return [peer for (peer,) in self._database.read(_SELECT_PEERS, (self._clock(),))]
 
     def remove(self, peer: PeerId) -> None:
-        """Removes everything about a peer but its bans and blocks [RPC82]."""
+        """Remove everything about a peer but its bans and blocks [RPC82]."""
         self._database.write_all(_removals([peer]))
 
     def collect_garbage(self) -> None:
-        """Removes expired records, and the oldest peers beyond MAX_PEERS."""
+        """Remove expired records, and the oldest peers beyond MAX_PEERS."""
         now, self._changes = self._clock(), 0
         self._database.write("delete from addresses where expiry <= ?", (now,))
         self._database.write("delete from records where expiry <= ?", (now,))
         self._database.write_all(_removals(peer for (peer,) in self._database.read(_SELECT_OLDEST_PEERS, (MAX_PEERS,))))
 
     def set_identify_record(self, peer: PeerId, description: IdentifyRecord) -> None:
-        """Stores what identify said."""
+        """Store what identify said."""
         self._set(peer, "description", description, RECORD_TTL)
 
     def identify_record(self, peer: PeerId) -> IdentifyRecord | None:
-        """What identify said; None when it is unknown."""
+        """Return what identify said; None when it is unknown."""
         return self._get(peer, "description", IdentifyRecord)
 
     def set_metadata(self, peer: PeerId, metadata: PeerMetadata) -> None:
-        """Stores what discovery found."""
+        """Store what discovery found."""
         self._set(peer, "metadata", metadata, RECORD_TTL)
 
     def metadata(self, peer: PeerId) -> PeerMetadata | None:
-        """What discovery found; None when it is unknown."""
+        """Return what discovery found; None when it is unknown."""
         return self._get(peer, "metadata", PeerMetadata)
 
     def set_scores(self, peer: PeerId, scores: PeerScores, ttl: float) -> None:
-        """Stores scores for `ttl` seconds."""
+        """Store scores for `ttl` seconds."""
         self._set(peer, "scores", scores, ttl)
 
     def scores(self, peer: PeerId) -> PeerScores | None:
-        """The scores stored last; None when there are none."""
+        """Return the scores stored last; None when there are none."""
         return self._get(peer, "scores", PeerScores)
 
     def save_identity(self, identity: NetworkIdentity) -> None:
-        """Stores a copy of our own network key [PST1]."""
+        """Store a copy of our own network key [PST1]."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
 
     def save_gater(self, gater: ConnectionGater) -> None:
-        """Replaces the stored bans and blocks."""
+        """Replace the stored bans and blocks."""
         bans = [(peer.hex(), peer, until) for peer, until in gater.peer_bans.items()]
         ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
         blocks = [(peer.hex(), peer) for peer in gater.blocked_peers]
@@ -153,7 +154,7 @@ class PeerStore:
         )
 
     def load_gater(self, allowed_networks: Sequence[Subnet] = ()) -> ConnectionGater:
-        """The connection gater with all stored bans and blocks, without rows that damage made unreadable."""
+        """Return the connection gater with all stored bans and blocks, without rows that damage made unreadable."""
         gater = ConnectionGater(tuple(allowed_networks))
         for subject, peer, until in self._database.read(_SELECT_BANS):
             with suppress(IpAddressError):

@@ -89,7 +89,7 @@ class SignedBlocksFile:
         return self._database.problem
 
     def close(self) -> None:
-        """Writes what is not written yet, and closes the file."""
+        """Write what is not written yet, and closes the file."""
         self._write(tuple(self._unwritten), dict(self._unwritten_payloads))
         self._database.close()
 
@@ -101,7 +101,7 @@ class SignedBlocksFile:
         return refusal
 
     def keep(self, number: int, block_hash: Hash, payload: EncodedPayload) -> None:
-        """Keeps the payload of a block about which was decided, on the disk once `write` has returned [SGN12]."""
+        """Keep the payload of a block about which was decided, on the disk once `write` has returned [SGN12]."""
         added = self._kept.add(number, block_hash, len(payload.signed_part))
         if added is not None:
             self._unwritten_payloads[added] = payload
@@ -109,8 +109,9 @@ class SignedBlocksFile:
                 del self._unwritten_payloads[each]
 
     async def write(self) -> None:
-        """Writes what is not on the disk yet, and waits for the disk without blocking the process. When that fails it
-        is written the next time; it stops no signature, as what is in memory still counts."""
+        """Write what is not on the disk yet, and waits for the disk without blocking the process.
+
+        When that fails it is written the next time; it stops no signature, as what is in memory still counts."""
         records, payloads = tuple(self._unwritten), dict(self._unwritten_payloads)
         if await asyncio.to_thread(self._write, records, payloads):
             written = set(records)
@@ -119,7 +120,7 @@ class SignedBlocksFile:
                 self._unwritten_payloads.pop(each, None)
 
     def _write(self, records: Sequence[BlockRecord], payloads: dict[KeptPayload, EncodedPayload]) -> bool:
-        """Writes records and payloads; whether they are on the disk."""
+        """Write records and payloads; whether they are on the disk."""
         genesis = self._genesis
         with self._lock:
             rows: list[tuple[str, Sequence[Any]]] = [(_INSERT, self._row(record)) for record in records]
@@ -146,11 +147,11 @@ class SignedBlocksFile:
         return next((each for each in found if each is not None and each.fate is BlockFate.SIGNED), None)
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
-        """What is known of a block, its parent above all."""
+        """Return what is known of a block, its parent above all."""
         return self._blocks.find(number, block_hash)
 
     def payload(self, block_hash: Hash) -> ExecutionPayload | None:
-        """The payload of a block; None if it is not kept, or cannot be read."""
+        """Return the payload of a block; None if it is not kept, or cannot be read."""
         kept = self._kept.find(block_hash)
         if kept is None:
             return None
