@@ -84,8 +84,9 @@ async def _lacks(client: JsonRpcClient, method: str) -> bool:
 async def check_identity(
     client: JsonRpcClient, check: str, given: str | None
 ) -> tuple[list[Finding], EngineIdentity | None]:
-    """Who the engine says it is, None if it does not say; whether that contradicts `l2.enginekind`, which is None where
-    it is not given [ENG41]."""
+    """Who the engine says it is, None if it does not say.
+
+    Whether that contradicts `l2.enginekind`, which is None where it is not given [ENG41]."""
     try:
         identity = await engine_identity(client.call_typed)
     except EndpointError as failure:

@@ -15,8 +15,9 @@ TOO_LITTLE = 64 << 20
 
 
 def check_files(paths: Mapping[str, str]) -> list[Finding]:
-    """Whether each file can be written, or made with the directories above it, and the room on its disk; paths by
-    their options. Disks are reported once."""
+    """Whether each file can be written, or made with the directories above it, and the room on its disk.
+
+    Paths by their options. Disks are reported once."""
     found: list[Finding] = []
     disks: set[int] = set()
     for option, text in paths.items():

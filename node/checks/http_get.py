@@ -22,8 +22,9 @@ class Answer(NamedTuple):
 
 
 async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
-    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes; redirects are not
-    followed. Raises EndpointError, in which the endpoint goes by `name`."""
+    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
+
+    Redirects are not followed. Raises EndpointError, in which the endpoint goes by `name`."""
     reader = http_reader(address, name, headers)
     sent = time.time()
     try:

@@ -18,8 +18,9 @@ NO_PEER_ID = b""
 
 
 async def check_peers(config: P2pConfig | None, seconds: float) -> list[Finding]:
-    """Return what the options say about peers, and a connection to each static peer within that time; `config` is None
-    without a peer-to-peer network."""
+    """Return what the options say about peers, and a connection to each static peer within that time.
+
+    `config` is None without a peer-to-peer network."""
     if config is None:
         return [ok(CHECK, "there is no peer-to-peer network (--p2p.disable)")]
     static, discovery = [text for text in config.static if text.strip()], not config.no_discovery

@@ -59,8 +59,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def rows() -> list[dict[str, object]]:
-    """Every metric as a JSON object with op-node's keys `type`, `name`, `help` and `labels`; `op_node` for those that
-    op-node has, and `processes`, which is empty for those of every process."""
+    """Every metric as a JSON object with op-node's keys `type`, `name`, `help` and `labels`.
+
+    `op_node` for those that op-node has, and `processes`, which is empty for those of every process."""
     return [
         {
             "type": exposed.type,

@@ -26,8 +26,10 @@ OP_NODE_PREFIX = "OP_NODE_"
 
 
 class EnvironmentOptions(NamedTuple):
-    """`values` by the option's own variable; `set_by` is the variable that was set, which may be an old name;
-    `warnings` are lines to log, `errors` describe values that are wrong."""
+    """`values` by the option's own variable.
+
+    `set_by` is the variable that was set, which may be an old name; `warnings` are lines to log, `errors` describe
+    values that are wrong."""
 
     values: dict[str, str]
     set_by: dict[str, str]

@@ -29,8 +29,9 @@ def backoff(attempt: int) -> float:
 
 
 class Problems:
-    """The present problems of a process, at most one line for each task; reported to the stage when they change and
-    every second."""
+    """The present problems of a process, at most one line for each task.
+
+    Reported to the stage when they change and every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter

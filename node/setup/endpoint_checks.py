@@ -125,8 +125,9 @@ class EngineCheck:
         self.offered: frozenset[str] | None = None
 
     async def find(self) -> list[Finding]:
-        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port; who it is, and the
-        forks to come that it does not know."""
+        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port.
+
+        Who it is, and the forks to come that it does not know."""
         found = await self._find_chain()
         if any(each.is_error for each in found):
             return found
@@ -216,8 +217,9 @@ def _has_answered(failure: Failure) -> bool:
 
 
 async def find_follow_source(endpoints: Endpoints, timeout: float) -> list[Finding]:
-    """Whether the node whose heads are followed is one of the chain; without it the node follows gossip
-    [FSR8, FSR10]."""
+    """Whether the node whose heads are followed is one of the chain.
+
+    Without it the node follows gossip [FSR8, FSR10]."""
     client = FollowClient(endpoints.follow or "", timeout, endpoints.rollup)
     check = f"follow source {client.name}"
     try:
@@ -329,8 +331,9 @@ async def _retry(
     code: Code,
     policy: RetryPolicy,
 ) -> list[Finding]:
-    """Repeats a check while its endpoint does not respond; after the total time, or a final failure, the finding for
-    that."""
+    """Repeats a check while its endpoint does not respond.
+
+    After the total time, or a final failure, the finding for that."""
     deadline = time.monotonic() + policy.total
     for failures in count(1):
         try:

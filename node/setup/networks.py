@@ -37,9 +37,11 @@ before it dropped `protocol_versions_addr`; other superchains have none."""
 
 
 class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One network in networks.json. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
-    blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon. `removed` says who no
-    longer has the network; `additions` are date and source of what the registry did not have, and its names."""
+    """One network in networks.json. chain_ids: L1, L2.
+
+    Timing: block time in seconds, sequencing window in L1 blocks, maximum drift in seconds; eip1559: elasticity,
+    denominator, denominator from Canyon. `removed` says who no longer has the network; `additions` are date and
+    source of what the registry did not have, and its names."""
 
     title: str
     chain_ids: tuple[int, int]
@@ -62,8 +64,9 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD; `checked` is the date at
-    which the releases since were last read."""
+    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD.
+
+    `checked` is the date at which the releases since were last read."""
 
     commit: str
     date: str
@@ -113,7 +116,9 @@ def network_names() -> tuple[str, ...]:
 
 
 def new_name(name: str) -> str | None:
-    """Return the present name of a network, for one that it no longer has, in any case [OPT22]; None for every other."""
+    """Return the present name of a network, for one that it no longer has, in any case [OPT22].
+
+    None for every other."""
     return _file().renamed.get(name.strip().lower())
 
 
@@ -153,8 +158,9 @@ def built_in_name(config: RollupConfig) -> str:
 
 
 def with_departure(config: RollupConfig) -> RollupConfig:
-    """Return the config with the forks by which its chain left the OP Stack; the same unless the config is that of a network
-    that left [LFT6]."""
+    """Return the config with the forks by which its chain left the OP Stack.
+
+    The same unless the config is that of a network that left [LFT6]."""
     known = network_of_config(config)
     left = None if known is None else LEFT.get(known.name)
     return config if left is None else _departed(config, left)

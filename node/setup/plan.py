@@ -61,9 +61,10 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class NodeSecrets:
-    """The engine's JWT secret with the path of its file; the private network key, None without a peer-to-peer network;
-    the JWT secret of the admin API, None where it needs no token; that of the interop server, empty where there is
-    none."""
+    """The engine's JWT secret with the path of its file.
+
+    The private network key, None without a peer-to-peer network; the JWT secret of the admin API, None where it
+    needs no token; that of the interop server, empty where there is none."""
 
     jwt: bytes
     jwt_path: Path

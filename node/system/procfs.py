@@ -10,9 +10,11 @@ _PSS = re.compile(rb"^Pss: +([0-9]+) kB", re.MULTILINE)
 
 
 class ProcessStat(NamedTuple):
-    """`state` is the letter of proc(5); `cpu` is user and system time in seconds; `start_ticks` is the start in clock
-    ticks after boot, which with the pid identifies a process; `resident` is the resident memory in bytes;
-    `major_faults` counts the page faults that had to wait for a disk."""
+    """`state` is the letter of proc(5).
+
+    `cpu` is user and system time in seconds; `start_ticks` is the start in clock ticks after boot, which with the
+    pid identifies a process; `resident` is the resident memory in bytes; `major_faults` counts the page faults that
+    had to wait for a disk."""
 
     state: str
     cpu: float
@@ -48,8 +50,9 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def read_proportional_memory(pid: int) -> int | None:
-    """Return the memory of a process in bytes, with its share of what it shares with others (PSS); None when there is no such
-    process, or it may not be read."""
+    """Return the memory of a process in bytes, with its share of what it shares with others (PSS).
+
+    None when there is no such process, or it may not be read."""
     found = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
     return int(found[1]) * 1024 if found else None
 

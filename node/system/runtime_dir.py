@@ -247,7 +247,9 @@ def _sweep_folder(directory: int, name: str, pattern: str) -> None:
 
 
 def read_processes(path: Path) -> list[ProcessEntry]:
-    """Return the entries of processes.json; none when it is absent, damaged, or not a file that only this user may write."""
+    """Return the entries of processes.json.
+
+    None when it is absent, damaged, or not a file that only this user may write."""
     try:
         with _opened(path) as directory:
             data = read_private_file(PROCESSES, MAX_PROCESSES_BYTES, directory)

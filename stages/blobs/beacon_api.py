@@ -83,8 +83,9 @@ def parse_genesis_time(body: bytes) -> int:
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """Return the slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent
-    [BCN3]."""
+    """Return the slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec.
+
+    Null is absent [BCN3]."""
     spec = _data(body, _Spec)
     if spec.SLOT_DURATION_MS is not None:
         value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
@@ -112,8 +113,9 @@ def parse_blobs(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash; without a
-    proof where that is null or absent [BCN11]."""
+    """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash.
+
+    Without a proof where that is null or absent [BCN11]."""
     found = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
         commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")

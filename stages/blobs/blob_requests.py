@@ -98,7 +98,9 @@ class PendingRequest:
         self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
-        """Return the blobs in the order requested, or the error of the last fetch; None before the first fetch has ended."""
+        """Return the blobs in the order requested, or the error of the last fetch.
+
+        None before the first fetch has ended."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:

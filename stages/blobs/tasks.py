@@ -20,8 +20,9 @@ class VerifyBlobs(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlobs
 
 
 class BlobsVerified(msgspec.Struct, frozen=True, array_like=True, tag="BlobsVerified"):
-    """The wanted blobs that are authentic, decoded, with the SHA-256 of each blob; `problems` describes the other
-    offered ones."""
+    """The wanted blobs that are authentic, decoded, with the SHA-256 of each blob.
+
+    `problems` describes the other offered ones."""
 
     contents: tuple[BlobContent, ...]
     problems: tuple[str, ...]
@@ -63,7 +64,9 @@ Verification = tuple[dict[Hash, bytes], list[bytes]]
 
 
 def _verifications(offered: Sequence[OfferedBlob], wanted: set[Hash]) -> Iterator[Verification]:
-    """Yield the results of each way to verify, the cheapest first; proofs count as absent while ckzg's setup is too dear."""
+    """Yield the results of each way to verify, the cheapest first.
+
+    Proofs count as absent while ckzg's setup is too dear."""
     with_proof, with_commitment, bare = _by_evidence(offered, wanted)
     if not kzg.setup_pays():
         with_proof, with_commitment = [], [*with_proof, *with_commitment]

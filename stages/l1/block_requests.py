@@ -23,7 +23,9 @@ def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) 
 
 
 def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:
-    """Return the fetches, the most urgent first, as so many requests at most; the first one alone if there are two or more."""
+    """Return the fetches, the most urgent first, as so many requests at most.
+
+    The first one alone if there are two or more."""
     if len(fetches) <= requests:
         return [(fetch,) for fetch in fetches]
     groups = [fetches[:1]] if requests > 1 else []

@@ -14,8 +14,10 @@ from rollup_node.stages.protocol.types import Address, Log
 
 
 class L1Filter(msgspec.Struct, frozen=True, array_like=True):
-    """The L1 chain and the rollup's addresses on it; `challenge_contract` is that of Alt-DA in keccak mode, else
-    None [ADA5, ADA10]. With `inbox_hashes` inbox transactions have their hashes."""
+    """The L1 chain and the rollup's addresses on it.
+
+    `challenge_contract` is that of Alt-DA in keccak mode, else None [ADA5, ADA10]. With `inbox_hashes` inbox
+    transactions have their hashes."""
 
     chain_id: int
     inbox: Address

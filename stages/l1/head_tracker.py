@@ -1,5 +1,6 @@
-"""The L1 chain's head, safe and finalized block as polled; distinguishes reorgs from lagging endpoints [LHD3, LHD6,
-LHD8]."""
+"""The L1 chain's head, safe and finalized block as polled.
+
+Distinguishes reorgs from lagging endpoints [LHD3, LHD6, LHD8]."""
 
 from enum import Enum
 

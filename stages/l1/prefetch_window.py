@@ -246,8 +246,9 @@ class PrefetchWindow:
         return self._verify_below(number) or conflict
 
     def _verify_below(self, number: int) -> bool:
-        """Verify the unverified blocks that the verified block of that number builds on; whether verified blocks
-        contradict it."""
+        """Verify the unverified blocks that the verified block of that number builds on.
+
+        Whether verified blocks contradict it."""
         parent = self._verified[number].parent
         while (below := self._unverified.pop(number - 1, None)) is not None:
             if below.hash != parent:

@@ -27,8 +27,9 @@ def stored_value(answer: Any) -> bytes:
 
 
 def proven_value(answer: Any, state_root: Hash, address: Address, slot: Hash) -> bytes:
-    """Return the 32 bytes that a response to eth_getProof proves for a slot; zero where account or slot are proven absent.
-    Raises InvalidDataError if the proof does not hold."""
+    """Return the 32 bytes that a response to eth_getProof proves for a slot.
+
+    Zero where account or slot are proven absent. Raises InvalidDataError if the proof does not hold."""
     try:
         found = _object(answer)
         account = verify_account(state_root, address, _nodes(found.get("accountProof")))

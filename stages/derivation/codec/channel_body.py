@@ -117,8 +117,9 @@ def singular_or_end(decode: Callable[[], S]) -> S | SingularBatchMalformed:
 
 
 def span_or_end(decode: Callable[[], P | SpanTransactionInvalid]) -> P | RejectedBatch | SpanBatchMalformed:
-    """Return a span batch; a rejected one if its transactions cannot be restored; or why the channel ends with it
-    [BE4, BE6]."""
+    """Return a span batch.
+
+    A rejected one if its transactions cannot be restored; or why the channel ends with it [BE4, BE6]."""
     try:
         span = decode()
     except SpanBatchError as error:

@@ -61,8 +61,10 @@ class RawSpan(NamedTuple):
 
 
 def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
-    """Return the batch at offset `at`, behind its type byte; a reason when its transactions cannot be restored, which drops
-    this batch only. Bytes after it are ignored [BE6, SP16]. Raises SpanBatchError when it is malformed."""
+    """Return the batch at offset `at`, behind its type byte.
+
+    A reason when its transactions cannot be restored, which drops this batch only. Bytes after it are ignored [BE6,
+    SP16]. Raises SpanBatchError when it is malformed."""
     return convert(read_span(data, at), rules)
 
 

@@ -78,8 +78,10 @@ class PendingSpan:
         return copy(self._cursor)
 
     def pop(self, parent: L2BlockRef) -> AcceptedBatch | None:
-        """Return the next block, with the parent's hash, if its time is the next one; otherwise the pending span is discarded
-        [X4, X6]. Raises CriticalError if the block's origin is not in the L1 window, which extraction rules out."""
+        """Return the next block, with the parent's hash, if its time is the next one.
+
+        Otherwise the pending span is discarded [X4, X6]. Raises CriticalError if the block's origin is not in the L1
+        window, which extraction rules out."""
         cursor = self._cursor
         if cursor is None:
             return None
@@ -126,8 +128,9 @@ class BaseBatchStage(ABC):
         return None if batch is None else AcceptedBatch(batch, True)
 
     def fork(self) -> "BaseBatchStage | None":
-        """Return a stage of its own for the rest of the pending span, after which it has no data; None without a pending span.
-        What it does leaves this stage as it is."""
+        """Return a stage of its own for the rest of the pending span, after which it has no data.
+
+        None without a pending span. What it does leaves this stage as it is."""
         rest = self.pending_span.rest
         if rest is None:
             return None

@@ -47,8 +47,10 @@ class UsedCommitment:
 
 
 class ChallengeState:
-    """`challenges` and `commitments` are those whose windows are open, in the order of L1; `expired` holds commitments
-    until L1's finalized head passes the end of their windows. `counts` are the challenges seen, by their status.
+    """`challenges` and `commitments` are those whose windows are open, in the order of L1.
+
+    `expired` holds commitments until L1's finalized head passes the end of their windows. `counts` are the challenges
+    seen, by their status.
 
     Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a reset may go back. No
     commitment is older than the L1 block `genesis`. The windows of all commitments that are not held are over at L1
@@ -90,8 +92,9 @@ class ChallengeState:
         return block.number == known.number and block.hash != known.hash
 
     def read_events(self, block: L1Block) -> None:
-        """Take the events of the L1 block after those known, then lets challenges expire [ADA9]; those of a known
-        block are not taken again."""
+        """Take the events of the L1 block after those known, then lets challenges expire [ADA9].
+
+        Those of a known block are not taken again."""
         number = block.header.number
         if self.challenge_origin is not None and number <= self.challenge_origin.number:
             return
@@ -107,8 +110,9 @@ class ChallengeState:
         self.challenge_origin = block.ref
 
     def expire_commitments(self, number: int) -> Commitment | None:
-        """Lets the commitments expire whose windows are over at the L1 block being read; one whose challenge was not
-        resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
+        """Lets the commitments expire whose windows are over at the L1 block being read.
+
+        One whose challenge was not resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
         unresolved: Commitment | None = None
         if self._origin is None:
             windows = self._config.challenge_window + self._config.resolve_window
@@ -155,8 +159,9 @@ class ChallengeState:
 
     @property
     def settled(self) -> int | None:
-        """The L1 block up to which no used commitment can be taken out of the chain any more; None while one from
-        before the base, which is not known here, could be [ADA11]."""
+        """The L1 block up to which no used commitment can be taken out of the chain any more.
+
+        None while one from before the base, which is not known here, could be [ADA11]."""
         if self._finalized is None or self._origin is None:
             return None
         # Events are known, and final, up to the lower of the two.

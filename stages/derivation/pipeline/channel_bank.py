@@ -111,8 +111,9 @@ class ChannelBank:
         return tuple(PartialChannel(key, each.opened, each.frames) for key, each in self._channels.items())
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
-        """Return the next complete channel, which leaves the bank: before Canyon only the oldest one, then any; channels that
-        timed out are dropped once they are the oldest [CB1 to CB6]."""
+        """Return the next complete channel, which leaves the bank: before Canyon only the oldest one, then any.
+
+        Channels that timed out are dropped once they are the oldest [CB1 to CB6]."""
         while self._channels:
             oldest = next(iter(self._channels))
             channel = self._channels[oldest]

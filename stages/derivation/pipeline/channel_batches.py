@@ -34,8 +34,10 @@ class ChannelBatches:
         return Flow.MORE if popped is Flow.OUT_OF_DATA else popped
 
     def discard_block(self) -> NeedData | None:
-        """Discards the channels that complete in the L1 block, which is not after the safe head's origin; None when the
-        block is exhausted. Each of their batches would be discarded, so they are not even decoded [BQ4, BS2]."""
+        """Discards the channels that complete in the L1 block, which is not after the safe head's origin.
+
+        None when the block is exhausted. Each of their batches would be discarded, so they are not even decoded
+        [BQ4, BS2]."""
         self._reader.close()
         while True:
             channel = self._ingestion.next_channel(self._traversal.origin, self._traversal.rules)

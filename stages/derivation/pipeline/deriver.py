@@ -242,8 +242,9 @@ class Deriver:
         return self._pipeline is not None and self._pipeline.ingestion.source.add_blobs(block_hash, contents)
 
     def add_frames(self, frames: BlockFrames) -> bool:
-        """Brings, instead of the blobs that are needed, what was parsed of their block ahead; False if it is of another
-        block."""
+        """Brings, instead of the blobs that are needed, what was parsed of their block ahead.
+
+        False if it is of another block."""
         return self._pipeline is not None and self._pipeline.ingestion.source.add_frames(frames)
 
     def blobs_not_found(self, block_hash: Hash) -> None:
@@ -284,8 +285,10 @@ class Deriver:
                 return output
 
     def ahead(self) -> AttributesWithParent | None:
-        """Return the attributes after those that were given last, derived ahead of the answer to them; None where derivation
-        needs that answer. Once confirmed, `step` gives the same attributes again, with their parent."""
+        """Return the attributes after those that were given last, derived ahead of the answer to them.
+
+        None where derivation needs that answer. Once confirmed, `step` gives the same attributes again, with their
+        parent."""
         last, pipeline = self._emitted, self._pipeline
         if last is None or pipeline is None:
             return None

@@ -11,8 +11,10 @@ from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
 
 
 class PipelineEvents:
-    """Drops that are not yet outputs of the deriver, oldest first; `origin` is the L1 block being read, and
-    `frames_added` counts the frames added to channels since the start [MET11]."""
+    """Drops that are not yet outputs of the deriver, oldest first.
+
+    `origin` is the L1 block being read, and `frames_added` counts the frames added to channels since the start
+    [MET11]."""
 
     def __init__(self) -> None:
         self.origin: L1BlockRef | None = None

@@ -65,8 +65,9 @@ class AwaitSafeHead(msgspec.Struct, frozen=True):
 
 
 class AttributesWithParent(msgspec.Struct, frozen=True):
-    """Attributes of the block after `parent`, derived from L1 block `derived_from`; `concluding` when no further block
-    of the same batch follows [AQ6].
+    """Attributes of the block after `parent`, derived from L1 block `derived_from`.
+
+    `concluding` when no further block of the same batch follows [AQ6].
 
     Derived ahead, the parent is the block that the engine will build of the attributes before: its hashes are zero, and
     `parent_config` is the system config that it will carry."""

@@ -119,8 +119,10 @@ class AttributesRun:
     # --- what becomes of it ----------------------------------------------------------------------------------------
 
     def take(self, result: AttributesResult, now: float) -> bool:
-        """Take the outcome of attributes and of the accepted ones right before; whether those derived ahead behind
-        them are lost, as the engine process holds none. An outcome that is known or of others is ignored."""
+        """Take the outcome of attributes and of the accepted ones right before.
+
+        Whether those derived ahead behind them are lost, as the engine process holds none. An outcome that is known
+        or of others is ignored."""
         if self.current is None or result.reset != self._reset:
             return False
         last = self._answers[-1] if self._answers else None

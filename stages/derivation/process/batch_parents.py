@@ -59,7 +59,9 @@ class BatchParents:
         return derived is not None and self._sent[0] == derived.sequence and self._sent[1] >= MANY_REPEATS
 
     def attach(self, messages: Iterable[Message]) -> list[Message]:
-        """Return the messages; attributes of a block with upgrade transactions have what batches name from that block on."""
+        """Return the messages.
+
+        Attributes of a block with upgrade transactions have what batches name from that block on."""
         return [self._attached(each) if isinstance(each, AttributesReady) else each for each in messages]
 
     def _attached(self, derived: AttributesReady) -> AttributesReady:

@@ -201,8 +201,9 @@ class DerivationLog:
         self._last_reset = reason, times + 1 if reason == last else 1
 
     def waits_for(self, need: object) -> None:
-        """Derivation waits for what meets a need, or for nothing; counts how long it waited for the last one if that
-        was L1's."""
+        """Derivation waits for what meets a need, or for nothing.
+
+        Counts how long it waited for the last one if that was L1's."""
         last, since = self._l1_need
         if need == last:
             return

@@ -9,8 +9,9 @@ MAX_BUFFERED = 24 << 20
 
 
 class L1Buffer:
-    """Blocks `first` to `first + window - 1`, which arrive in any order; fewer when they are large, but always the one
-    needed next. A `window` that becomes smaller discards none."""
+    """Blocks `first` to `first + window - 1`, which arrive in any order.
+
+    Fewer when they are large, but always the one needed next. A `window` that becomes smaller discards none."""
 
     def __init__(self, window: int) -> None:
         self.first = 0

@@ -121,8 +121,9 @@ class Prefetcher:
         return block_hash in self._parsed
 
     def take_frames(self, block: L1BlockRef) -> BlockFrames | None:
-        """Return the frames of the block that the pipeline reads now, if it was parsed; those of blocks up to it are
-        discarded."""
+        """Return the frames of the block that the pipeline reads now, if it was parsed.
+
+        Those of blocks up to it are discarded."""
         found = self._parsed.get(block.hash)
         for key in [key for key, parsed in self._parsed.items() if parsed.number <= block.number]:
             self.parsed_bytes -= self._parsed.pop(key).size

@@ -298,8 +298,9 @@ class HeadPoller:
             )
 
     async def _poll(self, label: str) -> tuple[L1Endpoint, L1BlockRef | None]:
-        """Return the endpoint in use and the verified reference of a label's block from it; None if it has none or does not
-        support the label. Raises TemporaryError if the call fails."""
+        """Return the endpoint in use and the verified reference of a label's block from it.
+
+        None if it has none or does not support the label. Raises TemporaryError if the call fails."""
         endpoint = self._pick(label)
         return endpoint, await self._ref(endpoint, label)
 

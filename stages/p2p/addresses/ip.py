@@ -60,7 +60,9 @@ def host_prefix(ip: IpAddress) -> bytes:
 
 
 def network_prefix(ip: IpAddress) -> bytes | None:
-    """Return the IPv4 /24 or IPv6 /48, of which few nodes are trusted; None on local networks, where many nodes share one."""
+    """Return the IPv4 /24 or IPv6 /48, of which few nodes are trusted.
+
+    None on local networks, where many nodes share one."""
     if ip.is_loopback or ip.is_private or ip.is_link_local:
         return None
     return ip.packed[:3] if isinstance(ip, ipaddress.IPv4Address) else ip.packed[:6]

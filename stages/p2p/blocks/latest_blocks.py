@@ -79,8 +79,9 @@ class LatestBlocks:
         return self._payloads(others if is_linked and longer else own_chain)
 
     def _chain(self, tip: LinkedBlock, head: BlockId) -> list[LinkedBlock]:
-        """Return the blocks from above the head up to `tip`, as far down as they are known; none if they do not descend from
-        it."""
+        """Return the blocks from above the head up to `tip`, as far down as they are known.
+
+        None if they do not descend from it."""
         chain: list[LinkedBlock] = []
         at: LinkedBlock | None = tip
         while at is not None and at.number > head.number:

@@ -107,8 +107,9 @@ class UnsafeBlockSigners:
         return self._previous if now - self._changed_at <= GRACE_SECONDS else None
 
     def accept(self, address: Address, now: float) -> bool:
-        """Whether a block signed by the address is accepted; a block of the current signer ends the grace period
-        [VAL3]."""
+        """Whether a block signed by the address is accepted.
+
+        A block of the current signer ends the grace period [VAL3]."""
         if address == self.current:
             self._previous = None
             return True

@@ -58,8 +58,9 @@ class ValidationFailure(Enum):
 
 
 class BlockValidation(NamedTuple):
-    """The outcome of a validation; `payload` is set whenever it was decoded, `failure` and `detail` unless it is
-    accepted."""
+    """The outcome of a validation.
+
+    `payload` is set whenever it was decoded, `failure` and `detail` unless it is accepted."""
 
     result: ValidationResult
     payload: ExecutionPayload | None = None

@@ -138,8 +138,9 @@ def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def decode_enr(raw: bytes) -> Enr:
-    """Decode a record and verifies its signature; records decoded recently are cached, as nodes send the same ones
-    again and again. Raises EnrError."""
+    """Decode a record and verifies its signature.
+
+    Records decoded recently are cached, as nodes send the same ones again and again. Raises EnrError."""
     if len(raw) > MAX_RECORD_BYTES:
         raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     try:

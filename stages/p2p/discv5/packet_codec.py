@@ -38,8 +38,9 @@ class PacketDrop(Enum):
 
 
 class AuthenticMessage(NamedTuple):
-    """A message of a node that has proved its identity, and that it receives packets at this address; `record` is the
-    node's own if the handshake sent or used one."""
+    """A message of a node that has proved its identity, and that it receives packets at this address.
+
+    `record` is the node's own if the handshake sent or used one."""
 
     node: NodeId
     endpoint: Endpoint

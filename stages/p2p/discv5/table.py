@@ -124,8 +124,9 @@ class RoutingTable:
         return entry
 
     def next_to_revalidate(self, now: float) -> NodeEntry | None:
-        """Return the node whose revalidation is due for the longest time; it is not returned again until it has answered or
-        failed, or some time has passed."""
+        """Return the node whose revalidation is due for the longest time.
+
+        It is not returned again until it has answered or failed, or some time has passed."""
         found = min(self, key=lambda entry: entry.revalidate_at, default=None)
         if found is None or found.revalidate_at > now:
             return None

@@ -35,7 +35,9 @@ def compress(data: bytes) -> bytes:
 
 
 def declared_length(data: bytes | memoryview) -> int | None:
-    """Return the uncompressed length that data in block format declares; None when it is unreadable or not below 2^32."""
+    """Return the uncompressed length that data in block format declares.
+
+    None when it is unreadable or not below 2^32."""
     try:
         # Go's decoder accepts a non-minimal varint, so peers forward such messages and they must not count against
         # them.

@@ -21,8 +21,9 @@ VALIDATION_TIMEOUT = 3.0
 
 
 class GossipParams(msgspec.Struct, frozen=True):
-    """Durations in seconds; `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one
-    heartbeat.
+    """Durations in seconds.
+
+    `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one heartbeat.
 
     `wasted_bytes_budget` and `wasted_bytes_refill` (bytes at most, and per heartbeat) bound the work that duplicates
     and rejected messages of one peer can cause, each charged with its size and `wasted_message_overhead`. Messages of a

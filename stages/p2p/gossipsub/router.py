@@ -275,8 +275,9 @@ class GossipSubRouter:
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
-        """Maintains scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, at most one RPC per
-        peer."""
+        """Maintains scores, meshes, fanout, cache and counters.
+
+        Sends GRAFT, PRUNE and IHAVE, at most one RPC per peer."""
         self.heartbeat_ticks += 1
         self.scorer.refresh(now)
         for peer, count in self.lazy_gossip.promises.broken(now).items():

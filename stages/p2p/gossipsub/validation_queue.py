@@ -176,6 +176,8 @@ class ValidationQueue:
 
 
 def _declared_size(data: bytes) -> int:
-    """Return the size of a message with what it says that it decompresses to; nothing is decompressed beyond the limit."""
+    """Return the size of a message with what it says that it decompresses to.
+
+    Nothing is decompressed beyond the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)

@@ -98,8 +98,9 @@ class GossipService:
     # --- publishing ------------------------------------------------------------------------------------------------
 
     def publish(self, payload: ExecutionPayload, version: int, part: bytes, signature: bytes) -> str | None:
-        """Gossips a block of ours with its signature over `part`, the signed part of that version; returns the error,
-        None when it is published or was before [VAL14]."""
+        """Gossips a block of ours with its signature over `part`, the signed part of that version.
+
+        Returns the error, None when it is published or was before [VAL14]."""
         now = time.monotonic()
         validation = self._validator.validate(version, signature + part, time.time(), now)
         if validation.failure is ValidationFailure.SEEN:
@@ -214,8 +215,9 @@ class GossipService:
             del self._retry_now[peer]
 
     async def _write_rpcs(self, peer: PeerId, protocol: str, stream: Stream) -> None:
-        """Write what the router queues for a peer until the stream breaks; then the inbound stream is reset too, so
-        that the peer sends its subscriptions again."""
+        """Write what the router queues for a peer until the stream breaks.
+
+        Then the inbound stream is reset too, so that the peer sends its subscriptions again."""
         queued = self._writers[peer] = asyncio.Event()
         connection = self._host.connection(peer)
         is_outbound = connection is not None and connection.direction is Direction.OUTBOUND

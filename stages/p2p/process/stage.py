@@ -145,8 +145,9 @@ class P2pStage:
             return PeerStore()
 
     def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile | None:
-        """Open the file of signed blocks, on nodes that sign; when it became unusable since the start of the node, no
-        block is signed until a restart [SGN11]."""
+        """Open the file of signed blocks, on nodes that sign.
+
+        When it became unusable since the start of the node, no block is signed until a restart [SGN11]."""
         genesis = config.rollup.genesis.l2.hash
         try:
             return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)

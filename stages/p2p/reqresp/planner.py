@@ -31,8 +31,9 @@ class BlockRequest(NamedTuple):
 
 
 class _SyncPeer:
-    """A peer to request from; it is set aside for the present range once it said that it lacks a block of it, or gave a
-    wrong one [SYN15]."""
+    """A peer to request from.
+
+    It is set aside for the present range once it said that it lacks a block of it, or gave a wrong one [SYN15]."""
 
     def __init__(self, is_static: bool) -> None:
         self.is_static = is_static

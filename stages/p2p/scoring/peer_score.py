@@ -118,8 +118,9 @@ class PeerScorer:
         return len(self._records)
 
     def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """Add a peer, or updates its addresses; `addresses` are the IP addresses and colocation groups of its
-        connections."""
+        """Add a peer, or updates its addresses.
+
+        `addresses` are the IP addresses and colocation groups of its connections."""
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)

@@ -1,5 +1,6 @@
-"""Discovery over a UDP socket, with its clock and its database; the decisions are made in `discv5.node` [DSC1, DSC2,
-DSC4]."""
+"""Discovery over a UDP socket, with its clock and its database.
+
+The decisions are made in `discv5.node` [DSC1, DSC2, DSC4]."""
 
 import asyncio
 import ipaddress
@@ -175,8 +176,9 @@ class Discv5Server:
     # --- starting --------------------------------------------------------------------------------------------------
 
     async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
-        """Binds the socket of `p2p.listen.udp`; 0 means libp2p's TCP port, or any free port if both are 0 and that one
-        is taken."""
+        """Binds the socket of `p2p.listen.udp`.
+
+        0 means libp2p's TCP port, or any free port if both are 0 and that one is taken."""
         config = self._config
         ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
         for port in ports:

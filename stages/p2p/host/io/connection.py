@@ -58,8 +58,9 @@ class TransportError(Exception):
 
 
 class ConnectionTimeouts(NamedTuple):
-    """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two keepalive
-    checks."""
+    """Seconds: for the whole upgrade and for each stream's negotiation.
+
+    Without any stream data; between two keepalive checks."""
 
     handshake: float = 10.0
     idle: float = 3600.0
@@ -271,8 +272,9 @@ class Connection(asyncio.Protocol):
             await self._writable.wait()
 
     def add_unread(self, count: int) -> None:
-        """Count bytes received (positive) or read (negative); pauses reading from the socket while too many are
-        unread."""
+        """Count bytes received (positive) or read (negative).
+
+        Pauses reading from the socket while too many are unread."""
         self.unread_bytes += count
         limit = self._owner.limits.unread_bytes
         if not self._is_full and self.unread_bytes > limit:

@@ -56,8 +56,9 @@ class EncodedPayload(NamedTuple):
 
 
 class SignedBlocksFile:
-    """The signed blocks of the chain with this L2 genesis, in the file `path` or in memory; the file may hold those of
-    other chains. Raises StoreError when the file cannot be used [SGN11]."""
+    """The signed blocks of the chain with this L2 genesis, in the file `path` or in memory.
+
+    The file may hold those of other chains. Raises StoreError when the file cannot be used [SGN11]."""
 
     def __init__(self, genesis: Hash, path: str = MEMORY) -> None:
         self._genesis = genesis
@@ -94,8 +95,9 @@ class SignedBlocksFile:
         self._database.close()
 
     def decide(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
-        """Decides about a block and remembers that; returns why it must not be signed, None if it may be once `write`
-        has returned."""
+        """Decides about a block and remembers that.
+
+        Returns why it must not be signed, None if it may be once `write` has returned."""
         refusal, new = self._blocks.decide(request, l1_hash)
         self._unwritten.extend(new)
         return refusal
