@@ -98,8 +98,9 @@ class Bus:
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, entry.down, handler))
 
     def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
-        """Connect to a REQUEST channel, once: the server knows its clients by process, and a second connection would
-        take the place of the first. Requests sent before the server runs wait in a bounded queue."""
+        """Connect to a REQUEST channel, once: a second connection would take the place of the first.
+
+        Requests sent before the server runs wait in a bounded queue."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
         if channel in self._connected:
             raise ValueError(f"{self.role} is connected to channel {channel}")
@@ -141,7 +142,7 @@ class Bus:
         return self._add(Worker(sources))
 
     async def run(self) -> None:
-        """The pump: moves messages until it is cancelled. Exceptions of handlers propagate."""
+        """Move messages until it is cancelled. Exceptions of handlers propagate."""
         self._loop = asyncio.get_running_loop()
         try:
             for end in self._ends:
@@ -175,8 +176,7 @@ class Bus:
         self._on_close.append(action)
 
     def _poll(self) -> float:
-        """Receives on the ends whose sockets are readable, and on all when a tick is due: to find that nothing has come
-        costs as much as a message."""
+        """Receive on the readable ends, and on all when a tick is due: finding nothing costs as much as a message."""
         now = time.monotonic()
         readable, self._readable = set(self._ends) if now >= self._due else self._readable, set()
         if now >= self._liveness_due:

@@ -1,5 +1,6 @@
-"""STATUS channels: each message is the whole state of its type and is repeated, so that a lost one costs a second and
-a subscriber needs no snapshot. (incarnation, sequence) orders them."""
+"""STATUS channels: each message is the whole state of its type, and is repeated.
+
+A lost one costs a second, and a subscriber needs no snapshot. (incarnation, sequence) orders them."""
 
 import time
 from collections.abc import Callable

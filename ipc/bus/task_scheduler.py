@@ -115,7 +115,7 @@ class TaskScheduler:
     def worker_report(
         self, worker: ProcessId, held: frozenset[tuple[int, int]], running: int | None, now: float
     ) -> None:
-        """A worker's whole state: the (task, attempt) pairs it holds, and the task it runs (None, or ELSEWHERE)."""
+        """Take a worker's whole state: its (task, attempt) pairs, and the task it runs (None, or ELSEWHERE)."""
         incarnation = self._incarnations.get(worker.slot, 0)
         if worker.incarnation < incarnation:
             return
@@ -131,17 +131,17 @@ class TaskScheduler:
         self._assign(now)
 
     def task_result(self, task: int, result: Any, now: float) -> None:
-        """The result of a task, of whichever attempt."""
+        """Take the result of a task, of whichever attempt."""
         self._complete(task, result, None)
         self._assign(now)
 
     def task_rejected(self, task: int, reason: str, now: float) -> None:
-        """A worker reports that no worker can run the task."""
+        """Drop a task of which a worker reports that no worker can run it."""
         self._complete(task, None, reason)
         self._assign(now)
 
     def result_rejected(self, worker: ProcessId, task: int, now: float) -> None:
-        """The worker's result was malformed. Counts as a death, so that the task is not repeated for ever."""
+        """Count a malformed result as a death, so that the task is not repeated for ever."""
         state = self._workers.get(worker)
         if state is not None and task in state.held:
             self._take_back(worker, task, died=True)
@@ -159,7 +159,7 @@ class TaskScheduler:
         self._assign(now)
 
     def unreachable(self, worker: ProcessId, now: float) -> None:
-        """A send failed: the worker gets no task before its next report, and others get what it holds."""
+        """Give a worker to which a send failed no task before its next report, and what it holds to others."""
         state = self._workers.get(worker)
         if state is not None:
             for task in reversed(list(state.held)):

@@ -9,8 +9,7 @@ def aligned_deadline(now: float, period: float) -> float:
 
 
 def until_aligned(now: float, period: float) -> float:
-    """Return the seconds to the next multiple of `period` that is not just now: a timer may fire early by the resolution of
-    its clock."""
+    """Return the seconds to the next multiple of `period`, by a clock that may be early by its resolution."""
     return aligned_deadline(now + period / 10, period) - now
 
 

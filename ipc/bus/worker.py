@@ -29,8 +29,9 @@ MAX_REASON = 500
 
 
 class TaskSource:
-    """One WORK channel of a worker: `tasks` are those that its dispatcher has assigned, in order, each id with attempt
-    and payload. `dispatcher` is the slot of the dispatcher, `handler` a pure function task -> result."""
+    """One WORK channel of a worker: `tasks` are those assigned, in order, each id with attempt and payload.
+
+    `dispatcher` is the slot of the dispatcher, `handler` a pure function task -> result."""
 
     def __init__(
         self,

@@ -135,7 +135,7 @@ class Arena:
     # Called by readers. Descriptors come from other processes: nothing in them is trusted.
 
     def get(self, descriptor: Descriptor) -> bytes | None:
-        """Return a copy of the value, or None when the descriptor is void: the producer has died or has freed the chunks."""
+        """Return a copy of the value; None when the producer has died or has freed the chunks."""
         if not 0 <= descriptor.length <= len(descriptor.chunks) * self.chunk_bytes <= self.capacity:
             return None
         pieces: list[memoryview] = []

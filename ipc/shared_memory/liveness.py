@@ -33,18 +33,18 @@ class LivenessTable:
         self._memory.close()
 
     def start(self, slot: int, incarnation: int) -> None:
-        """Called by the supervisor before it forks the slot's next process: all cells zero, then the incarnation."""
+        """Zero all cells, then set the incarnation. For the supervisor, before it forks the slot's next process."""
         for cell in (_LAST_BEAT, _READY, _BEATS):
             self._set(slot, cell, 0)
         self._set(slot, _INCARNATION, incarnation)
 
     def beat(self, slot: int) -> None:
-        """A heartbeat of the slot's own process, from its event loop, at least every 0.5 s."""
+        """Beat for the slot's own process, from its event loop, at least every 0.5 s."""
         self._set(slot, _LAST_BEAT, time.monotonic_ns())
         self._set(slot, _BEATS, self.beats(slot) + 1)
 
     def set_ready(self, slot: int, ready: bool = True) -> None:
-        """Called by the slot's own process when its sockets are bound and its event loop runs."""
+        """Note that the slot's own process has bound its sockets and runs its event loop."""
         self._set(slot, _READY, int(ready))
 
     def incarnation(self, slot: int) -> int:

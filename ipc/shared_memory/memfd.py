@@ -1,5 +1,6 @@
-"""Memory shared by processes that are forked later: sealed memfds, so that nothing has a name in /dev/shm and no reader
-faults because a file shrinks."""
+"""Memory shared with processes that are forked later: sealed memfds.
+
+Nothing has a name in /dev/shm, and no reader faults because a file shrinks."""
 
 import ctypes
 import fcntl

@@ -1,5 +1,6 @@
-"""Responses of Beacon APIs, parsed strictly where it matters and leniently where servers differ
-[BCN2 to BCN5, BCN10, BCN11, BCN19]. All functions raise BeaconResponseError for a malformed response."""
+"""Responses of Beacon APIs, strict where it matters and lenient where servers differ.
+
+Rules BCN2 to BCN5, BCN10, BCN11, BCN19. All functions raise BeaconResponseError for a malformed response."""
 
 from collections.abc import Collection, Iterator, Sequence, Sized
 from functools import cache
@@ -30,8 +31,7 @@ class BeaconResponseError(ValueError):
 
 
 class OfferedBlob(msgspec.Struct, frozen=True, array_like=True):
-    """A blob that an endpoint returned, not verified yet: with the commitment it is said to have and its KZG proof, if
-    any."""
+    """A blob that an endpoint returned, unverified, with its alleged commitment and KZG proof, if any."""
 
     blob: bytes
     commitment: bytes | None
@@ -97,8 +97,9 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has
-    one, as from Gloas on, or else its own [BCN19]."""
+    """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs.
+
+    From Gloas on they are those of its bid [BCN19]."""
     found = _data(body, _Block).message.body
     bid = found.signed_execution_payload_bid
     commitments = found.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
@@ -132,8 +133,7 @@ def parse_ssz_blobs(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_ssz_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """As `parse_sidecars`, of a response in SSZ: containers of fixed size, with index, blob, commitment, proof, signed
-    header and inclusion proof (Deneb, `BlobSidecar`)."""
+    """Parse sidecars in SSZ: index, blob, commitment, proof, signed header, inclusion proof (Deneb, `BlobSidecar`)."""
     found = []
     for sidecar in _ssz_items(body, SIDECAR_SIZE, "blob sidecars"):
         blob_end, commitment_end = 8 + BLOB_SIZE, 8 + BLOB_SIZE + POINT_SIZE
@@ -155,9 +155,10 @@ def _ssz_items(body: bytes, size: int, name: str) -> Iterator[bytes]:
 def pair_with_commitments(
     blobs: Sequence[bytes], requested: Sequence[BlobRef], commitments: Sequence[bytes] | None
 ) -> tuple[OfferedBlob, ...]:
-    """Blobs without proofs, each once, paired by position with commitments of their beacon block: with those of the
-    requested blobs in the order of the block if the numbers agree, or with all if as many blobs came. The endpoint does
-    not say which blob is which; verification finds a wrong pairing, which only costs time."""
+    """Pair blobs without proofs by position with the commitments of their beacon block.
+
+    With those of the requested blobs in the order of the block if the numbers agree, or with all if as many blobs came.
+    The endpoint does not say which blob is which; verification finds a wrong pairing, which only costs time."""
     guess: Sequence[bytes | None] = [None] * len(blobs)
     if commitments is not None:
         by_hash = {versioned_hash(commitment): commitment for commitment in commitments}
@@ -203,7 +204,7 @@ def _decimal(value: Any, name: str) -> int:
 
 
 def _hex(value: msgspec.Raw, size: int, name: str) -> bytes:
-    """Return the bytes of one hex string, decoded by itself: a response with all strings would take its size once more."""
+    """Return the bytes of one hex string, decoded by itself: all at once would take the response's size again."""
     try:
         return from_hex_sized(msgspec.json.decode(value, type=str), size)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

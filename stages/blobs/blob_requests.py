@@ -150,8 +150,9 @@ class PendingRequests:
         self._pending.pop((pending.block.hash, pending.blobs), None)
 
     def expire(self, now: float) -> None:
-        """Remove requests that were not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones
-        last. Urgency ends after URGENT_SECONDS."""
+        """Remove requests not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
+
+        Urgency ends after URGENT_SECONDS."""
         for each in self:
             each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
         stale = [each for each in self if not each.is_fetching and now - each.requested_at > EXPIRY_SECONDS]

@@ -1,5 +1,4 @@
-"""Inputs of Alt-DA commitments that are requested and not there yet, and a cache of those that are: pure bookkeeping of
-the blobs process."""
+"""Pending requests for inputs of Alt-DA commitments, and a cache of inputs: the blobs process's bookkeeping."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -52,8 +51,9 @@ class InputCache:
 
 @dataclass
 class PendingInput:
-    """A requested input, and the clients to answer, one for each row: those that wait for it, each with the number of
-    its last request. `start` is that of the last request. Times are seconds of any monotonic clock."""
+    """A requested input, and the clients to answer, one for each row, with the number of the last request.
+
+    `start` is that of the last request. Times are seconds of any monotonic clock."""
 
     commitment: Commitment
     urgent: bool

@@ -56,8 +56,9 @@ def load_setup() -> Any:
 
 @cache
 def lagrange_point(index: int) -> G1Point:
-    """Return the point of the trusted setup for an element of a blob, whose commitment is the sum of element times point: that
-    of a Lagrange polynomial. Computed once (30 us)."""
+    """Return the Lagrange polynomial's point of the trusted setup for an element; computed once (30 us).
+
+    A blob's commitment is the sum of element times point."""
     return G1Point.from_compressed_bytes_unchecked(bytes.fromhex(_lagrange_points()[index]))
 
 
@@ -103,7 +104,7 @@ def blob_to_commitment(blob: bytes) -> bytes:
 
 
 def commit_without_setup(elements: Mapping[int, bytes]) -> bytes:
-    """Return the commitment of a blob with these canonical elements by index, the others being zero (20 us for each)."""
+    """Return the commitment of a blob with these canonical elements by index, others zero (20 us for each)."""
     _computed["elements"] += len(elements)
     points, scalars = list(map(lagrange_point, elements)), list(map(Scalar.from_be_bytes, elements.values()))
     return bytes(G1Point.multiexp_unchecked(points, scalars).to_compressed_bytes())

@@ -1,5 +1,4 @@
-"""What compute workers do for derivation: decode a channel body into batches, a pure function of its bytes and of the
-rules that it is read by [W3 to W5]."""
+"""What compute workers do for derivation: decode a channel body into batches by its rules [W3 to W5]."""
 
 import msgspec
 

@@ -1,5 +1,4 @@
-"""How many L1 blocks a request asks for, and which ones: few requests run at a time, so that over a distance each has
-to bring several blocks."""
+"""How many L1 blocks a request asks for, and which: few requests run at once, so over a distance each has several."""
 
 from collections.abc import Sequence
 
@@ -15,8 +14,9 @@ SLOW_SECONDS = 1.0
 
 
 def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
-    """How many blocks each of `concurrency` requests at a time has to bring for WANTED_RATE, if one takes `latency`
-    seconds (None if unknown)."""
+    """Return how many blocks each of `concurrency` requests at once has to bring for WANTED_RATE.
+
+    `latency` is the seconds that one takes, None if unknown."""
     if latency is None or latency > SLOW_SECONDS:
         return 1
     return max(1, min(round(WANTED_RATE * latency / concurrency), MAX_BLOCKS, max_batch))

@@ -77,9 +77,10 @@ class BlockSubscription:
     def unavailable(
         self, head: int | None, no_head: str | None, failure: Callable[[int], FetchFailure | None]
     ) -> L1BlockUnavailable | None:
-        """Return the response about the first block that the client waits for: that L1 does not have it yet, or that fetching
-        it fails. `no_head` is the error while the head is unknown; with None all numbers count as visible then. None
-        if the block may still come, or the client waits for none."""
+        """Return that L1 does not have the first block that the client waits for, or that fetching it fails.
+
+        `no_head` is the error while the head is unknown; with None all numbers count as visible then. None if the
+        block may still come, or the client waits for none."""
         number = next((number for number in self._requested() if number not in self._sent), None)
         if number is None:
             return None

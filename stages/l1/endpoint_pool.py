@@ -1,5 +1,4 @@
-"""Which of several L1 endpoints is in use: one that throttles, fails, lags or contradicts is set aside for a while
-[LHD26]."""
+"""Which L1 endpoint is in use: one that throttles, fails, lags or contradicts is set aside for a while [LHD26]."""
 
 from collections.abc import Sequence
 from enum import Enum

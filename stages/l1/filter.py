@@ -53,8 +53,7 @@ def bloom_excludes_challenges(bloom: bytes, l1_filter: L1Filter) -> bool:
 
 
 def wanted_events(l1_filter: L1Filter) -> tuple[tuple[Address, bytes], ...]:
-    """Address and first topic of deposits, of config updates, and of challenges where there are any [DEP14, SYS8,
-    ADA5]."""
+    """Return address and first topic of deposits, config updates and, if any, challenges [DEP14, SYS8, ADA5]."""
     events = (l1_filter.deposit_contract, DEPOSIT_TOPIC), (l1_filter.system_config, CONFIG_UPDATE_TOPIC)
     contract = l1_filter.challenge_contract
     return events if contract is None else (*events, (contract, CHALLENGE_TOPIC))

@@ -39,7 +39,7 @@ class HeadTracker:
         return self._recent.get(number)
 
     def below_head(self, depth: int) -> L1BlockRef | None:
-        """Return the newest known canonical block at least `depth` below the head: a recent head, or the finalized block."""
+        """Return the newest known canonical block at least `depth` below the head, or the finalized block."""
         if self.head is None:
             return None
         numbers = [number for number in self._recent if number <= self.head.number - depth]

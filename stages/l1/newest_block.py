@@ -1,5 +1,4 @@
-"""The newest L1 block with its transactions, from the answer to a poll of the head: whether to ask for it, and the
-answer until the block is fetched [LHD25]."""
+"""The newest L1 block with its transactions, from a poll of the head, until the block is fetched [LHD25]."""
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
@@ -30,9 +29,9 @@ class NewestBlock(Generic[E]):
         self._body: NewestBody[E] | None = None
 
     def pays(self, head: L1BlockRef | None, notified: bool) -> bool:
-        """Whether the next poll should ask for the transactions: the block after `head` is awaited, and it is most
-        likely there, as the endpoint has `notified` of it, or the interval between polls is at least half of that
-        between blocks."""
+        """Whether the next poll should ask for the transactions: the block after `head` is awaited, and likely there.
+
+        The endpoint has `notified` of it, or the interval between polls is at least half of that between blocks."""
         is_likely = notified or (self._block_time is not None and self._poll_interval * 2 >= self._block_time)
         return is_likely and head is not None and self._is_awaited(head.number + 1)
 

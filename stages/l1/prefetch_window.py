@@ -215,8 +215,9 @@ class PrefetchWindow:
         return self._unverify(number for number in self._verified if number > finalized) or same is not None
 
     def trim(self, ranges: Sequence[BlockRange]) -> None:
-        """Drop an eighth of the cache if it is over its bounds: unverified blocks first, then those that no client
-        wants, then those farthest ahead; never the block that a client waits for."""
+        """Drop an eighth of the cache if it is over its bounds; never the block that a client waits for.
+
+        Unverified blocks go first, then those that no client wants, then those farthest ahead."""
         if len(self) <= self._max_blocks and self.bytes <= self._max_bytes:
             return
         blocks, size = self._max_blocks - self._max_blocks // 8, self._max_bytes - self._max_bytes // 8

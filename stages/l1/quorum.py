@@ -27,7 +27,8 @@ class Finding(NamedTuple):
 
 
 def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[dict[int, Finding], str | None]:
-    """Return what is wrong with the endpoints that answered, by their index, and a disagreement that no majority decides.
+    """Return what is wrong with the endpoints that answered, by index, and a disagreement without a majority.
+
     `number` is that of the block that all were asked for; `wall_clock`, in Unix seconds, bounds the time of a head, so
     that no endpoint makes others seem behind."""
     votes = Counter(view.block for view in views.values() if view.block is not None)

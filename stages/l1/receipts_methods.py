@@ -1,5 +1,4 @@
-"""The RPC method to fetch an L1 block's receipts by: the cheapest that the kind of provider has, without those that an
-endpoint turned out not to support [OPT71 to OPT73]."""
+"""The RPC method to fetch receipts by: the cheapest that the provider's kind supports [OPT71 to OPT73]."""
 
 from typing import NamedTuple
 

@@ -138,7 +138,7 @@ def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -
 
 
 def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
-    """Return a transaction's bytes; with `trust` empty for an unknown type, which is ignored in the inbox anyway [BF1]."""
+    """Return a transaction's bytes; with `trust` empty for an unknown type, which the inbox ignores [BF1]."""
     try:
         if trust and from_quantity(tx.get("type") or "0x0") not in KNOWN_TYPES:
             return b""

@@ -134,9 +134,10 @@ class BeaconEndpoint:
         return beacon_api.parse_slot_milliseconds(self._ok(response))
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
-        """Return what the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
-        ROUTE_SECONDS after that one failed, answered in another shape, or turned out to be missing [BCN5]. Blobs of a
-        `prefetch` may be verified together with those of other blocks. Raises BlobsNotFoundError."""
+        """Return what the endpoint offers for the wanted blobs of a slot. Raises BlobsNotFoundError.
+
+        By the blobs route, or by the sidecars route for ROUTE_SECONDS after that one failed, answered in another
+        shape, or was missing [BCN5]. Blobs of a `prefetch` may be verified together with those of other blocks."""
         refused, malformed = "", ""
         if not self._fetch_all and time.monotonic() >= max(self._sidecars_until, self._no_blobs_route_until):
             try:
@@ -233,8 +234,9 @@ class BeaconEndpoint:
         parse: Callable[[bytes], T],
         parse_ssz: Callable[[bytes], T] | None = None,
     ) -> T:
-        """Return what `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ, which is asked for where that
-        is given [BCN18]. Raises EndpointError with the status otherwise."""
+        """Return what `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ [BCN18].
+
+        SSZ is asked for where `parse_ssz` is given. Raises EndpointError with the status otherwise."""
         if parse_ssz is not None and time.monotonic() >= self._no_ssz_until:
             try:
                 return await self._fetch_as(_PREFERS_SSZ, label, path, query, {JSON: parse, SSZ: parse_ssz})

@@ -1,5 +1,6 @@
-"""The blobs process: fetches the blobs that derivation requests, has compute workers verify and decode them, and sends
-their contents, first those that derivation waits for."""
+"""The blobs process: fetches requested blobs, has workers verify and decode them, and sends their contents.
+
+Those that derivation waits for come first."""
 
 import asyncio
 import time

@@ -1,5 +1,4 @@
-"""Has compute workers verify blobs, those of several requests in one task: one linear combination costs little more for
-many blobs than for one."""
+"""Has compute workers verify blobs, of several requests at once: a combination costs little more for many."""
 
 import asyncio
 from typing import NamedTuple, Protocol

@@ -44,8 +44,7 @@ class Frame(NamedTuple):
 
 
 def parse_frames(data: bytes) -> list[Frame] | Reason:
-    """All frames of a data item, or why the item is ignored: one malformed frame takes all others with it
-    [P1 to P11]."""
+    """Return all frames of a data item, or why it is ignored: one malformed frame takes the others [P1 to P11]."""
     if not data:
         return FramesEmpty()
     if data[0] != VERSION:

@@ -259,8 +259,7 @@ class _FieldReader:
         return total
 
     def _payloads(self, total: int) -> tuple[bytes, Sequence[int]]:
-        """Return the types of all transactions (0: legacy, or a type byte of 0) and the offsets of their payloads, with the
-        end of the last one [SP12]."""
+        """Return the transactions' types (0: legacy, or a type byte of 0) and the bounds of their payloads [SP12]."""
         data, size = self._data, len(self._data)
         kinds, offsets = bytearray(total), array("Q")
         at = self._at

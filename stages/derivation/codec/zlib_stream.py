@@ -25,8 +25,10 @@ def deflate_start(body: bytes) -> int | None:
 
 
 def whole_output(body: bytes, start: int, limit: int) -> bytes | None:
-    """Return the output of a stream in which a reader with this limit, in bytes, can see no damage: it is complete, or
-    longer than the limit, or was flushed and never closed. None when it must be read piece by piece."""
+    """Return the output of a stream in which a reader with this limit, in bytes, can see no damage.
+
+    It is complete, or longer than the limit, or was flushed and never closed. None when it must be read piece by
+    piece."""
     if body[-4:] == _SYNC and (output := _flushed_output(body, start, limit)) is not None:
         return output
     decoder = zlib.decompressobj(-15)

@@ -67,8 +67,7 @@ class AltDaResolver:
             self.reset = ChallengeExpired(expired.content)
 
     def resolve(self, item: bytes, block: L1BlockRef) -> None:
-        """Take an item of the L1 block being read that is empty or a commitment, which is then `needed` [AD3 to
-        AD6]."""
+        """Take an empty item of the L1 block being read, or a commitment, which is then `needed` [AD3 to AD6]."""
         if not item:
             self._skip(CommitmentEmpty())
             return
@@ -110,8 +109,7 @@ class AltDaResolver:
 
     @property
     def is_last_chance(self) -> bool:
-        """Whether nobody can challenge the commitment that is needed any more: the next `input_not_found` is
-        critical."""
+        """Whether the needed commitment cannot be challenged any more: the next `input_not_found` is critical."""
         if self.needed is None:
             return False
         commitment, included = self.needed.commitment, self.needed.block.number

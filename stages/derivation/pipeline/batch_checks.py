@@ -58,8 +58,9 @@ def undecided(reason: Reason) -> BatchVerdict:
 
 
 def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int) -> Reason | None:
-    """Why a batch with these transactions for a block of this time is dropped: one is empty, a deposit, or of a type
-    that is not allowed yet [V14, FU6]."""
+    """Return why a batch with these transactions is dropped at this block time [V14, FU6].
+
+    One is empty, a deposit, or of a type that is not allowed yet."""
     if isinstance(transactions, PackedTransactions):
         return _packed_rejection(schedule, transactions, timestamp)
     return _rejection(schedule, enumerate(transactions), timestamp)

@@ -19,8 +19,7 @@ Batch = SingularBatch | SpanBatch
 
 
 class _Attempt:
-    """One call of the queue, kept until the L2 blocks that it needs are there: the batch that was pulled, if any, and
-    the position in the queue."""
+    """One call of the queue, kept until its L2 blocks are there: the pulled batch, and the queue position."""
 
     def __init__(self, batch: Batch | None) -> None:
         self.arrived = batch

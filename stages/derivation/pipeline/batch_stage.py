@@ -1,5 +1,4 @@
-"""The batch stage, from Holocene on: a batch is checked once, when it is read, and an invalid one takes the rest of its
-channel with it."""
+"""The batch stage, from Holocene on: a batch is checked once, when read; an invalid one flushes its channel."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.base_batch_stage import (
@@ -91,7 +90,7 @@ class BatchStage(BaseBatchStage):
         return Flow.MORE
 
     def _discard_batch(self, verdict: BatchVerdict) -> None:
-        """An invalid batch flushes; a past or undecided one goes alone [BS5, BS6]."""
+        """Discard a batch: an invalid one flushes, a past or undecided one goes alone [BS5, BS6]."""
         if verdict.reason is None or verdict.validity is BatchValidity.FUTURE:
             raise CriticalError(f"a batch is {verdict.validity.value}, which is impossible here: {verdict.reason}")
         if verdict.validity is BatchValidity.DROP:

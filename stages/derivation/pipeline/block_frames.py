@@ -1,5 +1,7 @@
-"""The batcher's data in an L1 block, parsed into frames: a pure function of the block, its blobs, the batcher and the
-rules of the block's time. Prefetch parses ahead, and the pipeline takes over what it parsed."""
+"""The batcher's data in an L1 block, parsed into frames.
+
+A pure function of the block, its blobs, the batcher and the rules of the block's time. Prefetch parses ahead, and the
+pipeline takes over what it parsed."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,8 +18,7 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTrans
 
 
 class ItemFrames(NamedTuple):
-    """The frames of one data item, and what was dropped when it was parsed; or an item that Alt-DA has to resolve
-    before it can be parsed."""
+    """The frames and drops of one data item, or an item that Alt-DA has to resolve before it can be parsed."""
 
     frames: Sequence[Frame]
     drops: Sequence[tuple[DropEffect, Reason]] = ()

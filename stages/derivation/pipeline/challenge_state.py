@@ -1,5 +1,4 @@
-"""Alt-DA challenges: which commitments were challenged on L1, which of their inputs were resolved there, and which
-commitments still wait for the end of their windows [ADA5 to ADA11].
+"""Alt-DA challenges on L1, their resolved inputs, and commitments in their windows [ADA5 to ADA11].
 
 Two L1 blocks are read apart: `challenge_origin`, up to which the events of challenges are known, runs ahead of the
 block being read while an input is missing; commitments expire by the block being read."""
@@ -191,7 +190,7 @@ class ChallengeState:
             self._events.drop(DropEffect.DROPPED, ChallengeStatusUnknown(found.log.index, event.status))
 
     def _add(self, event: ChallengeEvent, number: int) -> None:
-        """A new challenge; it replaces an earlier one of the same commitment."""
+        """Add a challenge; it replaces an earlier one of the same commitment."""
         challenge = Challenge(event.commitment, event.block_number, number + self._config.resolve_window)
         self.challenges.append(challenge)
         self._by_key[event.block_number, event.commitment] = challenge

@@ -42,8 +42,9 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
 
 
 def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
-    """Why a batch is dropped alone when it is read at an L1 block of this time: span batches are not allowed yet, or
-    its transactions cannot be restored [BE5, BE6]."""
+    """Return why a batch is dropped alone when it is read at an L1 block of this time [BE5, BE6].
+
+    Span batches are not allowed yet, or its transactions cannot be restored."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:

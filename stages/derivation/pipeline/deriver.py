@@ -175,14 +175,16 @@ class Deriver:
         self.events.drops.clear()
 
     def attributes_refused(self) -> None:
-        """The last attributes are not built: the next step derives again on the safe head that it is given [BQ13]."""
+        """Drop the last attributes: the next step derives again on the safe head that it is given [BQ13]."""
         self._emitted = self._lookahead = None
         if self._pipeline is not None:
             self._pipeline.overlap_blocks.clear()
 
     def flush_for_deposits_only(self) -> None:
-        """The last attributes were invalid and are replaced by their deposits: drops the rest of their span, the
-        channel being read and the staging channel [AQ3]. Raises CriticalError if no attributes are waiting."""
+        """Drop what follows attributes that were replaced by their deposits [AQ3].
+
+        That is the rest of their span, the channel being read and the staging channel. Raises CriticalError if no
+        attributes are waiting."""
         if self._pipeline is None or self._emitted is None:
             raise CriticalError("deposits replace attributes that were not derived here")
         self._emitted = self._lookahead = None
@@ -214,8 +216,7 @@ class Deriver:
         return True
 
     def note_l1_block(self, block: L1Block) -> None:
-        """L1 has this block after the one being read, while attributes wait to be processed: unless it follows, a reset
-        is due [T3]."""
+        """Request a reset if this next L1 block does not follow the one being read, while attributes wait [T3]."""
         rejection = None if self._pipeline is None else self._pipeline.traversal.rejection(block)
         if rejection is not None and self._reset_reason is None:
             self._request_reset(rejection)
@@ -300,7 +301,7 @@ class Deriver:
         return self._lookahead.next()
 
     def cancel_ahead(self) -> None:
-        """What was derived ahead is lost: `ahead` begins again behind the attributes that were given last."""
+        """Let `ahead` begin again behind the attributes that were given last."""
         self._lookahead = None
 
     def _next(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output | Flow:

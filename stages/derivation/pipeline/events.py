@@ -1,5 +1,4 @@
-"""What the pipeline's stages report: drops, in the order in which they happen, how many frames were added, and what
-they read, for a subclass that records it."""
+"""What the pipeline's stages report: drops in order, added frames, and what they read, for a recording subclass."""
 
 from collections import deque
 
@@ -30,22 +29,22 @@ class PipelineEvents:
         self.frames_added += 1
 
     def block_opened(self, block: L1Block, batcher: Address) -> None:
-        """An L1 block is read, whose batcher this is. Records nothing."""
+        """Note that an L1 block is read, whose batcher this is. Records nothing."""
 
     def frames_parsed(self, frames: BlockFrames) -> None:
-        """The data items of the L1 block that was opened last are parsed. Records nothing."""
+        """Note the parsed data items of the L1 block that was opened last. Records nothing."""
 
     def channel_opened(self, channel: bytes, size: int) -> None:
-        """A complete channel of `size` bytes is read. Records nothing."""
+        """Note that a complete channel of `size` bytes is read. Records nothing."""
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
-        """A batch of this channel is to be checked. Records nothing."""
+        """Note that a batch of this channel is to be checked. Records nothing."""
 
     def span_block(self, span: SpanBatch, batch: SingularBatch) -> None:
-        """The next block of an accepted span. Records nothing."""
+        """Note the next block of an accepted span. Records nothing."""
 
     def batch_accepted(self, batch: SingularBatch) -> None:
-        """The attributes of this batch's block are made. Records nothing."""
+        """Note that the attributes of this batch's block are made. Records nothing."""
 
 
 class DiscardedEvents(PipelineEvents):

@@ -72,8 +72,8 @@ class L1OriginWindow:
         return behind
 
     def mismatch(self, parent: L2BlockRef) -> Reason | None:
-        """Why nothing can be derived on this parent: its origin is neither the current epoch, by number and hash, nor
-        has the number before it [E6]."""
+        """Return why nothing can be derived on this parent: its origin is not the current epoch or the one before
+        [E6]."""
         first = self.first
         origin = parent.l1_origin
         if (origin.number == first.number and origin.hash == first.hash) or origin.number == first.number - 1:
@@ -83,8 +83,9 @@ class L1OriginWindow:
     def empty_batch(
         self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool, window: int, block_time: int
     ) -> SingularBatch | None:
-        """Return the empty batch that is forced once the sequencing window (in L1 blocks) of the current epoch has expired.
-        When the next epoch has begun by then, the current one is removed instead and the answer is None [E7]."""
+        """Return the empty batch that is forced once the sequencing window of the current epoch has expired [E7].
+
+        The window is in L1 blocks. When the next epoch has begun by then, the current one is removed instead: None."""
         epoch = self.first
         expiry = (epoch.number + window) & U64_MASK
         forced = expiry < origin.number or (expiry == origin.number and out_of_data)

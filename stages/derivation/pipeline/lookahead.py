@@ -77,7 +77,8 @@ class Lookahead:
 
 
 def block_of(rollup: RollupConfig, derived: AttributesWithParent) -> tuple[L2BlockRef, SystemConfig] | None:
-    """Return the block that an engine builds of these attributes, without its hashes, and the system config that it carries;
+    """Return the block that an engine builds of these attributes, without hashes, and its system config.
+
     None where the attributes do not say."""
     attributes, number = derived.attributes, derived.parent.number + 1
     try:

@@ -44,13 +44,13 @@ class OverlapBlocks:
         self._need: NeedL2Blocks | None = None
 
     def begin_check(self) -> None:
-        """A new check of batches begins: what was unavailable may be available now."""
+        """Begin a new check of batches: what was unavailable may be available now."""
         self._unavailable = range(0)
         if len(self._blocks) > MAX_KEPT:
             self._blocks.clear()
 
     def clear(self) -> None:
-        """The safe chain has changed."""
+        """Forget the blocks: the safe chain has changed."""
         self._blocks.clear()
         self._unavailable, self._need = range(0), None
 

@@ -34,8 +34,7 @@ class SingularBatchChecks(BlockChecks):
     def check(
         self, batch: SingularBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict:
-        """Return the verdict on a batch: time, parent, epoch, activation block, drift and transactions, in this order
-        [V1 to V15]."""
+        """Check time, parent, epoch, activation block, drift and transactions of a batch, in this order [V1 to V15]."""
         if not l1_window:
             return undecided(L1WindowEmpty())
         verdict = self._time(batch.timestamp, safe, inclusion)
@@ -71,7 +70,7 @@ class SingularBatchChecks(BlockChecks):
     def _origin(
         self, batch: SingularBatch, l1_window: L1OriginWindow, inclusion: L1BlockRef
     ) -> L1BlockRef | BatchVerdict:
-        """Return the batch's L1 origin: the current epoch or the next, included within the sequencing window [V5 to V10]."""
+        """Return the batch's L1 origin: the current epoch or the next, within the sequencing window [V5 to V10]."""
         number, first, window = batch.epoch_number, l1_window.first_number, self._config.seq_window_size
         if (number + window) & U64_MASK < inclusion.number:
             return drop(SequencingWindowExpired(number, inclusion.number, window))

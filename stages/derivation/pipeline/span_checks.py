@@ -63,8 +63,7 @@ class SpanBatchChecks(BlockChecks):
     def check_prefix(
         self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict | NeedL2Blocks:
-        """Return the verdict on a span's parent, times and origins; from Holocene on the only check of a span as a whole [PX1
-        to PX12]."""
+        """Check a span's parent, times and origins; from Holocene on nothing else as a whole [PX1 to PX12]."""
         if not l1_window:
             return undecided(L1WindowEmpty())
         verdict = self._epoch_allows_spans(span, l1_window) or self._time(span, safe, inclusion)

@@ -1,5 +1,4 @@
-"""The attributes that the engine process has not answered: those that the deriver waits for, and others behind them
-that were derived ahead [ENG40]."""
+"""The attributes that the engine process has not answered, the deriver's and those derived ahead [ENG40]."""
 
 from collections import deque
 from typing import NamedTuple
@@ -18,8 +17,7 @@ MAX_BYTES = 4 << 20
 
 
 class Answer(NamedTuple):
-    """What became of the attributes that the deriver waits for: the (pending) safe head that results, and the system
-    config in it."""
+    """The outcome of the deriver's attributes: the resulting (pending) safe head and its system config."""
 
     sequence: int
     outcome: AttributesOutcome
@@ -45,13 +43,13 @@ class AttributesRun:
         self._sent_at = self._ahead_at = 0.0
 
     def restart(self, reset: int) -> None:
-        """A new start."""
+        """Forget all attributes for a new start."""
         self.current, self._reset, self._sequence, self._sent_at = None, reset, 0, 0.0
         self._answers.clear()
         self.cancel_ahead()
 
     def cancel_ahead(self) -> None:
-        """What was derived ahead does not count."""
+        """Forget what was derived ahead."""
         self._ahead.clear()
         self._unsent.clear()
         self._bytes = 0
@@ -59,7 +57,7 @@ class AttributesRun:
     # --- what is derived -------------------------------------------------------------------------------------------
 
     def derived(self, output: AttributesWithParent, now: float) -> None:
-        """The deriver waits for these attributes.
+        """Take the attributes that the deriver waits for.
 
         If they are those that were derived ahead, the engine process has them."""
         if self._ahead:

@@ -1,5 +1,6 @@
-"""What the batches that L1 has ahead of derivation name as their parents: while derivation waits before the activation
-block of a fork, they say which block of the sequencer is the chain's [UPG24]."""
+"""Which parents the batches ahead of derivation on L1 name.
+
+While derivation waits before a fork's activation block, they say which sequencer's block is the chain's [UPG24]."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -33,17 +34,17 @@ class BatchParents:
         self._sent: tuple[int, int] = (0, 0)
 
     def restart(self) -> None:
-        """Derivation starts again: L1 may be another."""
+        """Forget all channels: derivation starts again, and L1 may be another."""
         self._keys.clear()
         self._reads, self._sent = False, (0, 0)
 
     def add(self, key: bytes) -> None:
-        """A channel is complete behind the others."""
+        """Add a complete channel behind the others."""
         if key not in self._keys:
             self._keys.append(key)
 
     def read(self, key: bytes) -> None:
-        """Derivation reads a channel, all before it are behind."""
+        """Drop the channels up to this one, which derivation reads."""
         if key in self._keys:
             while self._keys[0] != key:
                 self._keys.popleft()
@@ -54,8 +55,7 @@ class BatchParents:
         self._reads = True
 
     def waits(self, derived: AttributesReady | None) -> bool:
-        """Whether these attributes are of an activation block, and the engine process has not processed them for
-        long."""
+        """Whether these attributes are of an activation block, and have been unprocessed for long."""
         return derived is not None and self._sent[0] == derived.sequence and self._sent[1] >= MANY_REPEATS
 
     def attach(self, messages: Iterable[Message]) -> list[Message]:

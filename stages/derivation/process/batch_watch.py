@@ -1,5 +1,4 @@
-"""Watches for batches: on a chain whose batcher has stopped, or is another one than the system config says, nothing
-else in derivation fails until the sequencing window ends."""
+"""Watches for batches: without those of the chain's batcher nothing fails until the sequencing window ends."""
 
 from collections import Counter
 
@@ -46,12 +45,12 @@ class BatchWatch:
         return f"{Code.NO_BATCHES.text}: no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
 
     def restart(self, epoch: BlockId) -> None:
-        """Derivation starts again from a safe head with this L1 origin."""
+        """Begin again from a safe head with this L1 origin."""
         self._epoch = self._since = epoch.number
         self._blocks = 0
 
     def at_block(self, block: L1BlockRef) -> None:
-        """The next L1 block is read."""
+        """Note that the next L1 block is read."""
         if self._since is None:
             return
         self._blocks = block.number - self._since

@@ -52,9 +52,10 @@ _EXPECTED = TimestampPast | SpanPast
 
 
 class _Kind:
-    """The drops of one reason with one effect: how they are counted and logged, and how many there are in the L1 block
-    being read besides the first one, `repeats`. `origin` is that block; `last` the last one of all, with their
-    `count`."""
+    """The drops of one reason with one effect: how they are counted and logged.
+
+    `repeats` are those in the L1 block being read, `origin`, besides the first one; `last` is the last one of all, with
+    their `count`."""
 
     def __init__(self, counters: tuple[Counter, Counter], is_warning: bool, dropped: Dropped) -> None:
         self.counters, self.is_warning = counters, is_warning
@@ -185,7 +186,7 @@ class DerivationLog:
             self._frames_added = total
 
     def channel_decoded(self, need: NeedDecoded, result: DecodedChannel) -> None:
-        """A channel, or a part of a long one, was decoded."""
+        """Log that a channel, or a part of a long one, was decoded."""
         if not need.task.first:
             self._meter.count("head_channel")
             self._meter.count("channel_input_bytes", len(need.task.body))
@@ -195,15 +196,13 @@ class DerivationLog:
         self._log.debug("channel decoded", bytes=len(need.task.body), batches=len(result.batches))
 
     def reset_needed(self, reason: str) -> None:
-        """The deriver cannot go on without a reset."""
+        """Log that the deriver cannot go on without a reset."""
         self._meter.count("derivation_errors")
         last, times = self._last_reset
         self._last_reset = reason, times + 1 if reason == last else 1
 
     def waits_for(self, need: object) -> None:
-        """Derivation waits for what meets a need, or for nothing.
-
-        Counts how long it waited for the last one if that was L1's."""
+        """Note what derivation waits for, if anything, and count how long it waited for L1 before."""
         last, since = self._l1_need
         if need == last:
             return

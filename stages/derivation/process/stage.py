@@ -61,8 +61,7 @@ BLOBS_NOT_FOUND_SECONDS = 12.0
 
 
 class DerivationStage:
-    """State: the deriver with what it waits for, the attributes that the engine has not answered, and what was fetched
-    ahead."""
+    """The deriver with what it waits for, the attributes without an answer, and what was fetched ahead."""
 
     def __init__(self, config: DerivationConfig, bus: Bus, meter: Meter) -> None:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
@@ -199,7 +198,7 @@ class DerivationStage:
             self._alt_da.restart(start.reset)
 
     def _take_answer(self, answer: Answer) -> None:
-        """The engine has answered the attributes that the deriver waits for."""
+        """Take the engine's answer to the attributes that the deriver waits for."""
         self._safe = answer.safe_head, answer.safe_config
         if answer.outcome is not AttributesOutcome.ACCEPTED:
             self._run.cancel_ahead()

@@ -1,5 +1,4 @@
-"""Watches for what a wrong upgrade bundle leads to: the activation block has a wrong hash then, and all batches after
-it name another parent [UPG22]."""
+"""Watches for what a wrong upgrade bundle leads to: batches after the fork name another parent [UPG22]."""
 
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
@@ -40,7 +39,7 @@ class UpgradeWatch:
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
 
     def derived(self) -> None:
-        """A block of a batch has become safe."""
+        """Note a block of a batch that has become safe."""
         if self._problem is not None:
             self._problem = None
             self._condition.end("batches are accepted again")

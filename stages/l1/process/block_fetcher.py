@@ -27,8 +27,7 @@ ReceiptsOf = Callable[[VerifiedBlock, AnswerLimit], Awaitable[bytes | None]]
 
 
 class FetchResult(NamedTuple):
-    """The result of a fetch from an endpoint: a block, an error with its code in front, or neither if it has no such
-    block."""
+    """The result of a fetch: a block, an error with its code in front, or neither if there is no such block."""
 
     fetch: Fetch
     block: L1Block | None

@@ -130,8 +130,9 @@ class L1Endpoint:
         return None if _is_null(body) else body
 
     async def block_bodies(self, numbers: Sequence[int], limit: AnswerLimit) -> list[bytes | RpcFailure | None]:
-        """Return what `block_body` returns, or the RpcFailure that it raises, for several numbers: by one batch of calls with
-        an answer within `limit`. Raises also AnswerTooLargeError, and BatchRefusedError."""
+        """Return what `block_body` returns or raises for several numbers, by one batch with an answer within `limit`.
+
+        Raises also AnswerTooLargeError, and BatchRefusedError."""
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), True)) for number in numbers]
         batch = self._rpc.batch(calls, msgspec.Raw, limit, self._timeout)
@@ -171,8 +172,9 @@ class L1Endpoint:
         return blocks
 
     async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
-        """Return the response to the best receipts method for a block, or one of the same form made of the receipts of each
-        transaction; None if the endpoint does not have them (yet). Raises also AnswerTooLargeError."""
+        """Return the response to the best receipts method for a block, or one made of each transaction's receipt.
+
+        None if the endpoint does not have them (yet). Raises also AnswerTooLargeError."""
         while True:
             method = self._methods.choose(len(transactions), time.monotonic())
             if method == ONE_BY_ONE:

@@ -56,7 +56,7 @@ class EndpointChecks:
         return () if self.disagreement is None else (Code.L1_DISAGREE.before(self.disagreement),)
 
     def on_new_head(self, reorged: bool) -> None:
-        """A reorg has the endpoints compared."""
+        """Have the endpoints compared after a reorg."""
         self._head_at = time.monotonic()
         if reorged:
             self._compare_at = self._head_at

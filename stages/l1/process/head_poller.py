@@ -140,8 +140,9 @@ class HeadPoller:
             self._was_dropped = False
 
     async def _poll_newest(self, notifier: L1Endpoint | None) -> tuple[L1Endpoint, L1BlockRef | None, bytes | None]:
-        """Return the endpoint in use, the reference of its newest block, and the answer with the whole block if that was asked
-        for. Raises TemporaryError."""
+        """Return the endpoint in use, its newest block's reference, and the answer if the whole block was asked for.
+
+        Raises TemporaryError."""
         endpoint = self._pick("latest")
         notified = notifier is not None and notifier.notifications != self._notifications
         if not self._newest.pays(self._tracker.head, notified):
@@ -224,8 +225,9 @@ class HeadPoller:
         return head is None or ref.number > head.number
 
     async def _check_unlinked_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> None:
-        """Check the chain id for a head that does not build on the known ones, and that its chain has the finalized
-        block. Raises TemporaryError if it does not, until so many polls have disproved the finalized block that it is
+        """Check the chain id for a head that does not build on the known ones, and the finalized block.
+
+        Raises TemporaryError if its chain does not have it, until so many polls have disproved it that it is
         dropped."""
         await self._checked(endpoint, endpoint.check_chain())
         finalized = self._tracker.finalized

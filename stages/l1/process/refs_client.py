@@ -76,7 +76,8 @@ class RefsReader:
 
 
 def linked_refs(blocks: Sequence[Any], last: int, trust: bool) -> tuple[L1BlockRef, ...]:
-    """Return the verified references of the JSON-RPC blocks that end with number `last` and link to it, in ascending order.
+    """Return the verified references of the JSON-RPC blocks that link to number `last`, in ascending order.
+
     Raises InvalidDataError for a malformed block or one of another number."""
     refs: list[L1BlockRef] = []
     for block in reversed(blocks):

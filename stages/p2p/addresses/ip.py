@@ -46,8 +46,8 @@ def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
 
 @lru_cache(1024)
 def colocation_groups(text: str) -> tuple[str, ...]:
-    """Return the groups whose peers count as being at one place: the address and, for IPv6, its /64, which one host has to
-    itself. The last one is the widest."""
+    """Return the groups whose peers count as being at one place: the address and, for IPv6, its /64, which one host
+    has to itself. The last one is the widest."""
     ip = parse_ip(text)
     if ip.version == 4:
         return (str(ip),)

@@ -82,7 +82,8 @@ class Lookup:
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
-    """Return the distances from a node at which nodes near the target are: the target's own first, then those next to it."""
+    """Return the distances from a node at which nodes near the target are: the target's own first, then those next to
+    it."""
     middle = log_distance(node, target)
     found = [middle]
     step = 1

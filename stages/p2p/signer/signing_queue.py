@@ -56,8 +56,8 @@ class SigningQueue:
         return dropped
 
     def _replaced_by(self, payload: ExecutionPayload) -> list[WaitingBlock]:
-        """Return the blocks that another chain with this block leaves out: the one at its height, and those above that do not
-        descend from it. A block whose parent does not wait may descend from it, except right above."""
+        """Return the blocks that another chain with this block leaves out: the one at its height, and those above
+        that do not descend from it. A block whose parent does not wait may descend from it, except right above."""
         kept, replaced = {payload.block_hash}, []
         gone: set[Hash] = set()
         for each in sorted(self._waiting.values(), key=_number):
