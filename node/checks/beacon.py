@@ -70,7 +70,7 @@ class BeaconReader:
         return body
 
     async def read(self, path: str, shape: Any) -> Any:
-        """Return the answer as a value of a type, None for an answer of another shape or a route that does not exist."""
+        """Return the answer as a value of a type; None for another shape or a route that does not exist."""
         try:
             return msgspec.json.decode(await self.get(path), type=shape)
         except DECODE_ERRORS:

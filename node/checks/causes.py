@@ -23,8 +23,9 @@ _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
 def unusable(check: str, what: str, option: str, unreachable: Code, failure: Failure) -> Finding:
-    """Return the finding for an endpoint that does not answer, or refuses: TLS on one side alone, a certificate, or
-    `unreachable` for anything else. `what` names the endpoint in a sentence."""
+    """Return the finding for an endpoint that does not answer, or refuses; `what` names it in a sentence.
+
+    TLS on one side alone, a certificate, or `unreachable` for anything else."""
     code = _tls_code(failure) or unreachable
     advice = "" if code is unreachable else f"{code.remedy} (--{option})"
     return error(check, code, f"{what} cannot be used, {failure}", advice)
@@ -74,8 +75,9 @@ def skew_text(skew: float) -> str:
 
 
 async def clock_skew(url: str, timeout: float) -> float | None:
-    """At least how many seconds the clock of an HTTP server is ahead of ours, by the Date header of any answer (RFC
-    9110, whole seconds); None without an answer or a date."""
+    """Return at least how many seconds a server's clock is ahead of ours, by the Date header (RFC 9110).
+
+    None without an answer or a date."""
     try:
         address = URL(url)
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))

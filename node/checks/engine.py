@@ -1,5 +1,4 @@
-"""Checks of the execution engine: its port, its capabilities, and that its blocks have the forks of the configuration
-[LIF24]."""
+"""Checks of the execution engine: its port, its capabilities, and the forks of its blocks [LIF24]."""
 
 import time
 from collections.abc import Mapping
@@ -70,8 +69,7 @@ async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Findi
 
 
 async def _lacks(client: JsonRpcClient, method: str) -> bool:
-    """Whether a call without its parameters is answered by `method not found`: one of the method's own errors changes
-    nothing."""
+    """Whether a call without parameters gets `method not found`: a method's own error changes nothing."""
     try:
         await client.call(method)
     except RpcFailure as failure:

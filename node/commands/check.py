@@ -166,7 +166,7 @@ def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    """A line each, aligned, the worst last with their remedies."""
+    """Print a line each, aligned, the worst last with their remedies."""
     width = min(32, max(len(each.check) for each in findings))
     for each in sorted(findings, key=lambda each: _SHOWN.index(each.level)):
         code = "" if each.code is None else f"{each.code.text}: "

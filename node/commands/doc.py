@@ -1,5 +1,4 @@
-"""`rollup-node doc metrics`: every metric with type, labels and meaning, in the forms of `op-node doc metrics`
-[CMD4, CMD9]."""
+"""`rollup-node doc metrics`: every metric, in the forms of `op-node doc metrics` [CMD4, CMD9]."""
 
 from collections.abc import Iterable, Sequence
 

@@ -76,8 +76,9 @@ def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[
 
 
 async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
-    """Return the diagnosis, and whether the endpoint in the node's record accepts connections from here (None: it has
-    none). Raises SetupError."""
+    """Return the diagnosis, and whether the endpoint in the node's record accepts connections from here.
+
+    None if it has no endpoint. Raises SetupError."""
     from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
     from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 

@@ -1,5 +1,4 @@
-"""Options from environment variables: old names, op-node's, the variable of two options, unknown names [OPT3, OPT5,
-OPT9, OPT80]."""
+"""Options from environment variables: old names, op-node's, shared, unknown [OPT3, OPT5, OPT9, OPT80]."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -84,7 +83,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _split_shared_variable(values: dict[str, str], set_by: dict[str, str]) -> None:
-    """A boolean in the variable of two options belongs to the second [OPT9]."""
+    """Give a boolean in the variable of two options to the second [OPT9]."""
     first, second = (OPTIONS[name].variable for name in SHARED_VARIABLE)
     try:
         read_boolean(values.get(first, ""))

@@ -1,5 +1,4 @@
-"""Options from command line, environment and options file: a flag beats a variable, a variable the file, the file the
-default [OPT1]."""
+"""Options from command line, environment, options file, and defaults, in this order [OPT1]."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,8 +94,9 @@ def requested_information(arguments: Sequence[str]) -> str | None:
 
 
 def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> NormalizedFlags:
-    """Return the arguments with every flag as `--name=value`: single dashes doubled, bare booleans true, values in the next
-    argument attached [OPT2]. `others` are flags to suggest for unknown ones."""
+    """Return the arguments with every flag as `--name=value` [OPT2]. `others` are flags to suggest.
+
+    Single dashes are doubled, bare booleans are true, values in the next argument are attached."""
     words = list(arguments)
     known = {*FLAGS, *INFORMATION, *others}
     result: list[str] = []

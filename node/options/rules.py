@@ -1,5 +1,6 @@
-"""Rules for option values that need nothing but the options: bounds, combinations, and what this version lacks
-[OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68]."""
+"""Rules for option values that need nothing but the options [OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68].
+
+Bounds, combinations, and what this version lacks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ def check_options(values: Values) -> None:
 
 
 def check_l1_options(values: Values) -> None:
-    """The same for commands that read only L1."""
+    """Check the options of commands that read only L1."""
     _check((_l1_required, _l1_limits, _alt_da), values)
 
 

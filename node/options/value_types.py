@@ -86,7 +86,7 @@ def empty_is_none(value_type: ValueType[T]) -> ValueType[T | None]:
 
 
 def read_boolean(text: str) -> bool:
-    """`true` or `false` and the short forms, in any case. Raises ValueError for other texts."""
+    """Read `true` or `false` and the short forms, in any case. Raises ValueError for other texts."""
     lowered = text.strip().lower()
     if lowered in _TRUE or lowered in _FALSE:
         return lowered in _TRUE

@@ -1,5 +1,4 @@
-"""The profiles of one process: those that the rpc process requests, and the one that is written at the stop [LIF16,
-LIF18]."""
+"""The profiles of one process, requested by the rpc process or written at the stop [LIF16, LIF18]."""
 
 import asyncio
 import time

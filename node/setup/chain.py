@@ -1,5 +1,6 @@
-"""The chain that the options choose: a built-in network or a rollup.json, with overrides and its L1 chain; and the
-checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 to OPT65]."""
+"""The chain that the options choose: a built-in network or a rollup.json, with overrides and its L1 chain.
+
+And the checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 to OPT65]."""
 
 import re
 from collections.abc import Callable

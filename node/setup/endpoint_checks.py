@@ -53,8 +53,9 @@ class Endpoints(NamedTuple):
 
 
 class RetryPolicy(NamedTuple):
-    """How long an unreachable endpoint is retried, how long one attempt may take, and the longest pause between two, in
-    seconds [LHD1]. Pauses are short so that the node is ready soon after its endpoints are."""
+    """How long an unreachable endpoint is retried, and an attempt and a pause may take, in seconds [LHD1].
+
+    Pauses are short so that the node is ready soon after its endpoints are."""
 
     total: float = 80.0
     timeout: float = 10.0
@@ -279,7 +280,7 @@ async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
 
 
 async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The execution engine must accept our JWT and have the L2 chain. Raises SetupError."""
+    """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
     check = EngineCheck(endpoints, policy.timeout)
     try:
         require(await _retry(check.find, check.unusable, "the execution engine", Code.ENGINE_UNREACHABLE, policy), log)
@@ -288,7 +289,7 @@ async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
 
 
 async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The L2 source of a command must have the L2 chain. Raises SetupError."""
+    """Check that the L2 source of a command has the L2 chain. Raises SetupError."""
     check = L2SourceCheck(endpoints, policy.timeout)
     try:
         require(await _retry(check.find, check.unusable, "the L2 source", Code.ENGINE_UNREACHABLE, policy), log)
@@ -297,14 +298,14 @@ async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
 
 
 async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The node whose heads are followed must be one of the chain, if it responds. Raises SetupError if it is not."""
+    """Check that the node whose heads are followed is one of the chain, if it responds. Raises SetupError."""
     require(await find_follow_source(endpoints, policy.timeout), log)
 
 
 async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The beacon node must be one of the chain's L1.
+    """Check that the beacon node is one of the chain's L1. Raises SetupError.
 
-    One whose check may fail is asked once: the start does not wait for it. Raises SetupError."""
+    One whose check may fail is asked once: the start does not wait for it."""
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
     code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)
@@ -318,7 +319,7 @@ async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
 
 
 async def check_signer(config: SignerConfig) -> None:
-    """The remote signer must answer. Raises SetupError if it does not."""
+    """Check that the remote signer answers. Raises SetupError if it does not."""
     found = await find_signer(config)
     require(found, log)
     log.info(found[0].text, endpoint=found[0].check)

@@ -1,6 +1,7 @@
-"""What a node says of itself at the start: its chain with the next fork, its endpoints, and the options that are set
-[LOG18]; the end of a network that left the OP Stack [LFT7], a fork schedule that is old [LFT8], and that the safe head
-is the local one [FSR13]."""
+"""What a node says of itself at the start [LOG18].
+
+Its chain with the next fork, its endpoints, the options that are set, the end of a network that left the OP Stack
+[LFT7], a fork schedule that is old [LFT8], and that the safe head is the local one [FSR13]."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -68,8 +69,9 @@ def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
 
 
 def bundles_in_doubt(values: Values, chain: ChosenChain) -> tuple[ForkBundle, ...]:
-    """Return the unconfirmed bundles of a node that makes blocks [UPG22]: one that follows another node and does not sequence
-    takes the blocks as they are."""
+    """Return the unconfirmed bundles of a node that makes blocks [UPG22].
+
+    One that follows another node and does not sequence takes the blocks as they are."""
     if values["l2.follow.source"] and not values["sequencer.enabled"]:
         return ()
     return unconfirmed_bundles(chain.config)

@@ -74,8 +74,7 @@ class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _NetworksFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`renamed` has the present name of a network by its old one, `not_carried` the release that has a network which is
-    not built in."""
+    """The file: `renamed` has current names of networks by old ones, `not_carried` the releases with others."""
 
     registry: RegistryVersion
     renamed: dict[str, str]

@@ -1,5 +1,4 @@
-"""Checks of the peer-to-peer options that need their parsers or files, the remote signer's configuration, and the
-network key."""
+"""Checks of peer-to-peer options that need parsers or files, the remote signer, and the network key."""
 
 import re
 from typing import NamedTuple
@@ -31,8 +30,7 @@ def signer_config(values: Values) -> SignerConfig | None:
 
 
 def check_p2p_config(config: P2pConfig) -> None:
-    """Raise OptionError for a bootnode, a sequencer key or a signer's header that is malformed, and for a file of
-    `signer.tls.*` that cannot be used."""
+    """Raise OptionError for a malformed bootnode, sequencer key or signer's header, or an unusable `signer.tls.*`."""
     for text in config.bootnodes:
         try:
             parse_bootnode(text)

@@ -1,5 +1,6 @@
-"""Compares the chain in use with the built-in network that it is: a time that this node lacks, or has differently, and
-another dependency set take it off the chain [OPT82]."""
+"""Compares the chain with the built-in network that it is [OPT82].
+
+A time that this node lacks, or has differently, and another dependency set take it off the chain."""
 
 from collections.abc import Iterator
 

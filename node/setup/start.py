@@ -1,5 +1,4 @@
-"""Starts a node: plan, secrets, state files, ports, supervisor, in this order, so that errors in options leave no files
-behind."""
+"""Starts a node: plan, secrets, state files, ports, supervisor; so errors in options leave no files behind."""
 
 import time
 from collections.abc import Sequence

@@ -47,10 +47,10 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
 
 
 def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:
-    """Open and closes peerstore, discovery database, the file of signed blocks and the safe head database, as far as
-    they are used; creates those that are missing.
+    """Open and close the databases that are used, and create those that are missing.
 
-    Raises SetupError when one is damaged, belongs to another node, or cannot be created."""
+    Peerstore, discovery, signed blocks, safe heads. Raises SetupError when one is damaged, belongs to another node,
+    or cannot be created."""
     try:
         if config is not None:
             PeerStore(config.peerstore_path).close()

@@ -143,9 +143,9 @@ class ChildProcesses:
 
 
 def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-    """The first acts in a forked process: dies with the supervisor if `dies_with_parent`, writes to the log pipe as 1
-    and 2, and closes every descriptor but 0 to 2 and `keep_fds`. The stop signals stay blocked until the process
-    handles them."""
+    """Prepare a forked process: standard streams to the log pipe, and no descriptor but 0 to 2 and `keep_fds`.
+
+    It dies with the supervisor if `dies_with_parent`. The stop signals stay blocked until the process handles them."""
     if dies_with_parent:
         signal_when_parent_ends(signal.SIGKILL)
         # The supervisor may have died before.

@@ -35,11 +35,11 @@ class SupervisorMetrics:
         self._meter.set("up", 1)
 
     def restarted(self, process: SupervisedProcess) -> None:
-        """A process was started again."""
+        """Count a process that was started again."""
         self._meter.count("process_restarts_total", process=process.name)
 
     def died(self, process: SupervisedProcess) -> None:
-        """A process has exited: the values in its own file no longer hold."""
+        """Drop the values of a process that has exited."""
         self._meter.set("process_up", 0, process=process.name)
         with contextlib.suppress(OSError):
             metrics_path(self._folder, process.name).unlink()

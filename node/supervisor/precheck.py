@@ -1,5 +1,4 @@
-"""The precheck: what must end the start (chain ids, genesis, secrets) is checked once, in a process of its own, before
-the others are started [LIF11]."""
+"""The precheck: what must end the start is checked once, in a process of its own, before the others [LIF11]."""
 
 import asyncio
 import gc

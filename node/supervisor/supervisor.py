@@ -1,5 +1,6 @@
-"""The supervisor: starts the processes of the table, forwards their logs, restarts those that die or hang, and stops
-them in order. It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
+"""The supervisor: starts the processes, forwards their logs, restarts those that die or hang, and stops them.
+
+It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
 
 `ChildProcesses.wait` only records events; `_tick` acts on them, never in the middle of a batch."""
 
@@ -417,7 +418,7 @@ class Supervisor:
             self._print_error(self._error)
 
     def _abort(self, error: BaseException) -> None:
-        """A bug in the supervisor: no process may outlive it."""
+        """Kill all processes after a bug in the supervisor: none may outlive it."""
         try:
             self._children.kill_all()
             self._log.crash("a bug ends the node", error)

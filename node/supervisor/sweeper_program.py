@@ -1,5 +1,6 @@
-"""The program of the sweeper, run by a bare interpreter: it needs 3 MB while it waits, and imports what cleans up only
-after the death of the supervisor.
+"""The program of the sweeper, run by a bare interpreter, which needs 3 MB while it waits.
+
+It imports what cleans up only after the death of the supervisor.
 
     python -I -S sweeper_program.py PIPE DIRECTORY CREATED TITLES [PATH ...]
 

@@ -20,8 +20,7 @@ def raise_descriptor_limit() -> int:
 
 
 def check_descriptor_limit(limit: int, processes: int, connections: int) -> None:
-    """Raise SetupError when a process of a node with so many processes cannot serve so many connections to others with
-    `limit` descriptors."""
+    """Raise SetupError when `limit` descriptors are too few for so many processes and connections."""
     needed = OWN_DESCRIPTORS + DESCRIPTORS_PER_PROCESS * processes + connections
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise SetupError(

@@ -1,7 +1,8 @@
-"""Log lines on their way out, where no write may block: a process writes into a pipe of its own, the supervisor reads
-all pipes and writes whole lines to its output. A writer that cannot write drops lines, counts them, and logs the count.
+"""Log lines on their way out, where no write may block.
 
-A record of several lines (a traceback) travels as one line, its inner newlines replaced by `NEWLINE_MARK`."""
+A process writes into a pipe of its own, the supervisor reads all pipes and writes whole lines to its output. A
+writer that cannot write drops lines, counts them, and logs the count. A record of several lines (a traceback)
+travels as one line, its inner newlines replaced by `NEWLINE_MARK`."""
 
 import contextlib
 import io
@@ -91,7 +92,7 @@ class LineStream(io.TextIOBase):
         return self.fd
 
     def writable(self) -> bool:
-        """Always."""
+        """Return true."""
         return True
 
 
@@ -151,7 +152,7 @@ class Output:
         self.fd = self._reopened(fd)
 
     def _reopened(self, fd: int) -> int:
-        """Return a descriptor of our own for pipes and terminals, or `fd` itself, which is then polled before each write."""
+        """Return a descriptor of our own for pipes and terminals, or `fd`, which is then polled before each write."""
         # O_NONBLOCK is a flag of the open file, which we share with the shell: set it on a second open file.
         try:
             mode = os.fstat(fd).st_mode

@@ -16,7 +16,8 @@ class ProfilingSettings:
 
 
 def profile_path(given: str | None, kind: str) -> Path:
-    """Return the file of `pprof.path`: `<kind>.prof` in an existing folder, which is the working directory when it is not
-    given, or else the file itself [LIF19]."""
+    """Return the file of `pprof.path`: `<kind>.prof` in an existing folder, or else the file itself [LIF19].
+
+    The folder is the working directory when it is not set."""
     path = Path(given or ".").absolute()
     return path / f"{kind}.prof" if path.is_dir() else path

@@ -98,10 +98,11 @@ class RuntimeDirectory:
 
 
 def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeDirectory:
-    """Create or takes over the runtime directory: `wanted`, or a new private one under XDG_RUNTIME_DIR or the system's
-    folder for temporary files. `longest_socket` is the length in bytes of the longest name of a socket.
+    """Create or take over the runtime directory: `wanted`, or a new private one.
 
-    Raises SetupError when it cannot be used, DirectoryInUseError when another node uses it."""
+    That is under XDG_RUNTIME_DIR or the system's folder for temporary files. `longest_socket` is the length in bytes
+    of the longest name of a socket. Raises SetupError when it cannot be used, DirectoryInUseError when another node
+    uses it."""
     if wanted is None:
         path, created = _private_directory(longest_socket), True
     else:

@@ -36,8 +36,7 @@ class ResourceLimits(msgspec.Struct, frozen=True):
     held_bytes: int = 48 << 20
 
     def max_connections(self, peers_hi: int) -> int:
-        """Return the maximum of upgraded connections in both directions: `connections`, or a multiple of
-        `p2p.peers.hi` when that is 0."""
+        """Return the maximum of upgraded connections: `connections`, or a multiple of `p2p.peers.hi` when that is 0."""
         return self.connections or max(2 * peers_hi, peers_hi + 32)
 
 

@@ -72,8 +72,7 @@ class L1OriginWindow:
         return behind
 
     def mismatch(self, parent: L2BlockRef) -> Reason | None:
-        """Return why nothing can be derived on this parent: its origin is not the current epoch or the one before
-        [E6]."""
+        """Return why nothing can be derived on this parent: its origin is no current or previous epoch [E6]."""
         first = self.first
         origin = parent.l1_origin
         if (origin.number == first.number and origin.hash == first.hash) or origin.number == first.number - 1:

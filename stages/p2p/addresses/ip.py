@@ -35,8 +35,10 @@ def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
 
 
 def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
-    """Whether an address that a peer at `sender` names is worth dialling: loopback only from loopback, private only
-    from private, never unspecified, multicast or link-local. go-ethereum has the same check as CheckRelayIP."""
+    """Whether an address that a peer at `sender` names is worth dialling.
+
+    Loopback only from loopback, private only from private, never unspecified, multicast or link-local, as
+    go-ethereum's CheckRelayIP has it."""
     if claimed.is_unspecified or claimed.is_multicast or claimed.is_link_local:
         return False
     if claimed.is_loopback:
@@ -46,8 +48,9 @@ def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
 
 @lru_cache(1024)
 def colocation_groups(text: str) -> tuple[str, ...]:
-    """Return the groups whose peers count as being at one place: the address and, for IPv6, its /64, which one host
-    has to itself. The last one is the widest."""
+    """Return the groups that count as one place: the address and, for IPv6, its /64, which one host has to itself.
+
+    The last one is the widest."""
     ip = parse_ip(text)
     if ip.version == 4:
         return (str(ip),)

@@ -1,5 +1,6 @@
-"""The gossip message of a block: signature, from version 3 on the parent beacon root, SSZ payload, all in snappy's
-block format. Each version has its topic; publishing picks it by the block's timestamp [GSP1, GSP2]."""
+"""The gossip message of a block: signature, from version 3 on parent beacon root, SSZ payload, as a snappy block.
+
+Each version has its topic; publishing picks it by the block's timestamp [GSP1, GSP2]."""
 
 from typing import NamedTuple
 

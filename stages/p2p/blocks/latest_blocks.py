@@ -66,9 +66,10 @@ class LatestBlocks:
             self._recent.popitem(last=False)
 
     def above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
-        """Return the lowest of the latest blocks that descend from `head`, in order, without those whose payload is
-        not kept. Of two chains the one that is known to descend from it is taken, and of these the longer one. Blocks
-        of peers alone must be known to descend from it: the others wait in the unsafe queue already."""
+        """Return the lowest of the latest blocks that descend from `head`, in order, with their payloads.
+
+        Of two chains the one that is known to descend from it is taken, and of these the longer one. Blocks of peers
+        alone must be known to descend from it: the others wait in the unsafe queue already."""
         own = None if self._own is None else self._own.last
         own_chain = [] if own is None else self._chain(own, head)
         highest = max(self._recent.values(), key=lambda each: each.number, default=None)

@@ -1,5 +1,4 @@
-"""The sequencer's signature of a gossiped block [SGN5, VAL3], and the accepted signers when the unsafe block signer
-changes on L1 [RTC5]."""
+"""The sequencer's signature of a gossiped block [SGN5, VAL3], and the signers accepted after a change on L1 [RTC5]."""
 
 from typing import Protocol
 
@@ -85,8 +84,10 @@ class LocalSigner:
 
 
 class UnsafeBlockSigners:
-    """The addresses whose blocks are accepted: the unsafe block signer on L1 and, after a change, the previous one
-    until the grace period ends or a block of the new one is seen [RTC5]. Times are monotonic seconds."""
+    """The addresses whose blocks are accepted: the unsafe block signer on L1 and, after a change, the previous one.
+
+    The previous one until the grace period ends or a block of the new one is seen [RTC5]. Times are monotonic
+    seconds."""
 
     def __init__(self) -> None:
         self.current: Address | None = None

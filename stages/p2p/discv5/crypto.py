@@ -1,5 +1,6 @@
-"""The keys of discovery v5.1 with the identity scheme "v4": those of sessions are derived by ECDH on secp256k1 and
-HKDF-SHA256, and 64-byte signatures prove identities. Encryption is apart: records and URLs do without its library."""
+"""The keys of discovery v5.1 with the identity scheme "v4": ECDH on secp256k1 and HKDF-SHA256, 64-byte signatures.
+
+Encryption is apart: records and URLs do without its library."""
 
 import hashlib
 import hmac

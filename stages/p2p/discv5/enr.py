@@ -1,7 +1,6 @@
-"""Node records (ENR) of the identity scheme "v4": signed key/value pairs with a node's endpoints and, under the key
-`opstack`, its chain [DSC2, DSC3].
+"""Node records (ENR) of the identity scheme "v4": signed pairs with a node's endpoints and chain [DSC2, DSC3].
 
-Source: https://eips.ethereum.org/EIPS/eip-778"""
+The chain stands under the key `opstack`. Source: https://eips.ethereum.org/EIPS/eip-778"""
 
 import base64
 import binascii

@@ -1,5 +1,6 @@
-"""A lookup: the closest known nodes are queried, three at a time, for nodes near the target, until the closest sixteen
-have responded. The number of nodes queried is bounded whatever they respond."""
+"""A lookup: the closest known nodes are queried for nodes near the target until sixteen have responded.
+
+Three are queried at a time; their number is bounded whatever they respond."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Lookup:
         self.add(found)
 
     def add_failure(self, node: NodeId) -> None:
-        """The node did not respond."""
+        """Note that the node did not respond."""
         self.in_flight.discard(node)
         self.failed.add(node)
 
@@ -82,8 +83,7 @@ class Lookup:
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
-    """Return the distances from a node at which nodes near the target are: the target's own first, then those next to
-    it."""
+    """Return the distances from a node at which nodes near the target are, the target's own first."""
     middle = log_distance(node, target)
     found = [middle]
     step = 1

@@ -325,7 +325,7 @@ class Discv5Node:
         self._revalidate(now)
 
     def _mark_verified(self, result: CallResult, record: Enr | None, now: float) -> None:
-        """A node has responded at the address that was called."""
+        """Note that a node has responded at the address that was called."""
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
@@ -410,8 +410,7 @@ class Discv5Node:
         return None
 
     def _start_due_lookup(self, now: float) -> None:
-        """Start a lookup that is due: near ourselves to refresh the table, at a random target while peers are
-        wanted."""
+        """Start a lookup that is due: near ourselves to refresh the table, at random while peers are wanted."""
         if now >= self._refresh_due and len(self.table):
             self._refresh_due = now + REFRESH_INTERVAL
             self.start_lookup(self.codec.node_id, now)

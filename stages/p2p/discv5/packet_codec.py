@@ -1,5 +1,6 @@
-"""The packet codec: messages are encrypted with the session's keys, or sent as random bytes that make the remote end
-ask who we are (WHOAREYOU); incoming packets are decrypted, challenged, or dropped with a reason."""
+"""The packet codec: encrypts messages, and decrypts, challenges or drops incoming packets with a reason.
+
+Without a session's keys random bytes are sent, which make the remote end ask who we are (WHOAREYOU)."""
 
 from enum import Enum
 from itertools import count

@@ -1,5 +1,4 @@
-"""The three kinds of packets: a header masked with the receiver's node id and, except for WHOAREYOU, an encrypted
-message."""
+"""The three kinds of packets: a masked header and, except for WHOAREYOU, an encrypted message."""
 
 from typing import NamedTuple
 
@@ -35,8 +34,10 @@ class MessagePacket(NamedTuple):
 
 
 class WhoAreYou(NamedTuple):
-    """The reply to a message that could not be decrypted: `nonce` is that message's, `challenge_data` is part of the
-    handshake's signature and key derivation, `enr_seq` the version of our record that the sender has (0: none)."""
+    """The reply to a message that could not be decrypted, whose nonce is `nonce`.
+
+    `challenge_data` is part of the handshake's signature and key derivation, `enr_seq` the version of our record
+    that the sender has (0: none)."""
 
     nonce: bytes
     enr_seq: int

@@ -106,8 +106,7 @@ class Sessions:
 
 
 class Challenge(NamedTuple):
-    """A WHOAREYOU that was sent: its challenge data, the record that we had of the node, and its order among our
-    challenges and handshakes."""
+    """A WHOAREYOU that was sent, our record of the node, and its order among our challenges and handshakes."""
 
     challenge_data: bytes
     record: Enr | None
@@ -116,8 +115,7 @@ class Challenge(NamedTuple):
 
 
 class Challenges:
-    """The challenges that may still be answered, the last few of each node, so that messages forged in the node's name
-    cannot replace one."""
+    """The challenges that may still be answered, the last few of each node, so that forged messages replace none."""
 
     def __init__(self) -> None:
         self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)

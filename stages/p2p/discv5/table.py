@@ -102,7 +102,7 @@ class RoutingTable:
         return self._add(NodeEntry(record, contact, revalidate_at=now))
 
     def record_response(self, node: NodeId, now: float, *, is_check: bool) -> None:
-        """A node has responded at its address; `is_check` if with a PONG, which also confirms its sequence number."""
+        """Note a response of a node at its address; `is_check` if a PONG, which also confirms its sequence number."""
         entry = self.get(node)
         if entry is not None:
             entry.checks = min(entry.checks + 1, _MAX_CHECKS)

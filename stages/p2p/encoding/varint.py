@@ -1,6 +1,6 @@
-"""Unsigned varints: seven bits a byte, least significant group first. multiformats allows nine bytes (63 bits) in
-minimal form only; protobuf allows ten bytes and non-minimal forms.
+"""Unsigned varints: seven bits a byte, least significant group first.
 
+multiformats allows nine bytes (63 bits) in minimal form only; protobuf allows ten bytes and non-minimal forms.
 Source: https://github.com/multiformats/unsigned-varint"""
 
 MAX_BYTES = 9

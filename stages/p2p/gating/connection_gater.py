@@ -1,6 +1,6 @@
-"""The connection gater: connections are denied outside of `p2p.netrestrict`, to what operators blocked (peers,
-addresses, subnets), and to banned peers and addresses until the ban expires [NET12, NET13]. Times are Unix seconds, as
-bans outlive the process."""
+"""The connection gater: denies connections by `p2p.netrestrict`, operators' blocks, and bans [NET12, NET13].
+
+Times are Unix seconds, as bans outlive the process."""
 
 from dataclasses import dataclass, field
 

@@ -76,7 +76,6 @@ class ConnectionManager:
         return [peer.peer for peer in candidates[: max(0, len(candidates) - self.low_water)]]
 
     def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
-        """Sort key, first trimmed first: sum of tag values, then peers that we dialled before inbound ones, then
-        streams, then age."""
+        """Return the sort key, first trimmed first: sum of tag values, peers that we dialled, streams, age."""
         value = sum(self.tags.get(candidate.peer, {}).values())
         return value, not candidate.inbound, candidate.streams, -candidate.opened_at

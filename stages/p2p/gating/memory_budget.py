@@ -1,6 +1,7 @@
-"""The memory budget: how many bytes that are received and not yet processed, or that wait for a peer to read them, are
-held for all peers together. When it is exceeded, the oldest of them is dropped among those peers that hold more than
-their share, so that peers which hold less are never disturbed by a crowd that holds much."""
+"""The memory budget of all peers together: bytes not yet processed, or waiting for a peer to read them.
+
+When it is exceeded, the oldest are dropped among those peers that hold more than their share, so that peers which
+hold less are never disturbed by a crowd that holds much."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar

@@ -1,5 +1,4 @@
-"""Lazy gossip: announcing messages to peers outside of the mesh (IHAVE), requesting announced ones (IWANT), and
-answering such requests, each bounded per peer and heartbeat."""
+"""Lazy gossip: announces messages outside of the mesh (IHAVE), requests (IWANT) and answers, all bounded."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple

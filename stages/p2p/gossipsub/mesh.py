@@ -1,5 +1,6 @@
-"""The meshes: per topic the few peers to which every message is sent, maintained by GRAFT, PRUNE and backoff (gossipsub
-v1.1). Peer exchange is off [GSP7, GSP8]."""
+"""The meshes: per topic the few peers to which every message is sent (gossipsub v1.1) [GSP7, GSP8].
+
+Maintained by GRAFT, PRUNE and backoff. Peer exchange is off."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
@@ -14,8 +15,7 @@ from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
 class MeshChange(NamedTuple):
-    """What a heartbeat changed for one peer: the topics in whose mesh it now is, and those in whose mesh it no longer
-    is."""
+    """What a heartbeat changed for one peer: the topics whose mesh it joined, and those whose mesh it left."""
 
     grafted: list[str]
     pruned: list[str]
@@ -138,8 +138,9 @@ class Meshes:
             self._graft(topic, self._params.d - len(members), lambda peer: score(peer) >= 0)
 
     def _prune_above_d_hi(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
-        """Above D_hi: keeps the D_score peers with the best scores and random others up to D, of which at least D_out
-        are ones that we dialled, so that inbound peers cannot take over the mesh."""
+        """Keep the D_score peers with the best scores and random others up to D, where there are more than D_hi.
+
+        At least D_out of them are ones that we dialled, so that inbound peers cannot take over the mesh."""
         members, params = self.members[topic], self._params
         if len(members) <= params.d_hi:
             return

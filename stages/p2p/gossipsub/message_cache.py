@@ -1,5 +1,4 @@
-"""The message cache (mcache): accepted messages of the last heartbeats, which peers may request, and the newest of
-them, which are announced in IHAVE."""
+"""The message cache (mcache): accepted messages, for peers that request them; the newest are announced."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

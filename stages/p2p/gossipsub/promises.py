@@ -24,7 +24,7 @@ class GossipPromises:
         self._deadlines.setdefault(message_id, {}).setdefault(peer, now + self._seconds)
 
     def fulfill(self, message_id: MessageId) -> None:
-        """The message has arrived, from whichever peer: all promises of it are fulfilled."""
+        """Fulfill all promises of a message that has arrived, from whichever peer."""
         self._deadlines.pop(message_id, None)
 
     def broken(self, now: float) -> Mapping[PeerId, int]:

@@ -145,8 +145,7 @@ class GossipSubRouter:
             state.hello_pending |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
 
     def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
-        """Send our subscriptions to a peer; with `all_topics` also the topics we are not in, as the peer may have
-        missed that we left."""
+        """Send our subscriptions; with `all_topics` also topics that we left, as the peer may have missed that."""
         subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
         sent = tuple([each for each in subscriptions if each.subscribe or all_topics])
         self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
@@ -154,8 +153,9 @@ class GossipSubRouter:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
-        """Publish a message of our own to the mesh, or to all peers of the topic when flood publishing is on or the
-        mesh is small [GSP9]; returns the number of peers it is queued for, None if it was published before."""
+        """Publish a message of our own; returns the number of peers it is queued for, None if published before.
+
+        To the mesh, or to all peers of the topic when flood publishing is on or the mesh is small [GSP9]."""
         message_id = self.validation_queue.add_published(topic, data, now)
         if message_id is None:
             return None

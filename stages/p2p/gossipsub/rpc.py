@@ -161,8 +161,9 @@ class _Reader:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
     def _message(self, view: memoryview) -> PubsubMessage:
-        """Return a message, of which only the first fields are read: anyone can append fields to a message that
-        honest peers forward, and that must not cost us these peers."""
+        """Return a message of which only the first fields are read.
+
+        Anyone can append fields to a message that honest peers forward, and that must not cost us these peers."""
         if self._left <= 0:
             raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
         fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)

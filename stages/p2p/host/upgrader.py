@@ -1,8 +1,8 @@
-"""The upgrade of a TCP connection to an encrypted and multiplexed one: negotiate noise, do the handshake, negotiate
-yamux (after the handshake, or early within it). Sans-I/O: bytes come in by `receive_data` and go out by `data_to_send`
-[NET3].
+"""The upgrade of a TCP connection to an encrypted and multiplexed one: noise, then yamux [NET3].
 
-Source: https://github.com/libp2p/specs/blob/master/connections/README.md and inlined-muxer-negotiation.md beside it"""
+Yamux may be negotiated early within the handshake. Sans-I/O: bytes come in by `receive_data` and go out by
+`data_to_send`. Source: https://github.com/libp2p/specs/blob/master/connections/README.md and
+inlined-muxer-negotiation.md beside it"""
 
 from enum import Enum, auto
 from typing import NamedTuple
@@ -25,8 +25,7 @@ UPGRADE_ERRORS = (MultistreamError, NoiseError)
 
 
 class UpgradedConnection(NamedTuple):
-    """A connection ready for yamux: the remote peer, the encrypted session, and the first bytes of yamux if they have
-    come."""
+    """A connection ready for yamux: the remote peer, the encrypted session, and yamux's first bytes, if any."""
 
     peer: PeerId
     session: SecureSession

@@ -28,8 +28,7 @@ class IdentityError(ValueError):
 
 
 class PublicKey(NamedTuple):
-    """A libp2p public key: `kind` is one of RSA, ED25519, SECP256K1 and ECDSA, `data` the key as that type serializes
-    it."""
+    """A libp2p public key: `kind` is RSA, ED25519, SECP256K1 or ECDSA, `data` the key as that type has it."""
 
     kind: int
     data: bytes

@@ -14,8 +14,7 @@ class ClosedConnectionInfo(msgspec.Struct, frozen=True):
 
 
 class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
-    """Discovery: our own record and its endpoint, the numbers of nodes in the table, and dropped datagrams by
-    reason."""
+    """Discovery: our record and its endpoint, the table's numbers of nodes, dropped datagrams by reason."""
 
     record: str
     endpoint: str
@@ -27,9 +26,10 @@ class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
 
 
 class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Gossip: the topic of present blocks, peers on and in the mesh of each topic, the mesh size below which own blocks
-    go to all peers, blocks of peers accepted (`accepted_ago`: seconds since the last) and not accepted (`refused`, by
-    failure) since the start, blocks published, and the unsafe block signers on L1 and of our key."""
+    """Gossip: the current topic, the peers on and in the mesh of each, and what came of blocks since the start.
+
+    Own blocks go to all peers below a mesh size. Blocks of peers are accepted (`accepted_ago`: seconds since the
+    last) or not (`refused`, by failure). The unsafe block signers are those on L1 and of our key."""
 
     topic: str
     topics: dict[str, int]

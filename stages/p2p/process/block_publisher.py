@@ -39,9 +39,10 @@ log = get_logger("p2p")
 
 
 class BlockPublisher:
-    """`signer` is None on nodes that do not publish, `signed_blocks` where their file cannot be used: then no block is
-    signed. Whether a block may be signed is decided when it arrives, in the order of the chain [SGN10]; blocks are
-    signed one at a time, the newest first."""
+    """Signs and publishes blocks, one at a time, the newest first.
+
+    `signer` is None on nodes that do not publish, `signed_blocks` where their file cannot be used: then no block is
+    signed. Whether a block may be signed is decided when it arrives, in the order of the chain [SGN10]."""
 
     def __init__(
         self, config: P2pConfig, signer: BlockSigner | None, signed_blocks: SignedBlocksFile | None, gossip: Gossip

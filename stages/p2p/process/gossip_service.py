@@ -1,5 +1,6 @@
-"""Runs the gossip router over the host: one outbound and one inbound stream per peer, the heartbeat, and the validation
-of blocks, whose result goes back to the router [GSP1 to GSP9]."""
+"""Runs the gossip router over the host: one stream each way per peer, and the heartbeat [GSP1 to GSP9].
+
+The result of the validation of blocks goes back to the router."""
 
 import asyncio
 import random

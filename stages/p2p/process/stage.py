@@ -1,5 +1,6 @@
-"""The p2p process: the host with its peers, gossip of blocks, the sync protocol, discovery, and the requests of the
-engine and rpc processes. Nothing that peers send can end it."""
+"""The p2p process: host, gossip of blocks, sync protocol, discovery, and requests of engine and rpc.
+
+Nothing that peers send can end it."""
 
 import time
 from typing import Any

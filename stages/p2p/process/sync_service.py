@@ -1,5 +1,4 @@
-"""The sync protocol payload_by_number on the host: serves blocks of our own chain, and fills gaps of the unsafe chain
-from peers [SYN6 to SYN9, SYN16 to SYN18]."""
+"""The sync protocol payload_by_number: serves our chain's blocks, fills gaps [SYN6 to SYN9, SYN16 to SYN18]."""
 
 import asyncio
 import time
@@ -138,7 +137,7 @@ class SyncClient:
         host.subscribe(self._on_host_event)
 
     def request_range(self, head: int, gap_end: GapEnd) -> None:
-        """The blocks above number `head` and below `gap_end` are missing."""
+        """Request the missing blocks above number `head` and below `gap_end`."""
         self._release(self.planner.request_range(head, gap_end, time.monotonic()))
         self.periodic_task.wake.set()
 

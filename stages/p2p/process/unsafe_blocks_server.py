@@ -1,5 +1,4 @@
-"""The server of `p2p.blocks`: blocks of peers go to the engine process at once, blocks that it sequenced are published
-once each."""
+"""The server of `p2p.blocks`: peers' blocks go to the engine process, its own are published once each."""
 
 from collections import OrderedDict
 from collections.abc import Callable

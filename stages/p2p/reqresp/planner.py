@@ -1,13 +1,11 @@
-"""Filling a gap of the unsafe chain from peers: which block to request from which peer, and which responses to trust
-[SYN10 to SYN16].
+"""Fills a gap of the unsafe chain: which block to request from whom, and what to trust [SYN10 to SYN16].
 
 The engine process requests the blocks between its head and a block from gossip, and repeats that until it has them
-(`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each peer,
-within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to give
-rests until the range is requested again. Responses pass the quarantine.
-
-The caller sends what `next_requests` returns, reports each end by `handle_outcome` (also when the stream failed), and
-calls `next_requests` again then, when a peer comes or goes, and after `delay` seconds."""
+(`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each
+peer, within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to
+give rests until the range is requested again. Responses pass the quarantine. The caller sends what `next_requests`
+returns, reports each end by `handle_outcome` (also when the stream failed), and calls `next_requests` again then,
+when a peer comes or goes, and after `delay` seconds."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,7 @@
-"""What the server of payload_by_number accepts: how often peers may request, in which order their requests are served,
-and which numbers are valid [SYN6, SYN7]. Peers take turns: however many requests some of them have waiting, the next
-request of another peer is served within one round."""
+"""What the server of payload_by_number accepts: rates, the order of requests, valid numbers [SYN6, SYN7].
+
+Peers take turns: however many requests some of them have waiting, the next request of another peer is served within
+one round."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass

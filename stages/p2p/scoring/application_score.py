@@ -49,11 +49,11 @@ class ApplicationScorer:
         self._decay_at: float | None = None
 
     def peer_connected(self, peer: PeerId) -> None:
-        """The peer's counts decay from now on."""
+        """Let the peer's counts decay from now on."""
         self._connected.add(peer)
 
     def peer_disconnected(self, peer: PeerId) -> None:
-        """The peer's counts stay as they are."""
+        """Keep the peer's counts as they are."""
         self._connected.discard(peer)
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Noise as libp2p uses it: in the handshake each end proves its peer id by signing its static noise key, and may offer
-stream muxers so that none need be negotiated afterwards; then the byte stream is sent as encrypted frames. Sans-I/O.
+"""Noise as libp2p uses it: a handshake, then the byte stream as encrypted frames. Sans-I/O.
 
-Source: https://github.com/libp2p/specs/blob/master/noise/README.md"""
+Each end proves its peer id by signing its static noise key, and may offer stream muxers, so that none need be
+negotiated afterwards. Source: https://github.com/libp2p/specs/blob/master/noise/README.md"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

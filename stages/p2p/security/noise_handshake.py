@@ -1,6 +1,6 @@
-"""The handshake pattern XX of the Noise framework with 25519, ChaChaPoly and SHA256: three messages, after which both
-ends know each other's static key and share two cipher states. Sans-I/O; payloads are opaque.
+"""The handshake pattern XX of the Noise framework with 25519, ChaChaPoly and SHA256. Sans-I/O.
 
+After its three messages both ends know each other's static key and share two cipher states; payloads are opaque.
 Source: https://noiseprotocol.org/noise.html"""
 
 import hashlib

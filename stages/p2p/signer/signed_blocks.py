@@ -1,5 +1,4 @@
-"""Which blocks this node has signed: no second block is signed for a height unless the chain was reorganised below it
-[SGN9, SGN10]."""
+"""Which blocks this node has signed: one per height, unless the chain was reorganised below it [SGN9, SGN10]."""
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
@@ -142,9 +141,10 @@ _ORDER = {BlockFate.SIGNED: 0, BlockFate.ANCESTOR: 1, BlockFate.REFUSED: 2}
 
 
 def _was_replaced(origin: BlockId | None, block: BlockRecord, l1_hash: L1Hash) -> bool:
-    """Whether a reorg of L1 replaced the origin of a signed block, so that this one takes its place on the same parent:
-    this one's origin is another L1 block of that number, or an older one while L1 has another block of that number. An
-    older one alone says nothing: L1 may have been read from an endpoint that is behind."""
+    """Whether a reorg of L1 replaced the origin of a signed block, so that this one takes its place.
+
+    It is on the same parent, and its origin is another L1 block of that number, or an older one while L1 has another
+    block of that number. An older one alone says nothing: L1 may have been read from an endpoint that is behind."""
     if origin is None or block.origin is None or origin.number < block.origin.number:
         return False
     if origin.number == block.origin.number:

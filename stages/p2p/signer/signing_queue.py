@@ -56,8 +56,10 @@ class SigningQueue:
         return dropped
 
     def _replaced_by(self, payload: ExecutionPayload) -> list[WaitingBlock]:
-        """Return the blocks that another chain with this block leaves out: the one at its height, and those above
-        that do not descend from it. A block whose parent does not wait may descend from it, except right above."""
+        """Return the blocks that another chain with this block leaves out, at its height and above.
+
+        Above those that do not descend from it. A block whose parent does not wait may descend from it, except right
+        above."""
         kept, replaced = {payload.block_hash}, []
         gone: set[Hash] = set()
         for each in sorted(self._waiting.values(), key=_number):
@@ -105,12 +107,12 @@ class SigningQueue:
         return block
 
     def failed(self, now: float) -> None:
-        """The signer failed: it is tried again after a pause that doubles with each failure."""
+        """Pause after a failure of the signer, twice as long with each."""
         self._retry_at = now + min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures, 10))
         self._failures += 1
 
     def succeeded(self) -> None:
-        """The signer has signed: what else waits is signed at once."""
+        """Sign what else waits at once, after a success of the signer."""
         self._failures, self._retry_at = 0, 0.0
 
 

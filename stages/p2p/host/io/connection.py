@@ -78,13 +78,13 @@ class ConnectionOwner(TypingProtocol):
     bytes_out: int
 
     def intercept_accept(self, connection: "Connection") -> str | None:
-        """Called when TCP is connected; returns why the connection is denied, or None."""
+        """Note that TCP is connected; returns why the connection is denied, or None."""
 
     def connection_upgraded(self, connection: "Connection") -> str | None:
-        """Called when the connection is ready for streams; returns why it is denied, or None."""
+        """Note that the connection is ready for streams; returns why it is denied, or None."""
 
     def connection_closed(self, connection: "Connection") -> None:
-        """Called once when the connection is gone, upgraded or not."""
+        """Note once that the connection is gone, upgraded or not."""
 
     def charge_work(self, peer: PeerId, seconds: float) -> float:
         """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
@@ -207,11 +207,11 @@ class Connection(asyncio.Protocol):
         self._finish(self.close_reason or (str(error) if error else "closed by the peer"))
 
     def pause_writing(self) -> None:
-        """The socket's buffer is full."""
+        """Stop sending while the socket's buffer is full."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The socket's buffer has room again."""
+        """Send again: the socket's buffer has room."""
         self._writable.set()
 
     # --- called by the host

@@ -1,5 +1,4 @@
-"""The dialer: one attempt per peer at a time, a bounded number over all, each address in turn until one leads to the
-peer [NET5]."""
+"""The dialer: one attempt per peer, a bounded number over all, each address in turn [NET5]."""
 
 import asyncio
 import os

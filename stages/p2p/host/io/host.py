@@ -1,5 +1,6 @@
-"""The host: listens, keeps the connections to all peers, passes their streams to the handlers of services, and emits an
-event for each peer that connects, is identified, or disconnects [NET1 to NET6]. Everything runs in one event loop."""
+"""The host: connections to all peers, their streams for services' handlers, and events [NET1 to NET6].
+
+Events are a peer that connects, is identified, or disconnects. Everything runs in one event loop."""
 
 import asyncio
 import time

@@ -1,5 +1,6 @@
-"""The host as services see it (gossip, sync, identify, ping, discovery, peer management): a peer's streams, connections
-and events, and what all services share. `host.Host` implements it."""
+"""The host as services see it: a peer's streams, connections and events, and what all services share.
+
+`host.Host` implements it."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum

@@ -1,5 +1,4 @@
-"""The identify service: requests identify from each new peer, serves the same request, and pushes our message to
-connected peers when our protocols change [NET4]."""
+"""The identify service: requests, serves and pushes identify, when our protocols change [NET4]."""
 
 import asyncio
 import ipaddress

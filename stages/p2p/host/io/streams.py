@@ -34,14 +34,13 @@ class StreamCarrier(Protocol):
         """Count bytes received (positive) or read by the application (negative)."""
 
     def add_held(self, stream: "MuxedStream", change: int) -> None:
-        """Count bytes held for a stream, or no longer held (negative), which may drop a stream, this one or
-        another."""
+        """Count bytes held for a stream, or no longer held (negative), which may drop this stream or another."""
 
     def stream_dropped(self) -> None:
-        """Called when a stream was dropped for what it held."""
+        """Note that a stream was dropped for what it held."""
 
     def stream_finished(self, stream: "MuxedStream") -> None:
-        """Called when the stream is closed in both directions."""
+        """Note that the stream is closed in both directions."""
 
 
 class MuxedStream:
@@ -91,7 +90,7 @@ class MuxedStream:
         self.hold(len(data))
 
     def receive_fin(self) -> None:
-        """The peer closed its direction."""
+        """Close the peer's direction."""
         self._fin_received = True
         if self._negotiation is not None:
             self.reset("closed before a protocol was negotiated")
@@ -99,11 +98,11 @@ class MuxedStream:
         self._finish_if_closed()
 
     def window_updated(self) -> None:
-        """The send window has grown."""
+        """Send on: the send window has grown."""
         self._changed.set()
 
     def abort(self, reason: str) -> None:
-        """The stream is gone: reset by the peer, or with its connection. Bytes received before can still be read."""
+        """End the stream, reset by the peer or with its connection. Bytes received before can still be read."""
         if not self._aborted:
             self._aborted, self._abort_reason = True, reason
             self._changed.set()
@@ -297,11 +296,11 @@ class MuxedStream:
 
 
 def _no_callback(_: MuxedStream) -> None:
-    """The callback until one is set."""
+    """Do nothing, until a callback is set."""
 
 
 def _no_finish_callback() -> None:
-    """The callback until one is set."""
+    """Do nothing, until a callback is set."""
 
 
 async def negotiate_stream(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
-"""Maps our ports on the gateway and learns our external address, by NAT-PMP or else UPnP (`p2p.nat`), and renews the
-mappings while the node runs. Only gateways on local networks, within `p2p.netrestrict`, are asked."""
+"""Maps ports on the gateway and learns our external address, by NAT-PMP or else UPnP (`p2p.nat`).
+
+Mappings are renewed while the node runs. Only gateways on local networks, within `p2p.netrestrict`, are asked."""
 
 import asyncio
 import ipaddress

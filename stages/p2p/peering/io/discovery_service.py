@@ -1,5 +1,6 @@
-"""Discovery for the host: peers of our chain that discv5 finds are stored with their addresses, ports are mapped on the
-gateway (`p2p.nat`), and both set the host's external address [DSC4, DSC7]."""
+"""Discovery for the host: stores peers of our chain that discv5 finds, and maps ports (`p2p.nat`) [DSC4, DSC7].
+
+Both set the host's external address."""
 
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import parse_subnet

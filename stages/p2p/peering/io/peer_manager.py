@@ -1,6 +1,7 @@
-"""The peer manager: keeps static peers connected, dials known peers while there are too few, trims when there are too
-many, bans peers by score and lifts expired bans, and measures latencies, each as a periodic task [NET6, NET8, NET9,
-DSC8, SCR7, SCR8, PST4]."""
+"""The peer manager: periodic tasks that dial, trim, ban and measure peers.
+
+It keeps static peers connected, dials known peers while there are too few, trims when there are too many, bans peers
+by score and lifts expired bans, and measures latencies [NET6, NET8, NET9, DSC8, SCR7, SCR8, PST4]."""
 
 import asyncio
 import random
@@ -79,8 +80,7 @@ class PeerManager:
         return peer in self._static
 
     def _on_host_event(self, event: HostEvent) -> None:
-        """A connection counts as a success only once it has lasted a while, so that a peer that always hangs up is not
-        dialled without backoff."""
+        """Count a connection as a success once it has lasted a while: a peer that always hangs up gets backoff."""
         if isinstance(event, PeerConnected):
             self._connected_at[event.peer] = time.monotonic()
         elif isinstance(event, PeerDisconnected):

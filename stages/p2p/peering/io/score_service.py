@@ -1,5 +1,4 @@
-"""Scores over time: the counts of responses decay and are kept in the peerstore over restarts, scores are written there
-for bans, and both are metrics [SCR3, SCR6]."""
+"""Scores over time: decaying counts kept over restarts, scores stored for bans, and metrics [SCR3, SCR6]."""
 
 import time
 
