@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options
 from rollup_node.node.options.values import Values
@@ -30,6 +29,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.output_file import OutputFile
 
 RETRY_POLICY = RetryPolicy(total=10.0)

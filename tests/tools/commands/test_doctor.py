@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from rollup_node.node.cli import main
-from rollup_node.node.commands.doctor import Finding, Severity, examine
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.tools.commands.doctor import Finding, Severity, examine
 
 TOPIC = "/optimism/10/3/blocks"
 SIGNER = "0x" + "11" * 20

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rollup_node.node.checks.beacon import beacon_version
-from rollup_node.node.checks.blob_probe import find_blob_block, probe_blobs
 from rollup_node.node.checks.causes import clock_skew, skew_text
 from rollup_node.node.checks.engine import SafeHead, check_capabilities, check_forks, read_safe_head
 from rollup_node.node.checks.execution import (
@@ -21,10 +20,7 @@ from rollup_node.node.checks.execution import (
     check_method,
     read_block,
 )
-from rollup_node.node.checks.files import check_files
 from rollup_node.node.checks.finding import Finding, Level, error, not_checked, ok, warning
-from rollup_node.node.checks.memory import check_memory
-from rollup_node.node.checks.peers import check_peers
 from rollup_node.node.checks.ports import ListenAddress, check_ports
 from rollup_node.node.setup.endpoint_checks import (
     BeaconCheck,
@@ -43,6 +39,10 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
+from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
+from rollup_node.tools.preflight.files import check_files
+from rollup_node.tools.preflight.memory import check_memory
+from rollup_node.tools.preflight.peers import check_peers
 
 CHECK_SECONDS = 10.0
 """How long one check may take."""

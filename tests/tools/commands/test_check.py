@@ -15,11 +15,11 @@ from aiohttp import web
 
 from rollup_node.node import cli
 from rollup_node.node.checks.finding import ok
-from rollup_node.node.commands.check import _files
 from rollup_node.node.options.parsing import parse_options
-from rollup_node.node.setup import preflight
 from rollup_node.node.setup.plan import plan_node
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.commands.check import _files
+from rollup_node.tools.preflight import preflight
 from tests.support.servers.checked_endpoints import METHODS, SECRET, CheckedEndpoints
 from tests.support.servers.loopback import free_port, own_address
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.node.checks.files import LITTLE, TOO_LITTLE, check_files
 from rollup_node.node.checks.finding import Level
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.preflight.files import LITTLE, TOO_LITTLE, check_files
 
 
 def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:

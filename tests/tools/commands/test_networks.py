@@ -6,11 +6,11 @@ import time
 import msgspec
 import pytest
 
-from rollup_node.node.commands.networks import main
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.networks import find_network, network_names, registry_version
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.tools.commands.networks import main
 
 
 def test_a_line_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:

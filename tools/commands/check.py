@@ -13,7 +13,6 @@ from typing import NamedTuple
 import orjson
 
 from rollup_node.node.checks.finding import Finding, Level, error, not_checked, ok, warning
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync
@@ -29,13 +28,14 @@ from rollup_node.node.setup.plan import (
     node_configs,
     plan_node,
 )
-from rollup_node.node.setup.preflight import Subject, preflight
 from rollup_node.node.setup.schedule_check import schedule_notices
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode, one_line
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
+from rollup_node.tools.commands.flags import FlagParser
+from rollup_node.tools.preflight.preflight import Subject, preflight
 
 DESCRIPTION = """Checks what a node with these options needs: options, JWT secret, L1, execution engine, beacon node,
 clocks, ports, directories, disks, static peers, and whether the blobs that derivation needs are still there. All

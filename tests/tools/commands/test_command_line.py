@@ -1,8 +1,8 @@
 """The whole command line as one parser."""
 
 from rollup_node.node.cli import COMMANDS
-from rollup_node.node.commands.command_line import command_line
 from rollup_node.node.setup.networks import network_names
+from rollup_node.tools.commands.command_line import command_line
 
 
 def test_it_has_the_commands_and_the_networks() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.left_networks import LEFT
@@ -17,6 +16,7 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.rpc.duration import duration
+from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled
 with the time that is left until then, who no longer has the network, and for a network that left the OP Stack the time

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from rollup_node.node.commands.doc import main
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.metrics.meter import TABLE
 from rollup_node.stages.io.metrics.op_node_metrics import MISSING_METRICS
+from rollup_node.tools.commands.doc import main
 
 
 def test_a_row_for_each_metric(capsys: pytest.CaptureFixture[str]) -> None:

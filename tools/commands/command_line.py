@@ -3,12 +3,12 @@
 import argparse
 
 from rollup_node.node.cli import COMMANDS
-from rollup_node.node.commands.config import SHOW
-from rollup_node.node.commands.doc import METRICS
-from rollup_node.node.commands.p2p import DOCTOR, KEY_COMMANDS
 from rollup_node.node.options.help import TOPICS
 from rollup_node.node.options.shell_parser import shell_parser
 from rollup_node.node.setup.networks import network_names
+from rollup_node.tools.commands.config import SHOW
+from rollup_node.tools.commands.doc import METRICS
+from rollup_node.tools.commands.p2p import DOCTOR, KEY_COMMANDS
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one of the commands. Raises SetupError for an unknown command or bad input."""
     name, *rest = arguments or ["--help"]
     if name == DOCTOR:
-        from rollup_node.node.commands.doctor import main as doctor
+        from rollup_node.tools.commands.doctor import main as doctor
 
         return doctor(rest)
     if not {"-h", "--help"}.isdisjoint(arguments or [name]):

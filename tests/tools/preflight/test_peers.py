@@ -6,10 +6,10 @@ import socket
 import pytest
 
 from rollup_node.node.checks.finding import Level
-from rollup_node.node.checks.peers import check_peers
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.tools.preflight.peers import check_peers
 from tests.support.servers.loopback import free_port, own_address
 
 ROLLUP = find_network("op-sepolia").config

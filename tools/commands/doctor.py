@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.flags import FlagParser, url
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.tools.commands.flags import FlagParser, url
 
 DESCRIPTION = """Reports on the peers of a running node: whether it listens and is reachable, what address its record
 has, which nodes discovery found, why dialling fails, which peers were banned or disconnected, and why gossiped blocks

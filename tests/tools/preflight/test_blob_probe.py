@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.checks.blob_probe import SEARCHED, BlobBlock, find_blob_block, probe_blobs
 from rollup_node.node.checks.finding import Finding, Level
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -15,6 +14,7 @@ from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef
+from rollup_node.tools.preflight.blob_probe import SEARCHED, BlobBlock, find_blob_block, probe_blobs
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.http_listener import json_rpc_app, listening
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.commands.flags import (
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.commands.flags import (
     FlagParser,
     block_number,
     chain_id,
@@ -16,7 +17,6 @@ from rollup_node.node.commands.flags import (
     timestamp,
     url,
 )
-from rollup_node.node.system.exit_codes import SetupError
 
 
 @pytest.fixture

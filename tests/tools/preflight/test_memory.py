@@ -1,9 +1,9 @@
 """The check of the memory that is left."""
 
 from rollup_node.node.checks.finding import Level
-from rollup_node.node.checks.memory import check_memory
 from rollup_node.node.system.memory import Memory
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.preflight.memory import check_memory
 
 
 def test_the_findings() -> None:

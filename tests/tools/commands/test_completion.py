@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node.cli import COMMANDS, main
-from rollup_node.node.commands.command_line import SHELLS
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.tools.commands.command_line import SHELLS
 
 SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
 

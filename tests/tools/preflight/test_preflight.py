@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from rollup_node.node.checks.finding import Finding, Level
-from rollup_node.node.setup import preflight as module
 from rollup_node.node.setup.endpoint_checks import Endpoints
-from rollup_node.node.setup.preflight import Subject, preflight
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.preflight import preflight as module
+from rollup_node.tools.preflight.preflight import Subject, preflight
 from tests.support.servers.checked_endpoints import ROLLUP, SECRET
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import shtab
 
-from rollup_node.node.commands.command_line import SHELLS, command_line
-from rollup_node.node.commands.flags import FlagParser
+from rollup_node.tools.commands.command_line import SHELLS, command_line
+from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Prints the completion script of a shell. bash: eval "$(rollup-node completion bash)"; zsh: write it to
 _rollup-node in a folder of $fpath; fish: to ~/.config/fish/completions/rollup-node.fish."""
