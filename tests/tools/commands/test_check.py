@@ -364,7 +364,7 @@ def test_the_document_names_every_finding() -> None:
     named = set(re.findall(r"`([A-Z0-9]+(?:-[A-Z0-9]+)+|OPTIONS|CLOCK|DISK|DIRECTORY)`", section))
     findings = {code.text for code in Code if code.is_finding}
     assert findings <= named <= {code.text for code in Code}
-    sources = "".join(path.read_text() for path in (root / "node").rglob("*.py"))
+    sources = "".join(path.read_text() for top in ("node", "tools") for path in (root / top).rglob("*.py"))
     assert not [code.name for code in Code if code.is_finding and f"Code.{code.name}" not in sources]
 
 
