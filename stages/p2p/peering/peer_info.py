@@ -10,7 +10,7 @@ import msgspec
 from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, extract_public_key, node_id, peer_id_text
-from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
+from rollup_node.stages.p2p.storage.peer_record import PeerScores
 
 
 class Connectedness(IntEnum):
