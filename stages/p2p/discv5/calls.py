@@ -10,8 +10,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, log_distance
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr, log_distance
 from rollup_node.stages.p2p.discv5.lookup import Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou

@@ -17,10 +17,9 @@ from rollup_node.stages.p2p.discv5.calls import (
     OutgoingPacket,
     ResponseStatus,
 )
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.lookup import RESULT_SIZE, Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou

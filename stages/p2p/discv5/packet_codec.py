@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.sessions import (
     CHALLENGE_TIMEOUT,
     Challenge,

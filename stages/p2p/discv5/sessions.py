@@ -10,8 +10,8 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import encryption
 from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
 
 CHALLENGE_TIMEOUT = 1.0

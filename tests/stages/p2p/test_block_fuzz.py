@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
     IHave,

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.p2p.signer.l1_chain import L1Chain
-from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SignedBlocks, SigningRequest
+from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, L1Chain, SignedBlocks, SigningRequest
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 
 BLOCKS_PER_ORIGIN = 3

@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.discv5.calls import (
     OutgoingCall,
     ResponseStatus,
 )
-from rollup_node.stages.p2p.discv5.contact import log_distance
+from rollup_node.stages.p2p.discv5.enr import log_distance
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from tests.support.p2p.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
