@@ -19,7 +19,7 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, check_endpoints
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, check_endpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
@@ -263,9 +263,9 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
     )
 
 
-def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> Endpoints:
+def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeEndpoints:
     """Return the endpoints of the node, as its start checks them."""
-    return Endpoints(
+    return NodeEndpoints(
         rollup=plan.chain.config,
         l1=configs.l1.endpoints,
         l2=configs.engine.url,

@@ -15,7 +15,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.l1.block_requests import grouped
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
@@ -236,7 +236,7 @@ class L1Stage:
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
                 error = Code.L1_BLOCK.before(text)
                 if endpoint is not None:
-                    self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
+                    self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)

@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import (
     ActiveCalls,
     CallPurpose,
-    CallResult,
+    DiscoveryResult,
     OutgoingCall,
     OutgoingPacket,
     ResponseStatus,
@@ -229,7 +229,7 @@ class Discv5Node:
             result = self.calls.handle_response(received, self.local_enr.enr, now)
             if result is ResponseStatus.UNSOLICITED:
                 return PacketDrop.UNSOLICITED
-            if isinstance(result, CallResult):
+            if isinstance(result, DiscoveryResult):
                 self._handle_result(result, now)
         self.calls.session_established(received.node, now)
         return None
@@ -254,7 +254,7 @@ class Discv5Node:
     def _submit(self, call: OutgoingCall, now: float) -> bool:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
-    def _handle_result(self, result: CallResult, now: float) -> None:
+    def _handle_result(self, result: DiscoveryResult, now: float) -> None:
         """Handle the end of a call."""
         call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
@@ -273,7 +273,7 @@ class Discv5Node:
         if call.lookup is not None:
             self._continue_lookup(call.lookup, result, now)
 
-    def _continue_lookup(self, lookup: Lookup, result: CallResult, now: float) -> None:
+    def _continue_lookup(self, lookup: Lookup, result: DiscoveryResult, now: float) -> None:
         node = result.call.contact.node_id
         if result.responded:
             contacts = (record.contact(self.settings.ip_versions) for record in result.call.records.values())
@@ -323,7 +323,7 @@ class Discv5Node:
                 self._candidates.popitem(last=False)
         self._revalidate(now)
 
-    def _mark_verified(self, result: CallResult, record: Enr | None, now: float) -> None:
+    def _mark_verified(self, result: DiscoveryResult, record: Enr | None, now: float) -> None:
         """Note that a node has responded at the address that was called."""
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)

@@ -155,7 +155,7 @@ def _was_replaced(origin: BlockId | None, block: BlockRecord, l1_hash: L1Hash) -
 MAX_BLOCKS = 1024
 
 
-class L1Chain:
+class RecentL1Chain:
     """Numbers and hashes of the latest L1 blocks, as far down as the heads followed each other without a gap."""
 
     def __init__(self) -> None:

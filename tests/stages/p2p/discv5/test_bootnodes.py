@@ -13,8 +13,8 @@ from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry
 ROOT = Path(__file__).parents[4]
 MODULE = Path("stages/p2p/discv5/bootnodes.py")
 NAMES = re.compile(r"PUBLIC_BOOTNODES|choose_bootnodes|discv5[./]bootnodes|discv5 import bootnodes")
-COMMANDS = [Path("tools/commands/config.py"), Path("tools/preflight/peers.py")]
-"""The commands that show and check what the node would use."""
+COMMANDS = [Path("tools/commands/config.py")]
+"""The command that shows what the node would use."""
 
 
 def test_public_bootnodes_parse() -> None:

@@ -12,8 +12,8 @@ from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_HEIGHTS,
     BlockFate,
     BlockRecord,
-    L1Chain,
     L1Hash,
+    RecentL1Chain,
     SignedBlocks,
     SigningRequest,
     signing_request,
@@ -235,14 +235,14 @@ def l1_head(number: int, fork: int = 0, parent: int | None = None) -> L1BlockRef
     )
 
 
-def chain_of(*heads: L1BlockRef) -> L1Chain:
-    chain = L1Chain()
+def chain_of(*heads: L1BlockRef) -> RecentL1Chain:
+    chain = RecentL1Chain()
     for each in heads:
         chain.take(each)
     return chain
 
 
-def known(chain: L1Chain, *numbers: int) -> list[int | None]:
+def known(chain: RecentL1Chain, *numbers: int) -> list[int | None]:
     """The forks of the blocks that are known."""
     found = (chain.hash_of(number) for number in numbers)
     return [None if each is None else each[0] for each in found]
