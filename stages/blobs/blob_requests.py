@@ -23,10 +23,11 @@ Key = tuple[Hash, tuple[BlobRef, ...]]
 
 @dataclass
 class PendingRequest:
-    """Requested blobs of one L1 block, and the clients to answer, one for each row. Times are seconds of any monotonic
-    clock. Its verification `may_wait` while all clients say so. `code` and `reason` are those of the last failure, if
-    it has a code, and `error` is its text; `is_reported` once a failure has been logged as one that derivation waits
-    for."""
+    """Requested blobs of one L1 block, and the clients to answer, one for each row.
+
+    Times are seconds of any monotonic clock. Its verification `may_wait` while all clients say so. `code` and
+    `reason` are those of the last failure, if it has a code, and `error` is its text; `is_reported` once a failure
+    has been logged as one that derivation waits for."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
@@ -54,12 +55,12 @@ class PendingRequest:
         return tuple(unique.values())
 
     def add(self, contents: Iterable[BlobContent]) -> None:
-        """Adds the requested ones of these blobs."""
+        """Add the requested ones of these blobs."""
         wanted = {ref.hash for ref in self.blobs}
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
     def failed(self, code: Code | None, reason: str, not_found: bool, now: float) -> None:
-        """Records a failed fetch; the next one is due after a pause that doubles."""
+        """Record a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
         self.code, self.reason, self.not_found = code, reason, not_found
         name = "" if code is None else f"{code.text}: "
@@ -67,7 +68,9 @@ class PendingRequest:
         self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
-        """The blobs in the order requested, or the error of the last fetch; None before the first fetch has ended."""
+        """Return the blobs in the order requested, or the error of the last fetch.
+
+        None before the first fetch has ended."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:
@@ -89,7 +92,7 @@ class PendingRequests:
         return iter(tuple(self._pending.values()))
 
     def request(self, client: ProcessId, request: BlobsRequest, now: float) -> PendingRequest:
-        """Takes a request or its repetition, and fills in cached blobs."""
+        """Take a request or its repetition, and fills in cached blobs."""
         key = (request.block.hash, request.blobs)
         pending = self._pending.get(key)
         if pending is None:
@@ -103,7 +106,7 @@ class PendingRequests:
         return pending
 
     def due(self, now: float) -> list[PendingRequest]:
-        """The requests to fetch for now: urgent ones first, then by block number."""
+        """Return the requests to fetch for now: urgent ones first, then by block number."""
         due = [each for each in self._unanswered() if each.retry_at <= now]
         return sorted(due, key=lambda each: (not each.urgent, each.block.number))
 
@@ -113,12 +116,13 @@ class PendingRequests:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def remove(self, pending: PendingRequest) -> None:
-        """Removes a request that is answered or expired."""
+        """Remove a request that is answered or expired."""
         self._pending.pop((pending.block.hash, pending.blobs), None)
 
     def expire(self, now: float) -> None:
-        """Removes requests that were not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones
-        last. Urgency ends after URGENT_SECONDS."""
+        """Remove requests not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
+
+        Urgency ends after URGENT_SECONDS."""
         for each in self:
             each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
         stale = [each for each in self if not each.is_fetching and now - each.requested_at > EXPIRY_SECONDS]
@@ -128,7 +132,7 @@ class PendingRequests:
             self.remove(each)
 
     def _unanswered(self) -> Iterator[PendingRequest]:
-        """Requests with missing blobs that are not being fetched."""
+        """Request with missing blobs that are not being fetched."""
         return (each for each in self if each.missing and not each.is_fetching)
 
 
