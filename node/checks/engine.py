@@ -47,12 +47,12 @@ class _Transaction(msgspec.Struct):
 
 
 def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
-    """Return a client whose every request has a new token."""
+    """Return a client whose every request has a new token, and none without a secret."""
 
     def token() -> Mapping[str, str]:
         return {"Authorization": authorization(secret, time.time())}
 
-    return JsonRpcClient(url, timeout=timeout, headers=token)
+    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None)
 
 
 async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Finding], frozenset[str] | None]:
