@@ -1,6 +1,7 @@
 """How the node ends: the exit codes, and the error that ends a start."""
 
 from enum import IntEnum
+from functools import cache
 
 
 class ExitCode(IntEnum):
@@ -30,3 +31,16 @@ RESTART = 78
 
 class SetupError(Exception):
     """The node cannot start; the text is one line that says what is wrong and what to do."""
+
+
+PROGRAM = "rollup-node"
+"""The command, which is also the name of the distribution."""
+
+
+@cache
+def version() -> str:
+    """`v` and the version of the distribution."""
+    # Deferred: importing it takes longer than the rest of `rollup-node --help` can afford.
+    from importlib.metadata import version as installed_version
+
+    return f"v{installed_version(PROGRAM)}"

@@ -15,8 +15,7 @@ import msgspec
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration, escaped_line
 from rollup_node.tools.commands.common import (

@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 
 import msgspec
 
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url

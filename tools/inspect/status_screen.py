@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
 from rollup_node.stages.rpc.status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
 

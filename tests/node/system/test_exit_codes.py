@@ -1,8 +1,8 @@
-"""The version that users see."""
+"""The version of the program."""
 
 from importlib.metadata import version as installed_version
 
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, version
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
