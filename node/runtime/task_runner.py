@@ -12,8 +12,8 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code, code_in
-from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 
 REPORT_SECONDS = 1.0
 MAX_PAUSE = 3600.0

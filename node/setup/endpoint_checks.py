@@ -22,9 +22,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
-from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 
 FIRST_PAUSE = 0.1
 log = get_logger("start")

@@ -41,7 +41,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.texts import escaped_line
 
 SOCKET_SUFFIX = ".sock"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5

@@ -6,9 +6,9 @@ from math import inf
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
-from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.commitments import Commitment
+from rollup_node.stages.protocol.pacing import backoff
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
 EXPIRY_SECONDS = 30.0

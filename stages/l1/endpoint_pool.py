@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.pacing import backoff
 
 MAX_RETRY_AFTER = 60.0
 FORGET_FACTOR = 10

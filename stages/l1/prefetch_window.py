@@ -9,7 +9,7 @@ fetch that began before the last reorg brings only an unverified block.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
 
 FIRST_PAUSE = 0.25

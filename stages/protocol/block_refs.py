@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.system_config import system_config_of_block
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError

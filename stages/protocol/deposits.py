@@ -6,10 +6,9 @@ from enum import StrEnum
 import msgspec
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.addresses import OPTIMISTIC_BLOCK_DEPOSITOR
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
-from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, Hash, Log
+from rollup_node.stages.protocol.types import OPTIMISTIC_BLOCK_DEPOSITOR, ZERO_ADDRESS, ZERO_HASH, Address, Hash, Log
 
 DEPOSIT_TYPE = 0x7E
 DEPOSIT_PREFIX = b"\x7e"

@@ -1,16 +1,16 @@
-"""Block headers of L1 and L2: fields, RLP, JSON and hash [HSH1 to HSH5].
+"""Block headers of L1 and L2: fields, RLP, JSON and hash; the root of withdrawals [HSH1 to HSH5, HSH8].
 
-The fields from the base fee on are optional: a header ends at its last present one [HSH2].
-"""
+The fields from the base fee on are optional: a header ends at its last present one [HSH2]."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_hex_sized, from_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
 from rollup_node.stages.protocol.types import Address, Hash, L1Header
 
@@ -166,4 +166,20 @@ def l1_header(header: Header, block_hash: Hash) -> L1Header:
         base_fee=header.base_fee or 0,
         excess_blob_gas=header.excess_blob_gas,
         parent_beacon_root=header.parent_beacon_root,
+    )
+
+
+def withdrawals_root(withdrawals: Sequence[Mapping[str, Any]]) -> Hash:
+    """The withdrawals root of a JSON-RPC block's list. Raises HexError for a malformed entry."""
+    return ordered_root([_encode_withdrawal(each) for each in withdrawals])
+
+
+def _encode_withdrawal(withdrawal: Mapping[str, Any]) -> bytes:
+    return rlp.encode_list(
+        (
+            encode_int(from_quantity(withdrawal.get("index"))),
+            encode_int(from_quantity(withdrawal.get("validatorIndex"))),
+            encode_bytes(address_from_hex(withdrawal.get("address"))),
+            encode_int(from_quantity(withdrawal.get("amount"))),
+        )
     )

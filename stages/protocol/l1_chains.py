@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.errors import DECODE_ERRORS, CriticalError
 from rollup_node.stages.protocol.types import L1Header
 
 BLOB_FORKS = ("cancun", "prague", "osaka", "bpo1", "bpo2", "bpo3", "bpo4", "bpo5")

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.addresses import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.deposits import (
     DepositError,
     DepositTransaction,
@@ -11,7 +10,7 @@ from rollup_node.stages.protocol.deposits import (
     l1_info_source_hash,
 )
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
-from rollup_node.stages.protocol.types import ZERO_HASH, Address, BlockId, Hash
+from rollup_node.stages.protocol.types import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, ZERO_HASH, Address, BlockId, Hash
 
 SELECTORS = {
     L1InfoFormat.BEDROCK: bytes.fromhex("015d8eb9"),

@@ -1,4 +1,6 @@
-"""Receipts: their encoding for the receipts root, and the logs that derivation reads [DEP13, DEP29, DEP31]."""
+"""Receipts: their encoding for the receipts root, the logs that derivation reads, blooms [DEP13, DEP29, DEP31].
+
+A header whose bloom excludes an address or topic proves that none of its block's logs has it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -6,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash, Log
 
@@ -126,3 +129,21 @@ def _log_count(raw: bytes) -> int:
         return len(rlp.split(fields[_LOGS_FIELD]))
     except (RlpError, IndexError):
         return 0
+
+
+_BITS = 2048
+
+
+def bloom_mask(value: bytes) -> int:
+    """The (at most) three bits that an address or topic of a log sets, as a 2048-bit number."""
+    digest = keccak256(value)
+    mask = 0
+    for at in (0, 2, 4):
+        mask |= 1 << (int.from_bytes(digest[at : at + 2], "big") % _BITS)
+    return mask
+
+
+def may_have(bloom: bytes, *masks: int) -> bool:
+    """Whether the bloom has all bits of all masks; False proves that no log has all of them."""
+    bits = int.from_bytes(bloom, "big")
+    return all(bits & mask == mask for mask in masks)

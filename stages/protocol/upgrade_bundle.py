@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.protocol.addresses import CONDITIONAL_DEPLOYER, L1_ATTRIBUTES_DEPOSITOR, PROXY_ADMIN
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.deposits import (
     DepositTransaction,
     decode_deposit,
     encode_deposit,
     upgrade_source_hash,
 )
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.stages.protocol.types import CONDITIONAL_DEPLOYER, L1_ATTRIBUTES_DEPOSITOR, PROXY_ADMIN, Address, Hash
 
 MAX_BUNDLE_BYTES = 4 << 20
 VERSION, VERSION_WITH_EXTRA_GAS = "1.0.0", "1.1.0"

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.protocol import forks
-from rollup_node.stages.protocol.addresses import ETH_LIQUIDITY, L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit, upgrade_source_hash
 from rollup_node.stages.protocol.errors import CriticalError
@@ -20,6 +19,7 @@ from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, 
 from rollup_node.stages.protocol.forks.rules import Activation
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import ETH_LIQUIDITY, L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.upgrade_bundle import BundleError, BundleFile, parse_bundle
 
 LOCKS: dict[str, str] = {

@@ -9,7 +9,7 @@ import msgspec
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name, why_broken, why_not_connected
 from rollup_node.stages.io.http.http_body import BodyTooLargeError, read_body
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status import NodeStatus
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.pacing import backoff
 
 FIRST_SECONDS = 1.0
 MAX_SECONDS = 10.0

@@ -20,7 +20,7 @@ from rollup_node.stages.io.http.plain_http import PlainHttpTransport
 from rollup_node.stages.io.http.url_schemes import is_plain_http, is_web_socket
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
-from rollup_node.stages.protocol.token_bucket import TokenBucket
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 if TYPE_CHECKING:
     from rollup_node.stages.io.http.http_transport import HttpTransport

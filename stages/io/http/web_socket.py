@@ -22,8 +22,8 @@ from rollup_node.stages.io.http.endpoint_errors import (
 )
 from rollup_node.stages.io.http.json_answers import answered_ids
 from rollup_node.stages.protocol.answer_limits import RECEIPTS, AnswerLimit
-from rollup_node.stages.protocol.backoff import backoff
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.pacing import backoff
 
 MAX_MESSAGE = RECEIPTS.bytes
 """Bytes of a message: those of the largest answer of any method."""

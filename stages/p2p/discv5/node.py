@@ -25,8 +25,7 @@ from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketC
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import RoutingTable
-from rollup_node.stages.protocol.backoff import backoff
-from rollup_node.stages.protocol.token_bucket import KeyedTokenBuckets
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, backoff
 
 LOOKUP_INTERVAL = 5.0
 """Seconds between lookups while peers are wanted; the first few follow each other faster."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.pacing import backoff
 
 _MAX_PEERS = 10_000
 

@@ -4,7 +4,7 @@ Nobody is slowed down while all peers together stay within the total; beyond it 
 are not read until their share has repaid it, so that a crowd which sends many small frames slows itself down alone."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.protocol.token_bucket import TokenBucket
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 TOTAL_SHARE = 0.4
 """The share of one core that the bytes of all peers together may take before anyone is slowed down."""

@@ -29,7 +29,7 @@ from rollup_node.stages.p2p.gossipsub.peers import PeerTable
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.protocol.token_bucket import TokenBucket
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 
 @dataclass

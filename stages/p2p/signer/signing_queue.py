@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rollup_node.stages.protocol.backoff import backoff
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 

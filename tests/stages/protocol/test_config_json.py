@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.config_check import ConfigError
+from rollup_node.stages.protocol.config import (
+    AltDaConfig,
+    ChainOpConfig,
+    ConfigError,
+    Genesis,
+    RollupConfig,
+    SystemConfig,
+)
 from rollup_node.stages.protocol.config_json import (
     TIMED_FORKS,
     parse_rollup_config,

@@ -32,7 +32,7 @@ from rollup_node.stages.p2p.transport.yamux import (
     YamuxEvent,
     YamuxSession,
 )
-from rollup_node.stages.protocol.token_bucket import TokenBucket
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.token_bucket import KeyedTokenBuckets, TokenBucket
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket, backoff
 
 
 def test_allow_permits_a_burst_and_then_the_rate() -> None:
@@ -81,3 +81,12 @@ def test_keys_have_separate_buckets_of_which_the_last_used_are_kept() -> None:
     for number in range(100):
         buckets[bytes([number])].allow(0.0)
     assert len(buckets) == 10
+
+
+def test_pauses_double_up_to_the_most() -> None:
+    assert [backoff(failures, 0.5, 5.0) for failures in range(7)] == [0.5, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+@given(st.integers(0, 10**400))
+def test_any_number_of_failures_has_a_pause(failures: int) -> None:
+    assert 0.5 <= backoff(failures, 0.5, 8.0) <= backoff(failures + 1, 0.5, 8.0) <= 8.0

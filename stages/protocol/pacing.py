@@ -1,4 +1,6 @@
-"""Token buckets, one or one per key: they limit requests, packets and work. Times are monotonic seconds."""
+"""How often something is done: token buckets, one or one per key, and exponential backoff.
+
+Buckets limit requests, packets and work. Times are monotonic seconds."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -57,3 +59,8 @@ class KeyedTokenBuckets(Generic[K]):
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
         return bucket
+
+
+def backoff(failures: int, first: float, most: float) -> float:
+    """Return the seconds to wait after so many failures in a row: `first` doubled by each later one, up to `most`."""
+    return min(most, first * 2.0 ** min(max(0, failures - 1), 30))
