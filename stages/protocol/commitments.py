@@ -33,7 +33,7 @@ class Commitment(msgspec.Struct, frozen=True, array_like=True):
     content: bytes
 
     def encode(self) -> bytes:
-        """The type byte and the content."""
+        """Return the type byte and the content."""
         return bytes((self.kind,)) + self.content
 
     def matches(self, data: bytes) -> bool:
@@ -46,12 +46,12 @@ class Commitment(msgspec.Struct, frozen=True, array_like=True):
 
 
 def keccak_commitment(data: bytes) -> Commitment:
-    """The keccak commitment to the data."""
+    """Return the keccak commitment to the data."""
     return Commitment(KECCAK, keccak256(data))
 
 
 def decode_commitment(encoded: bytes) -> Commitment:
-    """A commitment after its version byte. Raises CommitmentError for a malformed one [AD5]."""
+    """Return a commitment after its version byte. Raises CommitmentError for a malformed one [AD5]."""
     if not encoded:
         raise CommitmentError("no bytes")
     kind, content = encoded[0], encoded[1:]
@@ -91,7 +91,7 @@ class ChallengeEvent(NamedTuple):
 
 
 def decode_event(log: Log) -> ChallengeEvent:
-    """The event in a log of CHALLENGE_TOPIC [ADA5]. Raises ChallengeError."""
+    """Return the event in a log of CHALLENGE_TOPIC [ADA5]. Raises ChallengeError."""
     status = _word(log.data, 1)
     if status > 0xFF:
         raise ChallengeError("the status has more than 8 bits")
@@ -107,7 +107,8 @@ def decode_event(log: Log) -> ChallengeEvent:
 
 
 def resolve_data(calldata: bytes) -> bytes:
-    """The third argument of `resolve(uint256,bytes,bytes)` in a transaction's calldata, whatever its selector [ADA7].
+    """Return the third argument of `resolve(uint256,bytes,bytes)` in calldata with any selector [ADA7].
+
     Raises ChallengeError where it does not decode or is empty."""
     arguments = calldata[_SELECTOR:]
     _word(arguments, 0)
@@ -134,7 +135,7 @@ def _word(encoded: bytes, index: int) -> int:
 
 
 def _dynamic(encoded: bytes, index: int) -> bytes:
-    """The bytes whose offset is the word at `index`."""
+    """Return the bytes whose offset is the word at `index`."""
     start = _word(encoded, index) + _WORD
     if start > len(encoded):
         raise ChallengeError("an offset lies outside the data")

@@ -14,8 +14,10 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, 
 
 
 class SystemConfig(msgspec.Struct, frozen=True, array_like=True):
-    """The values in force for an L2 block [SYS1]. `scalar` is the raw word; `eip1559_params` are denominator and
-    elasticity, four bytes each, both zero for the chain's constants [SYS39]."""
+    """The values in force for an L2 block [SYS1].
+
+    `scalar` is the raw word; `eip1559_params` are denominator and elasticity, four bytes each, both zero for the
+    chain's constants [SYS39]."""
 
     batcher: Address
     overhead: Hash
@@ -54,17 +56,20 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
-    """A fork that is not of the OP Stack: L2 blocks from `time` on, in seconds, follow rules that are not known here
-    [LFT1]."""
+    """A fork that is not of the OP Stack [LFT1].
+
+    L2 blocks from `time` on, in seconds, follow rules that are not known here."""
 
     name: str
     time: int
 
 
 class UpgradeBundle(msgspec.Struct, frozen=True, array_like=True):
-    """A fork's encoded upgrade transactions. `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle,
-    `sha256` is that of its file, `found` says where it is from, and `confirmed_by` which release of op-node has it, or
-    that the operator chose it; empty while nothing confirms it [UPG22]."""
+    """A fork's encoded upgrade transactions.
+
+    `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle, `sha256` is that of its file, `found` says
+    where it is from, and `confirmed_by` which release of op-node has it, or that the operator chose it; empty while
+    nothing confirms it [UPG22]."""
 
     transactions: tuple[bytes, ...]
     gas: int
@@ -74,10 +79,12 @@ class UpgradeBundle(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """A chain's parameters [OPT28]. Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from
-    `fork_times` never activates. `dependency_set_size` is the number of chains in the dependency set [UPG19],
-    `foreign_fork` the end of the rules [LFT1], `bundles` the upgrade transactions that were chosen for forks instead of
-    the package's [UPG23]; none of them is part of the file."""
+    """A chain's parameters [OPT28].
+
+    Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from `fork_times` never activates.
+    `dependency_set_size` is the number of chains in the dependency set [UPG19], `foreign_fork` the end of the rules
+    [LFT1], `bundles` the upgrade transactions that were chosen for forks instead of the package's [UPG23]; none of them
+    is part of the file."""
 
     genesis: Genesis
     block_time: int
@@ -100,7 +107,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     bundles: dict[str, UpgradeBundle] = {}
 
     def schedule(self) -> ForkSchedule:
-        """The fork table applied to this chain's times."""
+        """Return the fork table applied to this chain's times."""
         return self._schedule
 
     @cached_property
@@ -109,7 +116,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return _schedule(times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
 
     def block_number_at(self, timestamp: int) -> int:
-        """The L2 block number of a time in seconds, rounded down [CFG32]. Raises ValueError before genesis."""
+        """Return the L2 block number of a time in seconds, rounded down [CFG32]. Raises ValueError before genesis."""
         if timestamp < self.genesis.l2_time:
             raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
@@ -137,7 +144,7 @@ def _schedule(
 
 
 def utc_time(seconds: float) -> str:
-    """A time in Unix seconds in the form 2026-05-28T18:00:00Z; the seconds beyond the calendar."""
+    """Return a time in Unix seconds in the form 2026-05-28T18:00:00Z; the seconds beyond the calendar."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError, OSError):
@@ -153,7 +160,7 @@ def end_text(rollup: RollupConfig) -> str:
 
 
 def network_left(rollup: RollupConfig, safe: L2BlockRef) -> NetworkLeftError:
-    """The error that ends the node at that safe head."""
+    """Return the error that ends the node at that safe head."""
     return NetworkLeftError(f"the safe head is block {safe.number}, and {end_text(rollup)}")
 
 
@@ -168,7 +175,7 @@ class ConfigError(ValueError):
 
 
 def check_config(config: RollupConfig) -> None:
-    """Raises ConfigError for the first violated check."""
+    """Raise ConfigError for the first violated check."""
     error = (
         _parameters_error(config)
         or _genesis_error(config)
@@ -182,7 +189,7 @@ def check_config(config: RollupConfig) -> None:
 
 
 def _first(*checks: tuple[bool, str]) -> str | None:
-    """The text of the first violated check."""
+    """Return the text of the first violated check."""
     return next((text for violated, text in checks if violated), None)
 
 

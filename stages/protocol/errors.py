@@ -6,8 +6,9 @@ import msgspec
 
 
 class StageError(Exception):
-    """Common base, for the runtime to catch; raise one of the three below. `code` is the one of `messages/codes.py`
-    that names the condition, if there is one."""
+    """Common base, for the runtime to catch; raise one of the three below.
+
+    `code` is the one of `messages/codes.py` that names the condition, if there is one."""
 
     def __init__(self, text: object = "", code: Enum | None = None) -> None:
         super().__init__(*(() if text == "" else (text,)))

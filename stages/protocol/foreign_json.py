@@ -15,9 +15,10 @@ class MalformedJsonError(ValueError):
 
 
 def decode_json(data: bytes, shape: Any, max_values: int, what: str = "the answer") -> Any:
-    """A JSON text as a value of a type msgspec knows (Any for no type); members of objects that a Struct does not name
-    are skipped. Raises MalformedJsonError, also if the text has more values than `max_values`; `what` is its name in
-    the error of a text of another type."""
+    """Return a JSON text as a value of a type msgspec knows, Any for no type.
+
+    Members of objects that a Struct does not name are skipped. Raises MalformedJsonError, also if the text has more
+    values than `max_values`; `what` is its name in the error of a text of another type."""
     check_values(data, max_values)
     try:
         # Without a type orjson: msgspec would make integers of any length, in quadratic time.
@@ -29,7 +30,7 @@ def decode_json(data: bytes, shape: Any, max_values: int, what: str = "the answe
 
 
 def check_values(data: bytes, max_values: int) -> None:
-    """Raises MalformedJsonError if a JSON text may have more values than `max_values`."""
+    """Raise MalformedJsonError if a JSON text may have more values than `max_values`."""
     if len(data) > max_values:
         values = data.count(b",") + data.count(b"[") + data.count(b"{")
         if values > max_values:
@@ -37,5 +38,5 @@ def check_values(data: bytes, max_values: int) -> None:
 
 
 def shown_body(body: bytes) -> str:
-    """The start of a body on one line."""
+    """Return the start of a body on one line."""
     return one_line(body[: 2 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]

@@ -93,7 +93,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def encode_header(header: Header) -> bytes:
-    """The RLP list of the header, up to its last present field."""
+    """Return the RLP list of the header, up to its last present field."""
     parts: list[bytes] = []
     filled = 0
     for value in msgspec.structs.astuple(header):
@@ -106,12 +106,12 @@ def encode_header(header: Header) -> bytes:
 
 
 def header_hash(header: Header) -> Hash:
-    """The block's hash: the keccak of the RLP."""
+    """Return the block's hash: the keccak of the RLP."""
     return keccak256(encode_header(header))
 
 
 def decode_header(raw: bytes) -> Header:
-    """The header in an RLP list; only canonical encodings are accepted. Raises HeaderError."""
+    """Return the header in an RLP list; only canonical encodings are accepted. Raises HeaderError."""
     try:
         items = rlp.decode_list(raw)
         if not REQUIRED_FIELDS <= len(items) <= len(HEADER_FIELDS):
@@ -138,7 +138,7 @@ def _decode_item(item: Any, field: HeaderField) -> Any:
 
 
 def header_from_json(block: Mapping[str, Any]) -> Header:
-    """The header in a JSON-RPC block. Raises HeaderError, which names the field that is missing or malformed."""
+    """Return the header in a JSON-RPC block. Raises HeaderError, which names the field that is missing or malformed."""
     values: list[Any] = []
     for index, field in enumerate(HEADER_FIELDS):
         text = block.get(field.json_name)
@@ -156,7 +156,7 @@ def header_from_json(block: Mapping[str, Any]) -> Header:
 
 
 def l1_header(header: Header, block_hash: Hash) -> L1Header:
-    """The part of an L1 header that derivation reads; a base fee that is absent (before London) is 0."""
+    """Return the part of an L1 header that derivation reads; a base fee that is absent (before London) is 0."""
     return L1Header(
         hash=block_hash,
         number=header.number,
@@ -170,7 +170,7 @@ def l1_header(header: Header, block_hash: Hash) -> L1Header:
 
 
 def withdrawals_root(withdrawals: Sequence[Mapping[str, Any]]) -> Hash:
-    """The withdrawals root of a JSON-RPC block's list. Raises HexError for a malformed entry."""
+    """Return the withdrawals root of a JSON-RPC block's list. Raises HexError for a malformed entry."""
     return ordered_root([_encode_withdrawal(each) for each in withdrawals])
 
 

@@ -14,8 +14,10 @@ from rollup_node.stages.protocol.types import Address, Hash
 
 
 class PayloadAttributes(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine builds a block from [ATT11 to ATT20]. `withdrawals` says whether the list, which is always empty,
-    is present; the optional values are absent before their forks. `timestamp` in seconds, fees in wei."""
+    """What the engine builds a block from [ATT11 to ATT20].
+
+    `withdrawals` says whether the list, which is always empty, is present; the optional values are absent before their
+    forks. `timestamp` in seconds, fees in wei."""
 
     timestamp: int
     prev_randao: Hash
@@ -54,7 +56,9 @@ class ExecutionPayload(msgspec.Struct, frozen=True, array_like=True):
 
 
 def payload_header(payload: ExecutionPayload) -> Header:
-    """The header of a payload's block. Its roots go by the fields that are present, not by fork times [HSH14]."""
+    """Return the header of a payload's block.
+
+    Its roots go by the fields that are present, not by fork times [HSH14]."""
     # From Isthmus on the field holds a storage root, which the list of withdrawals does not show [HSH11].
     if payload.withdrawals_root is not None:
         withdrawals_root: Hash | None = payload.withdrawals_root
@@ -86,5 +90,5 @@ def payload_header(payload: ExecutionPayload) -> Header:
 
 
 def payload_block_hash(payload: ExecutionPayload) -> Hash:
-    """The hash computed from the payload's other fields; `payload.block_hash` is only what its sender claims."""
+    """Return the hash computed from the payload's other fields; `payload.block_hash` is only what its sender claims."""
     return header_hash(payload_header(payload))

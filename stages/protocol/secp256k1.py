@@ -13,30 +13,32 @@ COMPACT_SIZE = 64
 
 
 def public_key(secret: bytes, compressed: bool = True) -> bytes:
-    """The point of a private key. Raises ValueError when that is not a number of 32 bytes within the group."""
+    """Return the point of a private key. Raises ValueError when that is not a number of 32 bytes within the group."""
     return keys.pubkey_from_prvkey(secret, compressed)
 
 
 def convert_point(point: bytes, compressed: bool = True) -> bytes:
-    """The same point in another form. Raises ValueError when it is not on the curve."""
+    """Return the same point in another form. Raises ValueError when it is not on the curve."""
     return keys.serialize(keys.parse(point), compressed)
 
 
 def multiply_point(point: bytes, secret: bytes) -> bytes:
-    """The product, compressed: the shared point of a Diffie-Hellman exchange. Raises ValueError for a point that is not
-    on the curve or a private key outside of the group."""
+    """Return the product, compressed: the shared point of a Diffie-Hellman exchange.
+
+    Raises ValueError for a point that is not on the curve or a private key outside of the group."""
     return keys.pubkey_tweak_mul(point, secret)
 
 
 def sign_recoverable(digest: bytes, secret: bytes) -> bytes:
-    """A signature of 65 bytes. Raises ValueError for a private key outside of the group."""
+    """Return a signature of 65 bytes. Raises ValueError for a private key outside of the group."""
     compact, recovery_id = recovery.sign(digest, secret)
     return compact + bytes((recovery_id,))
 
 
 def recover_point(digest: bytes, signature: bytes) -> bytes:
-    """The uncompressed point of the key that made the signature of 65 bytes, of which a high s is valid. Raises
-    ValueError for an invalid one."""
+    """Return the uncompressed point of the key that made the signature of 65 bytes, of which a high s is valid.
+
+    Raises ValueError for an invalid one."""
     return recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False)
 
 
@@ -49,7 +51,7 @@ def verify_compact(point: bytes, digest: bytes, signature: bytes) -> bool:
 
 
 def sign_der(digest: bytes, secret: bytes) -> bytes:
-    """A signature in DER. Raises ValueError for a private key outside of the group."""
+    """Return a signature in DER. Raises ValueError for a private key outside of the group."""
     return dsa.sign(digest, secret)
 
 

@@ -95,8 +95,10 @@ class Log(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChallengeLog(msgspec.Struct, frozen=True, array_like=True):
-    """A log of the DataAvailabilityChallenge contract [ADA5]; `resolve_data` is the data in the calldata of the
-    transaction that resolved the challenge, None where there is none [ADA7]."""
+    """A log of the DataAvailabilityChallenge contract [ADA5].
+
+    `resolve_data` is the data in the calldata of the transaction that resolved the challenge, None where there is none
+    [ADA7]."""
 
     log: Log
     resolve_data: bytes | None
@@ -110,8 +112,10 @@ class BlobRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
-    """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3]; derivation compares its sender with the batcher
-    [BF4]. `kind` is the transaction type; `hash` is empty where L1 is read without hashes."""
+    """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3].
+
+    Derivation compares its sender with the batcher [BF4]. `kind` is the transaction type; `hash` is empty where L1 is
+    read without hashes."""
 
     kind: int
     sender: Address
@@ -155,7 +159,7 @@ class L2BlockContent(msgspec.Struct, frozen=True, array_like=True):
 
 
 def predeploy(low: int) -> Address:
-    """The predeploy 0x42000000000000000000000000000000000000xx, whose last byte is `low`."""
+    """Return the predeploy 0x42000000000000000000000000000000000000xx, whose last byte is `low`."""
     return b"\x42" + bytes(18) + low.to_bytes(1, "big")
 
 
