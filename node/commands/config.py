@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import orjson
 
 from rollup_node.node.commands.flags import FlagParser
-from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import read_options
 from rollup_node.node.options.table import OPTIONS
@@ -19,7 +18,7 @@ from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
-from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
+from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 
 DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are
 given as to the node. Secrets, and what follows the host in addresses, are shown as ***."""
