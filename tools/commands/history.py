@@ -37,6 +37,6 @@ def main(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         commands = ", ".join(PUBLIC)
         raise SetupError(f"unknown command history {name[:80]!r}{did_you_mean(name, PUBLIC)}; commands are {commands}")
-    module = import_module(f"rollup_node.node.commands.{COMMANDS[name]}")
+    module = import_module(f"rollup_node.tools.commands.{COMMANDS[name]}")
     code: int = module.main(rest) if name == "range" else getattr(module, name)(rest)
     return code
