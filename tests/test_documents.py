@@ -14,7 +14,7 @@ from rollup_node.node.setup.jwt_secret import DEFAULT_FILE
 from rollup_node.tools.fuzz.targets.table import TARGETS
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/rules/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED_PATH = re.compile(r"`((?:ipc|stages|node|tools|tests|docs|docker|src)/[\w./-]*)`")
 RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]{1,3}\d+(?:\.\d+|[a-z])?)\*\*')
