@@ -75,9 +75,9 @@ def load_report(path: Path) -> dict[str, CaseResult]:
 
 @cache
 def rule_links() -> Mapping[str, str]:
-    """The place of each rule, from the folder of the page."""
+    """The place of each rule, from the folder `docs`."""
     return {
-        rule: f"../rules/{path.name}#{anchor}"
+        rule: f"rules/{path.name}#{anchor}"
         for path in sorted(RULES.glob("*.md"))
         for anchor, rule in _RULE.findall(path.read_text())
     }
@@ -110,7 +110,7 @@ def _stages(cases: Mapping[str, Case], report: Mapping[str, CaseResult], links: 
 
 
 def _linked(case: Case, links: Mapping[str, str]) -> str:
-    rules = (" to ".join(f"[{rule}]({links[rule]})" for rule in each.split("-")) for each in case.rules)
+    rules = (" to ".join(f"[{rule}](../{links[rule]})" for rule in each.split("-")) for each in case.rules)
     return ", ".join(rules) + (_MEASURED if case.measured else "")
 
 
