@@ -1,10 +1,10 @@
-"""The documentation site: the pages of `docs/` and of the top-level folder, built by mkdocs without anything from other
-hosts.
+"""Build the documentation site from the pages of `docs/` and of the top-level folder, by mkdocs.
 
 python -m rollup_node.tools.dev.site [--out FOLDER]
 
 mkdocs runs the functions `on_...` of this file (`hooks` in mkdocs.yml). They let the same files serve readers of the
-repository and of the site: links to source files become plain text, and diagrams become tables.
+repository and of the site: links to source files become plain text, and diagrams become tables. The site loads nothing
+from other hosts.
 """
 
 import argparse
@@ -33,14 +33,14 @@ _NODE = re.compile(r'^ *(\w+)\["([^"]*)"\]$', re.MULTILINE)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages of the top-level folder."""
+    """Add the pages of the top-level folder."""
     for name in TOP_PAGES:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Makes a page of the repository one of the site."""
+    """Make a page of the repository one of the site."""
     name = page.file.src_uri
     return site_markdown(markdown, name if name in TOP_PAGES else f"docs/{name}")
 
@@ -49,7 +49,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: MkDocsConfig, files: F
 
 
 def site_markdown(markdown: str, path: str) -> str:
-    """The text of the page at `path` in the repository, as the site shows it."""
+    """Return the text of the page at `path` in the repository as the site shows it."""
     parts = _FENCE.split(markdown)
     return "".join(_diagram(part) if part.startswith("```") else _with_links(part, path) for part in parts)
 
@@ -59,7 +59,7 @@ def _with_links(text: str, path: str) -> str:
 
 
 def _link(link: re.Match[str], path: str) -> str:
-    """The link as the site has it: its text alone where it leads out of the documents."""
+    """Return the link as the site has it: its text alone where it leads out of the documents."""
     text, target, section = link[1], link[2], link[3] or ""
     place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if place.startswith("docs/"):
@@ -71,7 +71,7 @@ def _link(link: re.Match[str], path: str) -> str:
 
 
 def _diagram(fence: str) -> str:
-    """A fenced block; of a flowchart its arrows, one row for each node that they leave."""
+    """Return a fenced block; of a flowchart a table of its arrows, one row for each node that they leave."""
     if not fence.startswith("```mermaid"):
         return fence
     names = dict(_NODE.findall(fence))
@@ -97,7 +97,7 @@ class _Sources(HTMLParser):
         self.foreign: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Takes a tag of the page."""
+        """Take a tag of the page."""
         values = dict(attrs)
         source = values.get(_LOADED.get(tag, "")) or ""
         if re.match(r"(?:https?:)?//", source) and values.get("rel") not in ("canonical", "prev", "next"):
@@ -105,20 +105,20 @@ class _Sources(HTMLParser):
 
 
 def foreign_sources(folder: Path) -> list[str]:
-    """What the pages of a site would load from other hosts, as `page: address`."""
-    found = []
+    """List what the pages of a site would load from other hosts, as `page: address`."""
+    sources = []
     for path in sorted(folder.rglob("*.html")):
         parser = _Sources()
         parser.feed(path.read_text())
-        found += [f"{path.relative_to(folder)}: {source}" for source in parser.foreign]
+        sources += [f"{path.relative_to(folder)}: {source}" for source in parser.foreign]
     for path in sorted(folder.rglob("*.css")):
         addresses = re.findall(r"(?:url\(|@import )[\"']?((?:https?:)?//[^)\"']+)", path.read_text())
-        found += [f"{path.relative_to(folder)}: {address}" for address in addresses]
-    return found
+        sources += [f"{path.relative_to(folder)}: {address}" for address in addresses]
+    return sources
 
 
 def build(folder: Path) -> int:
-    """Builds the site into a folder; 1 if a link is broken or a page would load something from another host."""
+    """Build the site into a folder; 1 if a link is broken or a page would load something from another host."""
     # Not --quiet: warnings that are not logged do not count for --strict.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(ROOT / "mkdocs.yml")]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -135,7 +135,7 @@ def build(folder: Path) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Builds the site; without --out only to see whether it can be built."""
+    """Build the site; without --out only to see whether it can be built."""
     parser = argparse.ArgumentParser(description="Builds the documentation site.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, help="where to write the site; otherwise it is only checked")
     out = parser.parse_args(arguments).out
