@@ -15,12 +15,12 @@ class SharedWord:
         return self._memory.fd
 
     def get(self) -> int:
-        """The number set last, by whichever process."""
+        """Return the number set last, by whichever process."""
         value: int = self._memory.words[0]
         return value
 
     def set(self, value: int) -> None:
-        """Sets the number for all processes."""
+        """Set the number for all processes."""
         self._memory.words[0] = value
 
     def close(self) -> None:

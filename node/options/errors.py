@@ -18,7 +18,7 @@ class WrongOptions(OptionError):
 
 
 def error_lines(error: Exception) -> tuple[str, ...]:
-    """The lines of an error: one for each wrong option."""
+    """Return the lines of an error: one for each wrong option."""
     return error.lines if isinstance(error, WrongOptions) else (str(error),)
 
 
@@ -27,12 +27,12 @@ END_OF_OPTIONS = "--"
 
 
 def reject_end_of_options(text: str, source: str) -> None:
-    """Raises OptionError when the value from `source` is `--`."""
+    """Raise OptionError when the value from `source` is `--`."""
     if text == END_OF_OPTIONS:
         raise OptionError(f'invalid value "--" for {source}')
 
 
 def shown(text: str) -> str:
-    """A text for an error line: quoted, escaped, cut after 120 characters."""
+    """Return a text for an error line: quoted, escaped, cut after 120 characters."""
     quoted = '"' + text[:120].encode("unicode_escape").decode().replace('"', '\\"') + '"'
     return quoted if len(text) <= 120 else quoted + "..."

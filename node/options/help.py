@@ -56,7 +56,7 @@ _EXAMPLES = f"""Examples:
 
 
 def help_text(commands: Mapping[str, str]) -> str:
-    """The text of --help, on one screen of 80 by 36; the commands are given with a line each."""
+    """Return the text of --help, on one screen of 80 by 36; the commands are given with a line each."""
     options = [(_usage(FLAGS[name]), line) for name, line in MAIN_OPTIONS.items()]
     lines = [
         f"usage: {PROGRAM} [options]   or   {PROGRAM} COMMAND ...",
@@ -69,19 +69,19 @@ def help_text(commands: Mapping[str, str]) -> str:
 
 
 def full_help_text(commands: Mapping[str, str]) -> str:
-    """The text of --help-all: options by section, without hidden ones, and the commands."""
+    """Return the text of --help-all: options by section, without hidden ones, and the commands."""
     lines = "".join(f"  {name:10} {line}\n" for name, line in commands.items())
     return f"{option_parser(SECTIONS).format_help().rstrip()}\n\nCommands ({PROGRAM} COMMAND --help):\n{lines}"
 
 
 def topics_text() -> str:
-    """The list of topics."""
+    """Return the list of topics."""
     lines = "".join(f"  {name:13} {title}\n" for name, (title, _) in TOPICS.items())
     return f"usage: {PROGRAM} help TOPIC | OPTION | COMMAND\nTopics:\n{lines}"
 
 
 def topic_text(name: str) -> str:
-    """The options of a topic, or one option, also a hidden one. Raises OptionError for anything else."""
+    """Return the options of a topic, or one option, also a hidden one. Raises OptionError for anything else."""
     flag = name.lstrip("-")
     if name in TOPICS:
         sections = (Section(TOPICS[name][0], tuple(o for s in SECTIONS for o in s.options if topic_of(o) == name)),)
@@ -96,7 +96,7 @@ def topic_text(name: str) -> str:
 
 
 def topic_of(option: AnyOption) -> str:
-    """The topic of an option. Raises ValueError for an option without one."""
+    """Return the topic of an option. Raises ValueError for an option without one."""
     found = [
         (len(part), topic)
         for topic, (_, parts) in TOPICS.items()
@@ -112,5 +112,5 @@ def _usage(option: AnyOption) -> str:
 
 
 def metavar(option: AnyOption) -> str:
-    """What stands for the value of an option in usage lines."""
+    """Return what stands for the value of an option in usage lines."""
     return option.value_type.label.split()[0].upper()

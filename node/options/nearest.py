@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like `name`, case ignored, best first; at most `count`."""
+    """Return the known names most like `name`, case ignored, best first; at most `count`."""
     # Deferred: only a misspelt name needs it, and it costs 5 ms.
     from difflib import get_close_matches
 
@@ -13,6 +13,6 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1, prefix: str = "") -> str:
-    """The end of an error line: `; did you mean x?`, or nothing. Each suggestion gets the prefix."""
+    """Return the end of an error line: `; did you mean x?`, or nothing. Each suggestion gets the prefix."""
     names = nearest(name, known, count)
     return f"; did you mean {' or '.join(prefix + found for found in names)}?" if names else ""

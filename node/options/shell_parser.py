@@ -18,8 +18,9 @@ these that sets it wins."""
 def shell_parser(
     summaries: Mapping[str, str], words: Mapping[str, tuple[str, ...]], choices: Mapping[str, tuple[str, ...]]
 ) -> argparse.ArgumentParser:
-    """The options that are not hidden, by section, and the commands with their lines. `words` are the arguments of
-    commands, `choices` the values of options whose type does not list them."""
+    """Return the options that are not hidden, by section, and the commands with their lines.
+
+    `words` are the arguments of commands, `choices` the values of options whose type does not list them."""
     parser = argparse.ArgumentParser(PROGRAM, USAGE, "An OP Stack rollup node.", EPILOG)
     for section in SECTIONS:
         group = parser.add_argument_group(section.title)

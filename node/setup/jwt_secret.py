@@ -23,8 +23,10 @@ class JwtSecret(NamedTuple):
 
 
 def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret:
-    """The secret in the file of an option, or in node_jwt.txt. A missing or empty file gets a new secret, which
-    only its owner may read. Raises OptionError for a file that is malformed or cannot be used."""
+    """Return the secret in the file of an option, or in node_jwt.txt.
+
+    A missing or empty file gets a new secret, which only its owner may read. Raises OptionError for a file that is
+    malformed or cannot be used."""
     stored = stored_jwt_secret(file, option)
     if stored is not None:
         return stored
@@ -36,8 +38,9 @@ def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecre
 
 
 def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret | None:
-    """The secret in the file of an option, or in node_jwt.txt, None where a start would make a new one. Writes
-    nothing. Raises OptionError for a file that is malformed or cannot be used."""
+    """Return the secret in the file of an option, or in node_jwt.txt, None where a start would make a new one.
+
+    Writes nothing. Raises OptionError for a file that is malformed or cannot be used."""
     path = Path(file) if file else DEFAULT_FILE
     try:
         text = _read(path, option)

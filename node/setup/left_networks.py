@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 
 class Departure(NamedTuple):
-    """The first fork that is not of the OP Stack and changes derivation: its name, the time in seconds from which L2
-    blocks follow it, and where both are published. `engine_forks` are the times of earlier ones, which only the engine
-    has to know [LFT10]."""
+    """The first fork that is not of the OP Stack and changes derivation.
+
+    Its name, the time in seconds from which L2 blocks follow it, and where both are published. `engine_forks` are
+    the times of earlier ones, which only the engine has to know [LFT10]."""
 
     fork: str
     time: int

@@ -10,7 +10,9 @@ from rollup_node.stages.io.log.logger import Level
 
 
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
-    """The JWT secrets, and the network key if there is a peer-to-peer network. `notice` gets a line for each new one.
+    """Return the JWT secrets, and the network key if there is a peer-to-peer network.
+
+    `notice` gets a line for each new one.
 
     Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot be used."""
     jwt = load_jwt_secret(plan.values["l2.jwt-secret"])

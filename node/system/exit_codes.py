@@ -36,7 +36,8 @@ MAX_LINE = 2000
 
 
 def one_line(text: str) -> str:
-    """A text as one line for standard error: unprintable characters escaped, cut after 2000. It may contain file names
-    and responses of other programs."""
+    """Return a text as one line for standard error: unprintable characters escaped, cut after 2000.
+
+    It may contain file names and responses of other programs."""
     line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."

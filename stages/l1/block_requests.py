@@ -1,5 +1,4 @@
-"""How many L1 blocks a request asks for, and which ones: few requests run at a time, so that over a distance each has
-to bring several blocks."""
+"""How many L1 blocks a request asks for, and which: few requests run at once, so over a distance each has several."""
 
 from collections.abc import Sequence
 
@@ -15,15 +14,18 @@ SLOW_SECONDS = 1.0
 
 
 def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
-    """How many blocks each of `concurrency` requests at a time has to bring for WANTED_RATE, if one takes `latency`
-    seconds (None if unknown)."""
+    """Return how many blocks each of `concurrency` requests at once has to bring for WANTED_RATE.
+
+    `latency` is the seconds that one takes, None if unknown."""
     if latency is None or latency > SLOW_SECONDS:
         return 1
     return max(1, min(round(WANTED_RATE * latency / concurrency), MAX_BLOCKS, max_batch))
 
 
 def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:
-    """The fetches, the most urgent first, as so many requests at most; the first one alone if there are two or more."""
+    """Return the fetches, the most urgent first, as so many requests at most.
+
+    The first one alone if there are two or more."""
     if len(fetches) <= requests:
         return [(fetch,) for fetch in fetches]
     groups = [fetches[:1]] if requests > 1 else []

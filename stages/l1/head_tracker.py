@@ -1,5 +1,6 @@
-"""The L1 chain's head, safe and finalized block as polled; distinguishes reorgs from lagging endpoints [LHD3, LHD6,
-LHD8]."""
+"""The L1 chain's head, safe and finalized block as polled.
+
+Distinguishes reorgs from lagging endpoints [LHD3, LHD6, LHD8]."""
 
 from enum import Enum
 
@@ -34,11 +35,11 @@ class HeadTracker:
         self._times_behind = 0
 
     def at(self, number: int) -> L1BlockRef | None:
-        """The recent head of that number, if it was polled and is canonical."""
+        """Return the recent head of that number, if it was polled and is canonical."""
         return self._recent.get(number)
 
     def below_head(self, depth: int) -> L1BlockRef | None:
-        """The newest known canonical block at least `depth` below the head: a recent head, or the finalized block."""
+        """Return the newest known canonical block at least `depth` below the head, or the finalized block."""
         if self.head is None:
             return None
         numbers = [number for number in self._recent if number <= self.head.number - depth]
@@ -50,8 +51,10 @@ class HeadTracker:
         return self._is_ancestor(ref) or (parent is not None and parent.hash == ref.parent_hash)
 
     def update_head(self, ref: L1BlockRef) -> HeadChange:
-        """Takes a polled head. An ancestor of the head, or a block below the finalized one, does not become the head
-        at once: the endpoint lags, or is a proxy before several."""
+        """Take a polled head.
+
+        An ancestor of the head, or a block below the finalized one, does not become the head at once: the endpoint
+        lags, or is a proxy before several."""
         head = self.head
         if head is not None and ref.hash == head.hash:
             self._times_behind = 0
@@ -73,13 +76,13 @@ class HeadTracker:
         return change
 
     def update_safe(self, ref: L1BlockRef) -> bool:
-        """Takes a polled safe block, which a reorg may move back; whether it changed."""
+        """Take a polled safe block, which a reorg may move back; whether it changed."""
         changed = self.safe is None or self.safe.hash != ref.hash
         self.safe = ref
         return changed
 
     def update_finalized(self, ref: L1BlockRef) -> str | None:
-        """Takes a polled finalized block unless it contradicts head or finalized block; then returns the error."""
+        """Take a polled finalized block unless it contradicts head or finalized block; then returns the error."""
         head, before = self.head, self.finalized
         if head is not None and ref.number > head.number:
             return f"finalized L1 block {ref} is above the head {head}"
@@ -110,7 +113,7 @@ class HeadTracker:
         return HeadChange.REORGED
 
     def _push(self, ref: L1BlockRef) -> None:
-        """Adds the new head and keeps only the recent heads that it builds on."""
+        """Add the new head and keeps only the recent heads that it builds on."""
         parent = self._recent.get(ref.number - 1)
         if parent is None or parent.hash != ref.parent_hash:
             self._recent.clear()

@@ -27,8 +27,9 @@ def batch_attributes(
     parent: L2BlockRef,
     parent_config: SystemConfig,
 ) -> PayloadAttributes:
-    """The attributes of the batch's block on `parent`, with all deposits of its epoch [AQ2, AQ6]. Raises ResetError
-    where the epoch does not follow from the parent's."""
+    """Return the attributes of the batch's block on `parent`, with all deposits of its epoch [AQ2, AQ6].
+
+    Raises ResetError where the epoch does not follow from the parent's."""
     epoch = l1_window.block(batch.epoch_number)
     if epoch is None:
         raise CriticalError(f"the L1 origin {batch.epoch_number} of an accepted batch is not known")

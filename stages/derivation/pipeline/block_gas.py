@@ -12,9 +12,10 @@ from rollup_node.stages.protocol.unexecutable import FIXED_BYTES, LEAST_GAS_PER_
 
 
 def payload_transactions(transactions: Transactions, gas_limit: int) -> Iterable[bytes]:
-    """The transactions of a block; of packed ones no more than exceed the gas limit for certain, or than the first
-    behind a post-exec one. A transaction that alone exceeds the limit may be cut off: whatever it begins with takes too
-    much gas, or is no transaction."""
+    """Return the transactions of a block; of packed ones no more than are certain to exceed the gas limit.
+
+    Nor more than the first behind a post-exec one. A transaction that alone exceeds the limit may be cut off:
+    whatever it begins with takes too much gas, or is no transaction."""
     return _first(transactions, gas_limit) if isinstance(transactions, PackedTransactions) else transactions
 
 

@@ -23,7 +23,7 @@ class ChannelBatches:
         self._events = events
 
     def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
-        """The next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""
+        """Return the next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""
         origin, rules = self._traversal.origin, self._traversal.rules
         if self._reader.channel is None:
             channel = self._ingestion.next_channel(origin, rules)
@@ -34,8 +34,10 @@ class ChannelBatches:
         return Flow.MORE if popped is Flow.OUT_OF_DATA else popped
 
     def discard_block(self) -> NeedData | None:
-        """Discards the channels that complete in the L1 block, which is not after the safe head's origin; None when the
-        block is exhausted. Each of their batches would be discarded, so they are not even decoded [BQ4, BS2]."""
+        """Discards the channels that complete in the L1 block, which is not after the safe head's origin.
+
+        None when the block is exhausted. Each of their batches would be discarded, so they are not even decoded
+        [BQ4, BS2]."""
         self._reader.close()
         while True:
             channel = self._ingestion.next_channel(self._traversal.origin, self._traversal.rules)
@@ -45,6 +47,6 @@ class ChannelBatches:
             self._events.drop(DropEffect.DISCARDED, reason)
 
     def flush_channel(self) -> None:
-        """Drops the channel being read, then the staging channel [E5b]."""
+        """Drop the channel being read, then the staging channel [E5b]."""
         self._reader.close()
         self._ingestion.flush()

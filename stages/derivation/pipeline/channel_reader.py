@@ -1,5 +1,7 @@
-"""The channel reader: the channel being read, batch by batch. Decoding it is a task for a compute worker; here its
-result is handed on as the rules of the L1 block being read allow."""
+"""The channel reader: the channel being read, batch by batch.
+
+Decoding it is a task for a compute worker; here its result is handed on as the rules of the L1 block being read
+allow."""
 
 from collections import deque
 from hashlib import sha256
@@ -24,12 +26,12 @@ from rollup_node.stages.protocol.forks.rules import L1Rules
 
 
 def span_rules(config: RollupConfig) -> SpanRules:
-    """The constants of a chain that span batches are decoded with."""
+    """Return the constants of a chain that span batches are decoded with."""
     return SpanRules(config.l2_chain_id, config.genesis.l2_time, config.block_time)
 
 
 def need_decoded(body: bytes, rules: L1Rules, span: SpanRules) -> NeedDecoded:
-    """The task of decoding a channel that is opened at an L1 block with these rules [RD1], and its key."""
+    """Return the task of decoding a channel that is opened at an L1 block with these rules [RD1], and its key."""
     return _with_key(DecodeChannel(body, rules.max_rlp_bytes_per_channel, rules.brotli, span))
 
 
@@ -40,8 +42,9 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
 
 
 def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
-    """Why a batch is dropped alone when it is read at an L1 block of this time: span batches are not allowed yet, or
-    its transactions cannot be restored [BE5, BE6]."""
+    """Return why a batch is dropped alone when it is read at an L1 block of this time [BE5, BE6].
+
+    Span batches are not allowed yet, or its transactions cannot be restored."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
@@ -61,14 +64,14 @@ class ChannelReader:
         self.channel: bytes | None = None
 
     def open(self, channel: ReadyChannel, rules: L1Rules) -> None:
-        """Starts on a channel, by the rules of this L1 block [RD1]."""
+        """Start on a channel, by the rules of this L1 block [RD1]."""
         self.close()
         self.channel = channel.id
         self._events.channel_opened(channel.id, len(channel.body))
         self._need = need_decoded(channel.body, rules, self._span)
 
     def close(self) -> None:
-        """Drops the channel."""
+        """Drop the channel."""
         self.channel = self._need = self._end = None
         self._batches.clear()
 
@@ -87,8 +90,9 @@ class ChannelReader:
         return True
 
     def pop(self, rules: L1Rules, time: int) -> SingularBatch | SpanBatch | NeedDecoded | Flow:
-        """The next batch; OUT_OF_DATA when the channel is at its end and closed. `rules` and `time` (in seconds) are
-        those of the L1 block being read."""
+        """Return the next batch; OUT_OF_DATA when the channel is at its end and closed.
+
+        `rules` and `time` (in seconds) are those of the L1 block being read."""
         if not self._batches:
             if self._need is not None:
                 return self._need

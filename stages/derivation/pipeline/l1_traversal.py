@@ -12,8 +12,9 @@ from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
 
 
 class L1Traversal:
-    """Walks block by block from `base`, whose updates `config` already contains. This config is only for the batcher
-    filter; attributes use the one of the parent L2 block [RS6]."""
+    """Walks block by block from `base`, whose updates `config` already contains.
+
+    This config is only for the batcher filter; attributes use the one of the parent L2 block [RS6]."""
 
     def __init__(self, schedule: ForkSchedule, events: PipelineEvents, base: L1BlockRef, config: SystemConfig) -> None:
         self.origin = base
@@ -35,7 +36,7 @@ class L1Traversal:
         return L1ParentMismatch(block.header.number, block.header.parent_hash, expected=self.origin.hash)
 
     def advance(self, block: L1Block) -> None:
-        """Moves to the next block and applies its config updates, before anything in it is read [T5]."""
+        """Move to the next block and applies its config updates, before anything in it is read [T5]."""
         self.origin = self._events.origin = block.ref
         self.rules = self._schedule.l1(block.header.timestamp)
         if block.config_updates:

@@ -20,7 +20,7 @@ class DecodedChannelCache:
         return key in self._results
 
     def get(self, key: bytes) -> DecodedChannel | None:
-        """The result, if it is cached; counts as a use."""
+        """Return the result, if it is cached; counts as a use."""
         found = self._results.get(key)
         if found is None:
             return None
@@ -28,12 +28,12 @@ class DecodedChannelCache:
         return found[0]
 
     def peek(self, key: bytes) -> DecodedChannel | None:
-        """The result, if it is cached; no use of it."""
+        """Return the result, if it is cached; no use of it."""
         found = self._results.get(key)
         return None if found is None else found[0]
 
     def put(self, key: bytes, result: DecodedChannel) -> None:
-        """Caches a result. The newest stays even if it alone exceeds the bound."""
+        """Cache a result. The newest stays even if it alone exceeds the bound."""
         if key in self._results:
             return
         size = _size(result)

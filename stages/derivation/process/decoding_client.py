@@ -37,7 +37,7 @@ class DecodingClient:
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
 
     def result(self, need: NeedDecoded) -> DecodedChannel | None:
-        """The result if it is there; otherwise its task is started."""
+        """Return the result if it is there; otherwise its task is started."""
         found = self._cache.get(need.key)
         if found is not None:
             return found
@@ -49,11 +49,11 @@ class DecodingClient:
         return None
 
     def known(self, key: bytes) -> DecodedChannel | None:
-        """The result of a task, if it is cached; no use of it."""
+        """Return the result of a task, if it is cached; no use of it."""
         return self._cache.peek(key)
 
     def prefetch(self, need: NeedDecoded) -> None:
-        """Starts or queues the task of a channel that will probably be needed."""
+        """Start or queues the task of a channel that will probably be needed."""
         if self._pool is None or need.key in self._cache or need.key in self._running:
             return
         if len(self._queued) < MAX_QUEUED:
@@ -70,7 +70,7 @@ class DecodingClient:
         self._queued.clear()
 
     async def close(self) -> None:
-        """Cancels the running tasks."""
+        """Cancel the running tasks."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -92,8 +92,10 @@ class DecodingClient:
             self._wake()
 
     async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
-        """By a worker. A task that workers fail at, such as a channel that takes them too long, runs in a thread of
-        this process, so that its event loop keeps beating."""
+        """By a worker.
+
+        A task that workers fail at, such as a channel that takes them too long, runs in a thread of this process, so
+        that its event loop keeps beating."""
         try:
             result: DecodedChannel = await pool.run(need.task)
         except TaskFailed as failure:
