@@ -50,6 +50,20 @@ def test_named_files_and_folders_exist(document: Path) -> None:
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
 
 
+@functools.cache
+def _code_names() -> frozenset[str]:
+    paths = (path for top in ("ipc", "stages", "node", "tools") for path in (ROOT / top).glob("**/*.py"))
+    return frozenset(name for path in paths for name in re.findall(r"\b\w+\b", path.read_text()))
+
+
+@pytest.mark.parametrize("name", ["architecture", "recipes", "l1-reorg", "engine-syncing"])
+def test_named_classes_and_functions_exist(name: str) -> None:
+    """Names in camel case or with an underscore, without or with their class."""
+    named = re.findall(r"`(?:\w+\.)?(\w+)`", (ROOT / "docs" / f"{name}.md").read_text())
+    code = {each for each in named if re.match(r"[A-Z]\w*[a-z]\w*[A-Z]|_?[a-z]+_\w+$", each)}
+    assert code and sorted(code - _code_names()) == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_cited_rules_are_defined(document: Path) -> None:
     cited = {rule for rule in CITATION.findall(document.read_text()) if re.sub(r"\d.*", "", rule) in PREFIXES}
