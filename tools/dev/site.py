@@ -8,6 +8,7 @@ from other hosts.
 """
 
 import argparse
+import functools
 import os
 import posixpath
 import re
@@ -67,7 +68,16 @@ def _link(link: re.Match[str], path: str) -> str:
     elif place not in TOP_PAGES:
         return text
     here = posixpath.dirname(path).removeprefix("docs").strip("/")
+    if text.endswith(".md") and posixpath.basename(text) == posixpath.basename(target):
+        text = _title(place)
     return f"[{text}]({posixpath.relpath(place, here or '.')}{section})"
+
+
+@functools.cache
+def _title(page: str) -> str:
+    """Return the heading of a page of the site, in place of the name of its file."""
+    path = ROOT / page if page in TOP_PAGES else ROOT / "docs" / page
+    return path.read_text().partition("\n")[0].removeprefix("# ") if path.exists() else posixpath.basename(page)
 
 
 def _diagram(fence: str) -> str:

@@ -19,6 +19,8 @@ from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, site_ma
         ("docs/a.md", "[`t`](../tests/test_x.py), [r](../README.md)", "`t`, r"),
         ("docs/a.md", "[x](https://example.org/a), [y](#z)", "[x](https://example.org/a), [y](#z)"),
         ("docs/a.md", "![p](pictures/a.png)", "![p](pictures/a.png)"),
+        ("docs/rules/a.md", "[glossary.md](../glossary.md#z)", "[Glossary](../glossary.md#z)"),
+        ("docs/a.md", "[CHANGELOG.md](../CHANGELOG.md)", "[Changelog](CHANGELOG.md)"),
     ],
 )
 def test_links_lead_to_pages_of_the_site_or_nowhere(path: str, text: str, shown: str) -> None:
