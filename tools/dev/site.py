@@ -24,10 +24,17 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "DECISIONS.md", "SECURITY.md")
-_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s#]*)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s#]*)(#[^)\s]*)?( \"[^\"]*\")?\)")
 _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 _EDGE = re.compile(r"^ *(\w+) (?:<?[-=.]+>)(?:\|([^|]*)\|)? *(\w+)$", re.MULTILINE)
 _NODE = re.compile(r'^ *(\w+)\["([^"]*)"\]$', re.MULTILINE)
+_RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]+\d+(?:\.\d+|[a-z])?)\*\* ?(.*?)(?=\n\n|\n\||\Z)', re.DOTALL)
+_CITED = re.compile(r"\b[A-Z]{2,3}\d+(?:\.\d+|[a-z])?\b")
+_WHOLE = re.compile(
+    r'(`[^`]*`|!?\[(?:[^\[\]]|\[[^\]]*\])*\]\([^)]*\)|<a id="[^"]*"></a>\*\*[^*]*\*\*|^#.*$)', re.MULTILINE
+)
+TOOLTIP = 160
+"""Characters of a rule that a link to it shows."""
 
 
 # --- hooks of mkdocs -----------------------------------------------------------------------------------------------
@@ -56,12 +63,42 @@ def site_markdown(markdown: str, path: str) -> str:
 
 
 def _with_links(text: str, path: str) -> str:
-    return _LINK.sub(lambda link: _link(link, path), text)
+    """Return the text with its links, and with links in place of the ids of rules that it cites."""
+    parts = _WHOLE.split(text)
+    cited = (
+        part if index % 2 else _CITED.sub(lambda id: _rule_link(id[0], path), part) for index, part in enumerate(parts)
+    )
+    return _LINK.sub(lambda link: _link(link, path), "".join(cited))
+
+
+def _rule_link(rule: str, path: str) -> str:
+    """Return a link to a rule whose tooltip is its beginning; ids of one letter may be other words, and are left."""
+    if rule not in _rules():
+        return rule
+    place, shown = _rules()[rule]
+    return f'[{rule}]({posixpath.relpath(place, posixpath.dirname(path) or ".")} "{shown}")'
+
+
+@functools.cache
+def _rules() -> dict[str, tuple[str, str]]:
+    """Return the place of each rule in the repository, and its beginning as plain text."""
+    return {
+        rule: (f"docs/rules/{page.name}#{anchor}", _plain(text))
+        for page in sorted((ROOT / "docs" / "rules").glob("*.md"))
+        for anchor, rule, text in _RULE.findall(page.read_text())
+    }
+
+
+def _plain(text: str) -> str:
+    """Return the beginning of a rule without marks, and without what a title of a link may not have."""
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    line = " ".join(re.sub(r'[`"*<>\\]', "", words.replace("|", " ")).split())
+    return line if len(line) <= TOOLTIP else line[:TOOLTIP].rpartition(" ")[0] + " ..."
 
 
 def _link(link: re.Match[str], path: str) -> str:
     """Return the link as the site has it: its text alone where it leads out of the documents."""
-    text, target, section = link[1], link[2], link[3] or ""
+    text, target, section = link[1], link[2], (link[3] or "") + (link[4] or "")
     place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if place.startswith("docs/"):
         place = place.removeprefix("docs/")

@@ -1,5 +1,6 @@
 """The documentation site: what its pages make of those of the repository, and that it loads nothing from elsewhere."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,19 @@ from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, site_ma
 )
 def test_links_lead_to_pages_of_the_site_or_nowhere(path: str, text: str, shown: str) -> None:
     assert site_markdown(text, path) == shown
+
+
+def test_cited_rules_are_links_that_show_their_beginning() -> None:
+    text = "T3 and ENG18, `ENG18`, [ENG18](rules/node-engine.md#eng18), ZZ9"
+    shown = site_markdown(text, "docs/a.md")
+    link = re.match(r'T3 and \[ENG18\]\(rules/node-engine.md#eng18 "(build start SYNCING [^"|`]*)"\), (.*)$', shown)
+    assert link is not None and len(link[1]) < 170
+    assert link[2] == "`ENG18`, [ENG18](rules/node-engine.md#eng18), ZZ9"
+    assert "[ENG18](node-engine.md#eng18" in site_markdown("ENG18", "docs/rules/node-l1.md")
+    assert "[SGN10](rules/node-roles.md#sgn10" in site_markdown("[SGN10]", "DECISIONS.md")
+    assert site_markdown('<a id="eng1"></a>**ENG1** x', "docs/rules/node-engine.md").startswith(
+        '<a id="eng1"></a>**ENG1**'
+    )
 
 
 def test_code_is_left_alone_and_diagrams_become_tables() -> None:
