@@ -153,3 +153,11 @@ def test_commands_in_the_documents_exist_with_their_flags() -> None:
             assert flags <= known, f"{document.name}: {line}: {flags - known}"
             seen.add(name)
     assert {"", "batches", "replay", "decode", "explain", "check", "status"} <= seen
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/rules/[!R]*.md")), ids=lambda path: path.stem)
+def test_rule_files_begin_with_prose_and_an_example(path: Path) -> None:
+    text = path.read_text()
+    assert "\nExample" in text.partition("\n## ")[0]
+    prose = [line for line in text.splitlines() if not line.startswith("|") and "](http" not in line]
+    assert [line for line in prose if len(line) > 120] == []

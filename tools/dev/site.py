@@ -33,6 +33,8 @@ _CITED = re.compile(r"\b[A-Z]{2,3}\d+(?:\.\d+|[a-z])?\b")
 _WHOLE = re.compile(
     r'(`[^`]*`|!?\[(?:[^\[\]]|\[[^\]]*\])*\]\([^)]*\)|<a id="[^"]*"></a>\*\*[^*]*\*\*|^#.*$)', re.MULTILINE
 )
+WIDE_PAGES = ("options.md", "metrics.md", "evidence/faults.md")
+"""Pages of wide tables, which get the place of the table of contents."""
 TOOLTIP = 160
 """Characters of a rule that a link to it shows."""
 
@@ -50,6 +52,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Any, config: MkDocsConfig, files: Files) -> str:
     """Make a page of the repository one of the site."""
     name = page.file.src_uri
+    if name in WIDE_PAGES:
+        page.meta["hide"] = ["toc"]
     return site_markdown(markdown, name if name in TOP_PAGES else f"docs/{name}")
 
 
