@@ -14,11 +14,10 @@ from rollup_node.stages.protocol.config import (
     RollupConfig,
     SystemConfig,
 )
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, short_repr, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
-TIMED_FORKS = FORK_NAMES[1:]
 OLD_KEYS = {"interop_time": "lagoon_time"}
 U64_BITS = 64
 CHAIN_ID_BITS = 256

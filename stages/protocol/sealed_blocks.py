@@ -51,7 +51,7 @@ def _derived_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> S
 
 
 def _pool_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> SealedMismatch | None:
-    """Return the error unless the attributes' transactions come first, and the others may come of the pool [ATT43]."""
+    """Return the error unless the attributes' transactions come first, and no other is a deposit or empty [ATT43]."""
     if sealed[: len(wanted)] != wanted:
         return _contradiction(wanted, sealed[: len(wanted)])
     for index, each in enumerate(sealed[len(wanted) :], len(wanted)):

@@ -15,11 +15,8 @@ from rollup_node.stages.protocol.config import (
     RollupConfig,
     SystemConfig,
 )
-from rollup_node.stages.protocol.config_json import (
-    TIMED_FORKS,
-    parse_rollup_config,
-    rollup_config_object,
-)
+from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.stages.protocol.types import BlockId
 
 FULL: dict[str, Any] = {
