@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import StrEnum
 from typing import Protocol
 
 from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
@@ -14,8 +15,25 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+class TraceEvent(StrEnum):
+    """The label `type` of the metric `p2p_gossip_events_total`."""
+
+    ADD_PEER = "ADD_PEER"
+    REMOVE_PEER = "REMOVE_PEER"
+    JOIN = "JOIN"
+    LEAVE = "LEAVE"
+    GRAFT = "GRAFT"
+    PRUNE = "PRUNE"
+    PUBLISH_MESSAGE = "PUBLISH_MESSAGE"
+    DELIVER_MESSAGE = "DELIVER_MESSAGE"
+    DUPLICATE_MESSAGE = "DUPLICATE_MESSAGE"
+    REJECT_MESSAGE = "REJECT_MESSAGE"
+    RECV_RPC = "RECV_RPC"
+    SEND_RPC = "SEND_RPC"
+    DROP_RPC = "DROP_RPC"
 
 
 class RandomSource(Protocol):

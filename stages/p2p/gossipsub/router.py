@@ -33,7 +33,7 @@ from rollup_node.stages.p2p.gossipsub.message_cache import (
     ValidationResult,
 )
 from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
     IHave,
@@ -45,7 +45,6 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_frame,
 )
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer

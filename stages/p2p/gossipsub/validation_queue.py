@@ -25,9 +25,8 @@ from rollup_node.stages.p2p.gossipsub.params import (
     VALIDATION_TIMEOUT,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.protocol.pacing import TokenBucket
 

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
-from rollup_node.stages.p2p.peering.diagnosis import (
+from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
+from rollup_node.stages.p2p.peering.peer_info import (
     ClosedConnectionInfo,
     Diagnosis,
     DiscoveryDiagnosis,

@@ -19,15 +19,9 @@ from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, V
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
-from rollup_node.stages.p2p.host.io.host_api import (
-    Direction,
-    HostApi,
-    HostEvent,
-    PeerConnected,
-    PeerDisconnected,
-    Stream,
-    StreamError,
-)
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected, PeerDisconnected, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -52,7 +46,7 @@ class GossipService:
 
     def __init__(
         self,
-        host: HostApi,
+        host: Host,
         validator: BlockValidator,
         scorer: PeerScorer,
         on_block: Callable[[ExecutionPayload], None],

@@ -11,10 +11,11 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
-from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostApi
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
+from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import (
@@ -52,7 +53,7 @@ class PeerDirectory:
 
     def __init__(
         self,
-        host: HostApi,
+        host: Host,
         gossip: GossipService,
         score_service: ScoreService,
         discv5: Callable[[], Discv5Server | None],
@@ -147,7 +148,7 @@ class PeersServer:
     def __init__(
         self,
         bus: Bus,
-        host: HostApi,
+        host: Host,
         directory: PeerDirectory,
         diagnosis: Callable[[], Any],
         publish_signed: Callable[[ExecutionPayload, bytes], str | None],

@@ -11,8 +11,14 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay
-from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, application_score_params
+from rollup_node.stages.p2p.scoring.application_score import (
+    DECAY_TO_ZERO,
+    ApplicationScorer,
+    application_score_params,
+    decay_factor,
+    epochs_seconds,
+    slot_seconds,
+)
 
 MAX_RETAINED = 10_000
 
@@ -56,9 +62,9 @@ def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address
         ip_colocation_threshold=10,
         behaviour_penalty_weight=-16.0,
         behaviour_penalty_threshold=6.0,
-        behaviour_penalty_decay=decay.decay_factor(10),
-        decay_interval=decay.slot_seconds(block_time),
-        retain_score=decay.epochs_seconds(100, block_time),
+        behaviour_penalty_decay=decay_factor(10),
+        decay_interval=slot_seconds(block_time),
+        retain_score=epochs_seconds(100, block_time),
         ip_colocation_exempt=exempt,
     )
 
@@ -192,7 +198,7 @@ class PeerScorer:
         for record in self._records.values():
             if record.gone_at is None and record.behaviour:
                 record.behaviour *= self.params.behaviour_penalty_decay
-                if record.behaviour < decay.DECAY_TO_ZERO:
+                if record.behaviour < DECAY_TO_ZERO:
                     record.behaviour = 0.0
 
     def _ip_colocation_factor(self, record: _Record) -> float:

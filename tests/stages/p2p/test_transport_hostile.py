@@ -16,7 +16,8 @@ from rollup_node.stages.p2p.gating import work_shares
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
-from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.yamux import INITIAL_WINDOW
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host, until
@@ -407,7 +408,7 @@ def test_a_peer_that_holds_more_than_its_share_loses_its_streams_and_then_its_co
                     stalled = varint.encode(1 << 20) + bytes(200_000)
                     await peer.send(proposal(number, "/listen/1") + frame(DATA, 0, number, len(stalled), stalled))
                 assert await peer.is_disconnected()
-            await until(lambda: ours.held_bytes == 50_000)
+            await until(lambda: ours.held.total == 50_000)
             await small.write(b"x")
             await until(lambda: finished == [bytes(50_000) + b"x"])
             assert "too many bytes held" in {closed.reason for closed in ours.closed_connections}

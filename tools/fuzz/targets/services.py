@@ -22,7 +22,7 @@ from rollup_node.stages.io.http.web_socket import _clock_difference
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.answer_limits import OTHER, SMALL, AnswerLimit
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment

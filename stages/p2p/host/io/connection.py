@@ -6,17 +6,15 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
-from typing import Protocol as TypingProtocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
-from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
-from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
+from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler, negotiate_stream
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.transport.noise import SecureSession
 from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
@@ -33,6 +31,9 @@ from rollup_node.stages.p2p.transport.yamux import (
     YamuxSession,
 )
 from rollup_node.stages.protocol.pacing import TokenBucket
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0
@@ -67,44 +68,12 @@ class ConnectionTimeouts(NamedTuple):
     keepalive: float = KEEPALIVE_INTERVAL
 
 
-class ConnectionOwner(TypingProtocol):
-    """The host as a connection sees it."""
-
-    identity: NetworkIdentity
-    limits: ResourceLimits
-    timeouts: ConnectionTimeouts
-    early_muxer: bool
-    bytes_in: int
-    bytes_out: int
-
-    def intercept_accept(self, connection: "Connection") -> str | None:
-        """Note that TCP is connected; returns why the connection is denied, or None."""
-
-    def connection_upgraded(self, connection: "Connection") -> str | None:
-        """Note that the connection is ready for streams; returns why it is denied, or None."""
-
-    def connection_closed(self, connection: "Connection") -> None:
-        """Note once that the connection is gone, upgraded or not."""
-
-    def charge_work(self, peer: PeerId, seconds: float) -> float:
-        """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
-
-    def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Count bytes held for a stream against the budget of all peers, which may drop streams."""
-
-    def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """Return the handler of a protocol, None if it is not served."""
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task until the host stops."""
-
-
 class Connection(asyncio.Protocol):
     """A connection; `expected_peer` is the peer that was dialled, None for an inbound one.
 
     `ready` resolves once it is upgraded, or fails with TransportError. `opened_at` is in the event loop's time."""
 
-    def __init__(self, owner: ConnectionOwner, direction: Direction, expected_peer: PeerId | None = None) -> None:
+    def __init__(self, host: "Host", direction: Direction, expected_peer: PeerId | None = None) -> None:
         self.direction = direction
         self.peer: PeerId = b""
         self.remote_address: Multiaddr | None = None
@@ -112,9 +81,9 @@ class Connection(asyncio.Protocol):
         self.close_reason = ""
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.session = YamuxSession(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
-        self.streams: dict[int, MuxedStream] = {}
-        self._owner = owner
+        self.session = YamuxSession(direction is Direction.OUTBOUND, host.limits.inbound_streams)
+        self.streams: dict[int, Stream] = {}
+        self.host = host
         self._loop = asyncio.get_running_loop()
         self._upgrader: Upgrader | None = None
         self._expected_peer = expected_peer
@@ -161,16 +130,16 @@ class Connection(asyncio.Protocol):
             return self.abort("disconnected before the handshake")
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
-        denied = self._owner.intercept_accept(self)
+        denied = self.host.intercept_accept(self)
         if denied is not None:
             return self.abort(denied)
-        self._timer = self._loop.call_later(self._owner.timeouts.handshake, self._handshake_timed_out)
+        self._timer = self._loop.call_later(self.host.timeouts.handshake, self._handshake_timed_out)
         self._upgrader = Upgrader(
-            self._owner.identity,
+            self.host.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
             expected_peer=self._expected_peer,
-            early_muxer=self._owner.early_muxer,
+            early_muxer=self.host.early_muxer,
         )
         self._write([self._upgrader.data_to_send()])
 
@@ -179,10 +148,10 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         started = time.thread_time()
-        self._owner.bytes_in += len(data)
+        self.host.bytes_in += len(data)
         self._last_received = self._loop.time()
         self._receive(data)
-        self._pause_reading(self._owner.charge_work(self.peer, time.thread_time() - started))
+        self._pause_reading(self.host.charge_work(self.peer, time.thread_time() - started))
 
     def _receive(self, data: bytes) -> None:
         try:
@@ -216,20 +185,20 @@ class Connection(asyncio.Protocol):
 
     # --- called by the host
 
-    async def open_stream(self, protocols: tuple[str, ...]) -> MuxedStream:
+    async def open_stream(self, protocols: tuple[str, ...]) -> Stream:
         """Open a stream for the first of the protocols that the peer supports.
 
         Raises StreamError when there is none, or the connection has too many streams."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
-        if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
+        if not self.is_upgraded or outbound >= self.host.limits.outbound_streams:
             raise StreamError(self.close_reason or "too many streams")
         try:
             stream_id = self.session.open_stream()
         except YamuxError as error:
             raise StreamError(str(error)) from None
-        stream = self.streams[stream_id] = MuxedStream(self, stream_id, Initiator(protocols))
+        stream = self.streams[stream_id] = Stream(self, stream_id, Initiator(protocols))
         self.flush()
-        await negotiate_stream(stream, self._owner.timeouts.handshake, protocols)
+        await negotiate_stream(stream, self.host.timeouts.handshake, protocols)
         return stream
 
     def close(self, reason: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
@@ -253,7 +222,7 @@ class Connection(asyncio.Protocol):
         if transport is not None:
             transport.abort()
 
-    # --- StreamCarrier
+    # --- called by streams
 
     def flush(self) -> None:
         """Send what the yamux session has to send; a peer that does not read is disconnected."""
@@ -263,7 +232,7 @@ class Connection(asyncio.Protocol):
         if parts:
             self._write(self._secure_session.encrypt(b"".join(parts)))
         transport = self._transport
-        if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
+        if transport is not None and transport.get_write_buffer_size() > self.host.limits.backlog_bytes:
             self.abort("the peer does not read")
 
     async def wait_writable(self) -> None:
@@ -276,7 +245,7 @@ class Connection(asyncio.Protocol):
 
         Pauses reading from the socket while too many are unread."""
         self.unread_bytes += count
-        limit = self._owner.limits.unread_bytes
+        limit = self.host.limits.unread_bytes
         if not self._is_full and self.unread_bytes > limit:
             self._is_full = True
             self._update_reading()
@@ -284,17 +253,13 @@ class Connection(asyncio.Protocol):
             self._is_full = False
             self._update_reading()
 
-    def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Count bytes held for a stream."""
-        self._owner.add_held(stream, change)
-
     def stream_dropped(self) -> None:
         """Close the connection of a peer that goes on holding too much."""
         self._dropped_streams += 1
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
             self.close("too many bytes held", GoAwayCode.PROTOCOL_ERROR)
 
-    def stream_finished(self, stream: MuxedStream) -> None:
+    def stream_finished(self, stream: Stream) -> None:
         """Remove a stream that is closed in both directions."""
         self.streams.pop(stream.stream_id, None)
 
@@ -333,8 +298,8 @@ class Connection(asyncio.Protocol):
         self._secure_session = upgraded.session
         self.peer = upgraded.peer
         self.opened_at = self._last_data = self._small_window_start = self._loop.time()
-        self._set_timer(self._owner.timeouts.keepalive, self._keep_alive)
-        denied = self._owner.connection_upgraded(self)
+        self._set_timer(self.host.timeouts.keepalive, self._keep_alive)
+        denied = self.host.connection_upgraded(self)
         if denied is not None:
             return self.close(denied)
         if not self.ready.done():
@@ -380,24 +345,24 @@ class Connection(asyncio.Protocol):
         """Accept an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
         if not self._stream_limit.allow(self._loop.time()):
             return self.session.reset_stream(stream_id)
-        responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
-        stream = self.streams[stream_id] = MuxedStream(self, stream_id, responder)
-        timeout = self._loop.call_later(self._owner.timeouts.handshake, stream.reset, "protocol negotiation timed out")
+        responder = Responder(lambda protocol: self.host.stream_handler(protocol) is not None)
+        stream = self.streams[stream_id] = Stream(self, stream_id, responder)
+        timeout = self._loop.call_later(self.host.timeouts.handshake, stream.reset, "protocol negotiation timed out")
 
-        def negotiated(stream: MuxedStream) -> None:
+        def negotiated(stream: Stream) -> None:
             timeout.cancel()
-            handler = self._owner.stream_handler(stream.protocol)
+            handler = self.host.stream_handler(stream.protocol)
             # A handler may outlive its stream: a peer that resets streams must not collect handlers.
-            if handler is None or self._running_handlers >= self._owner.limits.inbound_streams:
+            if handler is None or self._running_handlers >= self.host.limits.inbound_streams:
                 stream.reset()
             else:
                 self._running_handlers += 1
-                self._owner.spawn(self._run_handler(stream, handler))
+                self.host.spawn(self._run_handler(stream, handler))
 
         stream.on_negotiated = negotiated
         stream.on_finished = timeout.cancel
 
-    async def _run_handler(self, stream: MuxedStream, handler: StreamHandler) -> None:
+    async def _run_handler(self, stream: Stream, handler: StreamHandler) -> None:
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
@@ -421,11 +386,11 @@ class Connection(asyncio.Protocol):
             self._running_handlers -= 1
 
     def _handshake_timed_out(self) -> None:
-        self.abort(f"handshake not finished within {self._owner.timeouts.handshake:g} s")
+        self.abort(f"handshake not finished within {self.host.timeouts.handshake:g} s")
 
     def _keep_alive(self) -> None:
         """Pings a silent connection; closes one that stays silent, or has had no stream data for the idle timeout."""
-        now, timeouts = self._loop.time(), self._owner.timeouts
+        now, timeouts = self._loop.time(), self.host.timeouts
         self._set_timer(timeouts.keepalive, self._keep_alive)
         if now - self._last_data > timeouts.idle:
             return self.close("idle")
@@ -444,7 +409,7 @@ class Connection(asyncio.Protocol):
     def _write(self, pieces: list[bytes]) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        self._owner.bytes_out += sum(map(len, pieces))
+        self.host.bytes_out += sum(map(len, pieces))
         self._transport.writelines(pieces)
 
     def _finish(self, reason: str) -> None:
@@ -463,4 +428,4 @@ class Connection(asyncio.Protocol):
         for stream in list(self.streams.values()):
             stream.abort(reason)
         self.streams.clear()
-        self._owner.connection_closed(self)
+        self.host.connection_closed(self)

@@ -5,14 +5,15 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
-from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
+from rollup_node.stages.p2p.host.io.connection import Connection, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
 
 MAX_ADDRESSES = 8
 SHUTTING_DOWN = "shutting down"
@@ -21,23 +22,10 @@ _TOTAL_TIMEOUTS = 3.0
 """Bound on the time for all addresses of a peer, in dial timeouts."""
 
 
-class DialingHost(ConnectionOwner, Protocol):
-    """The host as the dialer sees it."""
-
-    config: P2pConfig
-    peerstore: PeerStore
-
-    def intercept_addr_dial(self, ip: str) -> str | None:
-        """Return the reason why dialling an address is denied, None when it is allowed."""
-
-    def intercept_peer(self, peer: PeerId) -> str | None:
-        """Return the reason why a connection with a peer is denied, None when it is allowed."""
-
-
 class Dialer:
     """Dials for one host. `last_errors` has the reason why the last attempt failed, for the peers dialled last."""
 
-    def __init__(self, host: DialingHost) -> None:
+    def __init__(self, host: "Host") -> None:
         self._host = host
         self._concurrency = asyncio.Semaphore(host.limits.dials)
         self._running: dict[PeerId, asyncio.Task[None]] = {}

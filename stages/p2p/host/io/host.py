@@ -28,13 +28,11 @@ from rollup_node.stages.p2p.host.io.host_api import (
     HostEvent,
     PeerConnected,
     PeerDisconnected,
-    Stream,
     StreamError,
-    StreamHandler,
 )
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
-from rollup_node.stages.p2p.host.io.streams import MuxedStream
+from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
@@ -55,9 +53,10 @@ class ClosedConnection(NamedTuple):
 
 
 class Host:
-    """The libp2p host; see HostApi for what services use.
+    """The libp2p host.
 
-    `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
+    After a change of `connection_gater` call `save_gater`; `external_address` is where other machines reach us, if
+    known. `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
 
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config = config
@@ -72,7 +71,7 @@ class Host:
         self.external_address: Multiaddr | None = None
         self.closed_connections: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
         self.bytes_in = self.bytes_out = 0
-        self.held: MemoryBudget[MuxedStream] = MemoryBudget(config.limits.held_bytes)
+        self.held: MemoryBudget[Stream] = MemoryBudget(config.limits.held_bytes)
         self._work_shares = WorkShares()
         self._drop_warned_at = -_DROP_WARNING_INTERVAL
         self._drops_since_warning = 0
@@ -124,12 +123,7 @@ class Host:
         # Transports that were just closed report it in the loop's next iteration.
         await asyncio.sleep(0)
 
-    # --- HostApi ---------------------------------------------------------------------------------------------------
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes received and not yet processed, or kept for peers, over all streams."""
-        return self.held.total
+    # --- called by services ----------------------------------------------------------------------------------------
 
     @property
     def peer_id(self) -> PeerId:
@@ -154,7 +148,7 @@ class Host:
         self.identify.protocols_changed()
 
     def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
-        """Subscribe to events from now on."""
+        """Subscribe to events from now on; handlers are synchronous and must not block."""
         self._subscribers.append(handler)
 
     def emit(self, event: HostEvent) -> None:
@@ -185,10 +179,6 @@ class Host:
             raise StreamError(f"{short_peer_id(peer)} is not connected")
         stream = await connections[0].open_stream(tuple(protocols))
         return stream.protocol, stream
-
-    async def measure_latency(self, peer: PeerId) -> None:
-        """Pings a peer and updates its latency."""
-        await self.ping.measure_latency(peer)
 
     def peers(self) -> list[PeerId]:
         """All connected peers."""
@@ -254,7 +244,7 @@ class Host:
                 evicted.abort("too many unfinished handshakes")
         return denied
 
-    # --- ConnectionOwner -------------------------------------------------------------------------------------------
+    # --- called by connections -------------------------------------------------------------------------------------
 
     def connection_upgraded(self, connection: Connection) -> str | None:
         """Add a connection to those of its peer, or returns why it is denied."""
@@ -303,7 +293,7 @@ class Host:
             self._work_shares.remove_peer(peer)
         return delay
 
-    def add_held(self, stream: MuxedStream, change: int) -> None:
+    def add_held(self, stream: Stream, change: int) -> None:
         """Count bytes held for a stream; drops streams while too many are held for all peers."""
         self.held.add(stream, stream.peer, change)
         while (dropped := self.held.next_dropped()) is not None:

@@ -3,10 +3,15 @@
 import asyncio
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
+from rollup_node.stages.p2p.host.io.host_api import StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
 
 _TIMEOUT = 10.0
 _ECHO_IDLE_SECONDS = 60.0
@@ -17,7 +22,7 @@ log = get_logger("p2p")
 class PingService:
     """The ping protocol of one host."""
 
-    def __init__(self, host: HostApi) -> None:
+    def __init__(self, host: "Host") -> None:
         self._host = host
         self._latencies: dict[PeerId, Latency] = {}
 

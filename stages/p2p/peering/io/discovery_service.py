@@ -6,12 +6,13 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
-from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
-from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.peering.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.peering.io.port_mapper import GatewayAddresses, PortMapper
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 
@@ -24,7 +25,7 @@ class DiscoveryService:
 
     `discv5` is None with `p2p.no-discovery`."""
 
-    def __init__(self, host: HostApi, *, gateways: GatewayAddresses | None = None) -> None:
+    def __init__(self, host: Host, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
         self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
         self._port_mapper: PortMapper | None = None

@@ -13,14 +13,8 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
-from rollup_node.stages.p2p.host.io.host_api import (
-    DialError,
-    Direction,
-    HostApi,
-    HostEvent,
-    PeerConnected,
-    PeerDisconnected,
-)
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
 from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
@@ -47,7 +41,7 @@ class PeerManager:
 
     Static peers are protected from trimming, exempt from bans, and redialled for ever."""
 
-    def __init__(self, host: HostApi) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._static = parse_static_peers(host.config.static, host.peer_id)
         self._static_backoff = PeerBackoff(maximum=_STATIC_MAX_BACKOFF)
@@ -192,7 +186,7 @@ class PeerManager:
         connections = host.connections()
         host.meter.set("p2p_peer_count", len(connections))
         host.meter.set("p2p_stream_count", sum(info.streams for info in connections))
-        host.meter.set("p2p_held_bytes", host.held_bytes)
+        host.meter.set("p2p_held_bytes", host.held.total)
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_in, direction="in")
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_out, direction="out")
 
@@ -205,7 +199,7 @@ class PeerManager:
         else:
             burst = 1
         for peer in self._to_ping[:burst]:
-            self._host.spawn(self._host.measure_latency(peer))
+            self._host.spawn(self._host.ping.measure_latency(peer))
         del self._to_ping[:burst]
         return 1.0
 

@@ -3,7 +3,8 @@
 import time
 
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
@@ -16,7 +17,7 @@ _STEP_INTERVAL = 1.0
 class ScoreService:
     """The scores of one host's peers."""
 
-    def __init__(self, host: HostApi, scorer: PeerScorer) -> None:
+    def __init__(self, host: Host, scorer: PeerScorer) -> None:
         self._host, self._scorer = host, scorer
         self._save_at = 0.0
         self.periodic_task = PeriodicTask("scores", self._step)

@@ -10,11 +10,12 @@ from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.signer.kept_payloads import KeptPayload, KeptPayloads
 from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_HEIGHTS,
     BlockFate,
     BlockRecord,
+    KeptPayload,
+    KeptPayloads,
     L1Hash,
     SignedBlocks,
     SigningRequest,

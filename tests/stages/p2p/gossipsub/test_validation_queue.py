@@ -8,8 +8,8 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.gossipsub.validation_queue import MAX_SAVED, MIN_PEERS, TOTAL_SHARE, WorkBudget
 from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 

@@ -13,7 +13,8 @@ from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
 from rollup_node.stages.p2p.gossipsub.rpc import MAX_FIELDS, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.host.io.host_api import Direction, Stream
+from rollup_node.stages.p2p.host.io.host_api import Direction
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.process.block_publisher import NO_SIGNER
 from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
 from tests.support.p2p.blocks import block

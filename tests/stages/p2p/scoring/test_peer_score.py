@@ -3,8 +3,8 @@
 import pytest
 
 from rollup_node.stages.p2p.config import PeerScoring
-from rollup_node.stages.p2p.scoring import decay, peer_score
-from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring import peer_score
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts, decay_factor
 from rollup_node.stages.p2p.scoring.peer_score import MAX_RETAINED, PeerScorer, peer_scorer
 
 A, B = b"peer a", b"peer b"
@@ -52,7 +52,7 @@ def test_behaviour_decays_once_per_slot() -> None:
         scores.refresh(now)
     assert scores.snapshot(A).behaviour_penalty == 10.0
     scores.refresh(102.0)
-    assert scores.snapshot(A).behaviour_penalty == pytest.approx(10 * decay.decay_factor(10))
+    assert scores.snapshot(A).behaviour_penalty == pytest.approx(10 * decay_factor(10))
     scores.refresh(100.0 + 60 * SLOT)
     assert scores.snapshot(A).behaviour_penalty == pytest.approx(0.1)
     scores.refresh(100.0 + 120 * SLOT)

@@ -6,11 +6,7 @@ import time
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
-from rollup_node.stages.p2p.host.io.host_api import (
-    DialError,
-    PeerConnected,
-    PeerDisconnected,
-)
+from rollup_node.stages.p2p.host.io.host_api import DialError, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, with_two_hosts
 

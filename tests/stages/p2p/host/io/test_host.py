@@ -10,12 +10,7 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
-from rollup_node.stages.p2p.host.io.host_api import (
-    DialError,
-    Direction,
-    PeerConnected,
-    PeerDisconnected,
-)
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, PeerConnected, PeerDisconnected
 from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, until, with_two_hosts
 
 
@@ -134,3 +129,7 @@ def _has_ipv6() -> bool:
 def test_tests_stay_on_the_loopback_interface() -> None:
     assert config().netrestrict == ("127.0.0.0/8",)
     assert config().listen_ip == "127.0.0.1" and config().bootnodes == ()
+
+
+def test_directions_have_the_numbers_of_go_libp2p() -> None:
+    assert [direction.value for direction in Direction] == [0, 1, 2]

@@ -2,11 +2,9 @@
 
 import pytest
 
-from rollup_node.stages.p2p.host.io.host_api import (
-    Stream,
-    StreamError,
-)
+from rollup_node.stages.p2p.host.io.host_api import StreamError
 from rollup_node.stages.p2p.host.io.ping_service import Latency
+from rollup_node.stages.p2p.host.io.streams import Stream
 from tests.support.p2p.hosts import RecordingHost, with_two_hosts
 
 

@@ -8,10 +8,8 @@ import pytest
 
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.host.io.connection import Connection
-from rollup_node.stages.p2p.host.io.host_api import (
-    Stream,
-    StreamError,
-)
+from rollup_node.stages.p2p.host.io.host_api import StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, until, with_two_hosts
 
 
@@ -166,14 +164,14 @@ def test_what_is_held_is_counted_until_it_is_processed_or_dropped() -> None:
         _, stream = await ours.open_stream(theirs.peer_id, ["/receive/1"])
         await stream.write_message(bytes(100_000))
         await stream.write(varint.encode(1 << 20) + bytes(70_000))
-        await until(lambda: theirs.held_bytes >= 170_000)
+        await until(lambda: theirs.held.total >= 170_000)
         released.set()
         await until(lambda: messages)
         # The finished message is the handler's, the unfinished one is still held.
-        await until(lambda: theirs.held_bytes == 70_000)
+        await until(lambda: theirs.held.total == 70_000)
         stream.reset()
-        await until(lambda: theirs.held_bytes == 0)
-        assert messages == [bytes(100_000)] and ours.held_bytes == 0
+        await until(lambda: theirs.held.total == 0)
+        assert messages == [bytes(100_000)] and ours.held.total == 0
 
     with_two_hosts(test)
 
@@ -188,8 +186,8 @@ def test_a_handler_counts_what_it_keeps_for_a_stream() -> None:
     async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.set_stream_handler("/keep/1", keep)
         await ours.open_stream(theirs.peer_id, ["/keep/1"])
-        await until(lambda: theirs.held_bytes == 5000)
+        await until(lambda: theirs.held.total == 5000)
         released.set()
-        await until(lambda: theirs.held_bytes == 0)
+        await until(lambda: theirs.held.total == 0)
 
     with_two_hosts(test)

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer
-from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
-from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
+from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveredPeer
+from rollup_node.stages.p2p.peering.io.gateways import ExternalMapping, LocalPort
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.port_mapper import GatewayAddresses
 from tests.support.p2p.hosts import RecordingHost, until
 from tests.support.servers.loopback import free_port, own_address
 

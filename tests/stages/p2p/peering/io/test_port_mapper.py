@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
-from rollup_node.stages.p2p.nat.io import gateways
-from rollup_node.stages.p2p.nat.io.gateways import LEASE_SECONDS, ExternalMapping, GatewayAddress
-from rollup_node.stages.p2p.nat.io.port_mapper import (
+from rollup_node.stages.p2p.peering.io import gateways
+from rollup_node.stages.p2p.peering.io.gateways import LEASE_SECONDS, ExternalMapping, GatewayAddress
+from rollup_node.stages.p2p.peering.io.port_mapper import (
     RETRY_SECONDS,
     GatewayAddresses,
     PortMapper,

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from rollup_node.stages.p2p.nat.io import gateways
-from rollup_node.stages.p2p.nat.io.gateways import (
+from rollup_node.stages.p2p.peering.io import gateways
+from rollup_node.stages.p2p.peering.io.gateways import (
     LEASE_SECONDS,
     ExternalMapping,
     NatError,

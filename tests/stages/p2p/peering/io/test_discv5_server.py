@@ -11,8 +11,8 @@ from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.enr import Endpoint
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
+from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveryError, Discv5Server
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of
 from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers

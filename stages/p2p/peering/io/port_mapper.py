@@ -13,7 +13,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from rollup_node.stages.p2p.nat.io.gateways import (
+from rollup_node.stages.p2p.peering.io.gateways import (
     ExternalMapping,
     GatewayAddress,
     LocalPort,

@@ -21,7 +21,6 @@ from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, Enr, LocalEnr
-from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.discv5.node import (
     ChainNodeFound,
     Discv5Node,
@@ -34,6 +33,7 @@ from rollup_node.stages.p2p.discv5.node import (
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
+from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 
 BUSY_INTERVAL = 0.1
 IDLE_INTERVAL = 0.5
