@@ -186,7 +186,7 @@ def test_a_broken_promise_lowers_their_score(tmp_path: Path) -> None:
             await theirs.js.call("ihave", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
             await theirs.wait_for_rpc("iwant", lambda wanted: wanted == "ab" * 20)
             scorer = node.stage.scorer
-            await node.until(lambda: scorer.snapshot(theirs.peer).behaviour_penalty > 0.5)
+            await node.until(lambda: scorer.gossip_scores(theirs.peer).behavioral_penalty > 0.5)
             assert scorer.score(theirs.peer) == 0, "few broken promises are forgiven"
 
     run_scenario(scenario)
@@ -403,6 +403,6 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             await theirs.received(id_of(message(last)))
             assert not theirs.copies(id_of(message(missed))) or _announced_before_sent(theirs, id_of(message(missed)))
             await theirs.wait_for_mesh_with(node, TOPIC)
-            assert node.stage.scorer.snapshot(theirs.peer).behaviour_penalty == 0
+            assert node.stage.scorer.gossip_scores(theirs.peer).behavioral_penalty == 0
 
     run_scenario(scenario)

@@ -39,9 +39,7 @@ class PacketDrop(Enum):
 
 
 class AuthenticMessage(NamedTuple):
-    """A message of a node that has proved its identity, and that it receives packets at this address.
-
-    `record` is the node's own if the handshake sent or used one."""
+    """A message of a node that has proved its identity and address; `record` is the one of its handshake, if any."""
 
     node: NodeId
     endpoint: Endpoint
@@ -95,9 +93,7 @@ class PacketCodec:
     def encode_handshake(
         self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plaintext: bytes
     ) -> bytes | None:
-        """Encode the handshake that a WHOAREYOU requests, with the message; the session is in force from then on.
-
-        None when the contact's public key is invalid."""
+        """Encode the handshake that a WHOAREYOU requests, with the message; None for an invalid public key."""
         secret, ephemeral_key = self._ephemeral_key()
         try:
             shared = crypto.ecdh(contact.public_key, secret)

@@ -14,7 +14,6 @@ MAX_PACKET_BYTES = 1280
 IV_SIZE = 16
 NONCE_SIZE = 12
 TAG_SIZE = 16
-WHOAREYOU_SIZE = 63
 RANDOM_MESSAGE_BYTES = 32
 """Random bytes in place of a message while there are no keys."""
 
@@ -62,10 +61,7 @@ class MessagePacket(NamedTuple):
 
 
 class WhoAreYou(NamedTuple):
-    """The reply to a message that could not be decrypted, whose nonce is `nonce`.
-
-    `challenge_data` is part of the handshake's signature and key derivation, `enr_seq` the version of our record
-    that the sender has (0: none)."""
+    """The reply to an undecryptable message; `enr_seq` is the version of our record that the sender has (0: none)."""
 
     nonce: bytes
     enr_seq: int

@@ -1,6 +1,4 @@
-"""Session keys, each bound to a node and its UDP endpoint, and the challenges sent to nodes without a session.
-
-Both are bounded; an evicted session is established again."""
+"""Session keys, each bound to a node and its UDP endpoint, and the challenges sent to nodes without a session."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -86,9 +84,7 @@ Key = tuple[NodeId, Endpoint]
 
 @dataclass
 class Discv5Session:
-    """Two keys, the number of messages encrypted with ours, and the nonces seen last of theirs, against replay.
-
-    `order` is that of our handshake or of our challenge that theirs answered: the later, the higher."""
+    """Two keys, the messages encrypted with ours, the last nonces of theirs; a later handshake has a higher order."""
 
     write_key: bytes
     read_key: bytes

@@ -1,6 +1,4 @@
-"""The meshes: per topic the few peers to which every message is sent (gossipsub v1.1) [GSP7, GSP8].
-
-Maintained by GRAFT, PRUNE and backoff. Peer exchange is off."""
+"""The meshes: per topic the few peers to which every message is sent (gossipsub v1.1) [GSP7, GSP8]."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
@@ -136,9 +134,7 @@ class Meshes:
             self._graft(topic, self._params.d - len(members), lambda peer: score(peer) >= 0)
 
     def _prune_above_d_hi(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
-        """Keep the D_score peers with the best scores and random others up to D, where there are more than D_hi.
-
-        At least D_out of them are ones that we dialled, so that inbound peers cannot take over the mesh."""
+        """Keep the best scores and random others up to D, of which at least D_out are peers that we dialled."""
         members, params = self.members[topic], self._params
         if len(members) <= params.d_hi:
             return
@@ -201,10 +197,7 @@ MAX_PER_TOPIC = 10_000
 
 
 class PruneBackoff:
-    """The end of the backoff of each topic and peer.
-
-    Entries are kept for `slack` seconds longer, during which we do not graft yet, as the remote clock may be behind;
-    a peer's own GRAFT is checked without the slack."""
+    """The end of each peer's backoff; we wait `slack` seconds longer, as the remote clock may be behind."""
 
     def __init__(self, slack: float) -> None:
         self._slack = slack

@@ -39,11 +39,8 @@ class TraceEvent(StrEnum):
 class RandomSource(Protocol):
     """The part of `random.Random` that is used, seeded by the caller of the router."""
 
-    def shuffle(self, items: list[PeerId], /) -> None:
-        """Shuffles in place."""
-
-    def randrange(self, end: int, /) -> int:
-        """Return a number from 0 to end - 1."""
+    def shuffle(self, items: list[PeerId], /) -> None: ...
+    def randrange(self, end: int, /) -> int: ...
 
 
 class GossipPeer:
@@ -135,9 +132,7 @@ class PeerTable:
         return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
-        """Queues an RPC for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat.
-
-        Returns whether it was queued."""
+        """Queue an RPC for a peer, its GRAFT and PRUNE for the next heartbeat if there is no room; return whether."""
         if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
         self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)

@@ -6,16 +6,13 @@ How to drive it, from one event loop, with `now` in monotonic seconds:
   was opened again; when the peer is disconnected, call `remove_peer`.
 * For each RPC on an inbound stream call `receive_rpc`. On `MalformedRpc` reset the stream. Validate each
   `UnvalidatedMessage` returned, at once or later, and call `report_validation_result`; a message without a result is
-  ignored after VALIDATION_TIMEOUT. Of a peer not added yet only subscriptions are kept, so read its stream after
-  `add_peer`.
+  ignored after VALIDATION_TIMEOUT. Of a peer not added yet only subscriptions are kept.
 * Call `heartbeat` every `params.heartbeat_interval` seconds, and `publish` for our own messages, which are validated
   before.
 * After each call wake a writer for each peer of `take_ready()`; it writes `next_frame(peer)` (length prefix included)
   until that is None. Frames of a blocked writer stay in its bounded queue; nothing else waits for it.
-* Call `take_event_counts()` now and then for the metric `p2p_gossip_events_total`.
 
 Nothing a peer sends raises an exception. All randomness comes from the source given.
-
 Source: https://github.com/libp2p/specs/blob/master/pubsub/gossipsub/gossipsub-v1.1.md and gossipsub-v1.2.md beside it
 """
 
@@ -81,9 +78,7 @@ class GossipSubRouter:
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
-        """Add a peer that can be written to, or restarts one, and sends it our subscriptions.
-
-        `outbound`: we dialled it; `addresses`: its IP addresses and groups, for colocation scoring."""
+        """Add or restart a peer that can be written to (`outbound`: dialled by us), and send it our subscriptions."""
         joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
         if peer in self.peers.states:
             self._remove(peer)
@@ -156,9 +151,7 @@ class GossipSubRouter:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
-        """Publish a message of our own; returns the number of peers it is queued for, None if published before.
-
-        To the mesh, or to all peers of the topic when flood publishing is on or the mesh is small [GSP9]."""
+        """Publish a message of our own to the mesh, or more [GSP9]; return the number of peers, None if repeated."""
         message_id = self.validation_queue.add_published(topic, data, now)
         if message_id is None:
             return None
@@ -192,10 +185,7 @@ class GossipSubRouter:
         return [each for each in messages if each is not None]
 
     def report_validation_result(self, message_id: MessageId, result: ValidationResult, now: float) -> int:
-        """Report the validation result of a message.
-
-        An accepted message is forwarded; returns the number of peers it is queued for. The result of a message that
-        is not pending has no effect."""
+        """Forward a pending message if it is accepted; return the number of peers it is queued for."""
         accepted = self.validation_queue.finish(message_id, result)
         if accepted is None:
             return 0
@@ -278,9 +268,7 @@ class GossipSubRouter:
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
-        """Maintains scores, meshes, fanout, cache and counters.
-
-        Sends GRAFT, PRUNE and IHAVE, at most one RPC per peer."""
+        """Maintain scores, meshes, fanout, cache and counters; send at most one RPC per peer."""
         self.heartbeat_ticks += 1
         self.scorer.refresh(now)
         for peer, count in self.lazy_gossip.promises.broken(now).items():

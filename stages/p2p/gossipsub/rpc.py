@@ -1,9 +1,7 @@
 """Gossipsub's RPC messages, as protobuf.
 
-The number of fields and the size of ids are bounded over the whole RPC; beyond that it is malformed and its stream must
-be reset. A message with an author, sequence number, signature or key, which StrictNoSign forbids [GSP4], is marked as
-signed.
-
+The number of fields and the size of ids are bounded over the whole RPC. A message with fields that StrictNoSign forbids
+is marked as signed [GSP4].
 Source: https://github.com/libp2p/specs/blob/master/pubsub/README.md and gossipsub/gossipsub-v1.2.md beside it"""
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -161,9 +159,7 @@ class _Reader:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
     def _message(self, view: memoryview) -> PubsubMessage:
-        """Return a message of which only the first fields are read.
-
-        Anyone can append fields to a message that honest peers forward, and that must not cost us these peers."""
+        """Return a message of which only the first fields are read, as anyone can append some to forwarded ones."""
         if self._left <= 0:
             raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
         fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)

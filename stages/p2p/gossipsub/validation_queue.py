@@ -1,7 +1,4 @@
-"""Messages from arrival to validation result.
-
-Each message is validated once, however many peers send it; what has no use, duplicates and rejected messages, is
-charged to its sender's wasted-bytes budget."""
+"""Messages from arrival to validation result: each once; duplicates and rejected ones are charged to their senders."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -111,9 +108,7 @@ class ValidationQueue:
         return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """Take a message in a joined topic; returns it if it must be validated.
-
-        A signed message is rejected [GSP4]."""
+        """Take a message in a joined topic; return it if it must be validated. A signed one is rejected [GSP4]."""
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
@@ -176,9 +171,7 @@ class ValidationQueue:
 
 
 def _declared_size(data: bytes) -> int:
-    """Return the size of a message with what it says that it decompresses to.
-
-    Nothing is decompressed beyond the limit."""
+    """Return the size of a message with what it says that it decompresses to, within the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
 

@@ -1,7 +1,6 @@
 """Identify messages: what peers send each other about themselves right after connecting, and again on a change (push).
 
 Size, number of entries and the characters that may reach a log are bounded.
-
 Source: https://github.com/libp2p/specs/blob/master/identify/README.md"""
 
 from collections.abc import Sequence
@@ -25,9 +24,7 @@ class IdentifyError(ValueError):
 
 
 class IdentifyMessage(NamedTuple):
-    """A peer's own description; `observed_address` is our address as it sees it.
-
-    A push may leave fields out (None or empty)."""
+    """A peer's description, with our address as it sees it. A push may leave fields out (None or empty)."""
 
     public_key: bytes | None
     listen_addresses: tuple[Multiaddr, ...]
@@ -50,9 +47,7 @@ def encode(
 
 
 def decode(message: bytes) -> IdentifyMessage:
-    """Decode a message.
-
-    Unsupported addresses and entries beyond the bounds are dropped. Raises IdentifyError when it is malformed."""
+    """Decode a message without unsupported addresses and entries beyond the bounds. Raises IdentifyError."""
     try:
         fields = protobuf.parse(message, max_fields=1024)
         return IdentifyMessage(
@@ -86,11 +81,4 @@ def _printable_text(raw: bytes) -> str:
 
 def merge_push(before: IdentifyMessage, push: IdentifyMessage) -> IdentifyMessage:
     """Return the message that is in force after a push: fields that the push leaves out keep their value."""
-    return IdentifyMessage(
-        public_key=push.public_key or before.public_key,
-        listen_addresses=push.listen_addresses or before.listen_addresses,
-        protocols=push.protocols or before.protocols,
-        observed_address=push.observed_address or before.observed_address,
-        protocol_version=push.protocol_version or before.protocol_version,
-        agent_version=push.agent_version or before.agent_version,
-    )
+    return IdentifyMessage._make(new or old for new, old in zip(push, before, strict=True))

@@ -1,7 +1,6 @@
 """Public keys and the peer ids derived from them.
 
 This node's key is secp256k1; peers may have any of libp2p's key types [NET1].
-
 Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md"""
 
 import base64
@@ -47,9 +46,7 @@ class PublicKey(NamedTuple):
 
 
 def secp256k1_public_key(point: bytes) -> PublicKey:
-    """Return the public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form.
-
-    Raises IdentityError when it is not on the curve."""
+    """Return the public key of a curve point of 33 or 65 bytes. Raises IdentityError when it is not on the curve."""
     try:
         return PublicKey(SECP256K1, secp256k1.convert_point(point))
     except ValueError:
@@ -91,9 +88,7 @@ def node_id(key: PublicKey) -> bytes | None:
 
 
 class NetworkIdentity:
-    """This node's key pair and peer id.
-
-    `secret` has 32 bytes. Raises IdentityError when it is not a secp256k1 private key [NET1]."""
+    """This node's key pair and peer id. Raises IdentityError for a secret that is no secp256k1 key [NET1]."""
 
     def __init__(self, secret: bytes) -> None:
         try:

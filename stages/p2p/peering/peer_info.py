@@ -9,7 +9,7 @@ import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, extract_public_key, node_id, peer_id_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 
 
@@ -21,10 +21,7 @@ class Connectedness(IntEnum):
 
 
 class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One peer [RPC78].
-
-    `latency` is in nanoseconds, 0 when it was not measured; `connectedness` and `direction` are numbers of
-    go-libp2p."""
+    """One peer, with numbers of go-libp2p; `latency` is in nanoseconds, 0 when it was not measured [RPC78]."""
 
     peerID: str
     nodeID: str
@@ -84,12 +81,8 @@ def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, .
 
 def node_id_text(peer: PeerId) -> str:
     """Return the peer's discv5 node id in hex; zeros when its key is not secp256k1 or not embedded in the peer id."""
-    try:
-        key = extract_public_key(peer)
-        found = None if key is None else node_id(key)
-    except IdentityError:
-        found = None
-    return (found or bytes(32)).hex()
+    key = extract_public_key(peer)
+    return ((key and node_id(key)) or bytes(32)).hex()
 
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:

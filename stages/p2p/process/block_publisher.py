@@ -1,7 +1,4 @@
-"""Signs the blocks that the engine process sequenced and has them gossiped.
-
-Nothing here delays the engine process: it hands a block over and is answered when the block is published or dropped
-[SEQ24, SGN8]."""
+"""Signs the blocks that the engine process sequenced and has them gossiped, without delaying it [SEQ24, SGN8]."""
 
 import time
 from collections.abc import Callable, Iterable

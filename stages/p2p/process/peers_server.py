@@ -47,9 +47,7 @@ class PeerApiError(Exception):
 
 
 class PeerDirectory:
-    """What is known of peers, from the host, gossip, scores and discovery.
-
-    `discv5` returns the discovery server while it runs."""
+    """What is known of peers; `discv5` returns the discovery server while it runs."""
 
     def __init__(
         self,

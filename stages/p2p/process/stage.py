@@ -1,6 +1,4 @@
-"""The p2p process: host, gossip of blocks, sync protocol, discovery, and requests of engine and rpc.
-
-Nothing that peers send can end it."""
+"""The p2p process: host, gossip of blocks, sync protocol, discovery, and requests of engine and rpc."""
 
 import time
 from typing import Any
@@ -25,6 +23,7 @@ from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
@@ -101,9 +100,10 @@ class P2pStage:
         if self.sync is not None:
             self.periodic_tasks.append(self.sync.periodic_task)
         if not config.no_discovery:
-            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._discovery_step("discovery")))
+            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._discovery_step(self.discovery.discv5)))
         if config.nat:
-            self.periodic_tasks.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
+            mapping = PeriodicTask("port forwarding", lambda: self._discovery_step(self.discovery.port_mapper))
+            self.periodic_tasks.append(mapping)
 
     # --- called by the runtime ------------------------------------------------------------------------------------
 
@@ -145,9 +145,7 @@ class P2pStage:
             return PeerStore()
 
     def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile | None:
-        """Open the file of signed blocks, on nodes that sign.
-
-        When it became unusable since the start of the node, no block is signed until a restart [SGN11]."""
+        """Open the file of signed blocks, on nodes that sign; without it no block is signed [SGN11]."""
         genesis = config.rollup.genesis.l2.hash
         try:
             return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)
@@ -169,12 +167,9 @@ class P2pStage:
             raise TemporaryError(str(error), Code.PORT_TAKEN if "in use" in str(error) else None) from None
         return LISTENING_INTERVAL
 
-    async def _discovery_step(self, name: str) -> float:
-        """One step of a discovery task, which exists only once discovery has started."""
-        steps = {task.name: task.step for task in self.discovery.periodic_tasks} if self._discovery_started else {}
-        if name in steps:
-            return await steps[name]()
-        return LISTENING_INTERVAL if self._discovery_started else NOT_STARTED_INTERVAL
+    async def _discovery_step(self, part: Discv5Server | PortMapper | None) -> float:
+        """Do a step of a part of discovery, once that has started."""
+        return await part.step() if self._discovery_started and part is not None else NOT_STARTED_INTERVAL
 
     def _running_discv5(self) -> Discv5Server | None:
         return self.discovery.discv5 if self._discovery_started else None

@@ -21,11 +21,10 @@ MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
-    """`publish` takes a request, and a function that it calls once with an error or None.
+    """`publish` is called while `is_ready`, with a function for its error or None; `on_gap` with head and end of a gap.
 
-    It is called only while `is_ready`. `on_gap` is called with the head's number and the block above a gap. A
-    restarted engine process gets the latest blocks of peers again, and upon its request those that it sequenced: a
-    block that is or will be published, but is not in the engine, must not be sequenced a second time [SEQ39]."""
+    A restarted engine process gets the latest blocks of peers again, and upon its request those that it sequenced: a
+    published block that is not in the engine must not be sequenced a second time [SEQ39]."""
 
     def __init__(
         self,

@@ -2,10 +2,8 @@
 
 The engine process requests the blocks between its head and a block from gossip, and repeats that until it has them
 (`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each
-peer, within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to
-give rests until the range is requested again. Responses pass the quarantine. The caller sends what `next_requests`
-returns, reports each end by `handle_outcome` (also when the stream failed), and calls `next_requests` again then,
-when a peer comes or goes, and after `delay` seconds."""
+peer, after a failure from another one. Responses pass the quarantine. The caller sends what `next_requests` returns,
+reports each end by `handle_outcome`, and asks again then, when a peer comes or goes, and after `delay` seconds."""
 
 from typing import NamedTuple
 
@@ -29,9 +27,7 @@ class BlockRequest(NamedTuple):
 
 
 class _SyncPeer:
-    """A peer to request from.
-
-    It is set aside for the present range once it said that it lacks a block of it, or gave a wrong one [SYN15]."""
+    """A peer to request from; it is set aside for a range of which it lacks a block or gave a wrong one [SYN15]."""
 
     def __init__(self, is_static: bool) -> None:
         self.is_static = is_static
@@ -65,9 +61,7 @@ class SyncPlanner:
         self._peers.pop(peer, None)
 
     def request_range(self, head: int, gap_end: GapEnd, now: float) -> tuple[ExecutionPayload, ...]:
-        """Set the range: the blocks above number `head` and below `gap_end`, and no others.
-
-        Returns those that were in quarantine and are trusted now, newest first."""
+        """Set the range above `head` and below `gap_end`; return the quarantined blocks that are trusted now."""
         first = max(head + 1, gap_end.number - MAX_RANGE)
         numbers = range(gap_end.number - 1, first - 1, -1)
         self._wanted = {number: set() for number in numbers}

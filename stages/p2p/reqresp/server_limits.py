@@ -1,7 +1,4 @@
-"""What the server of payload_by_number accepts: rates, the order of requests, valid numbers [SYN6, SYN7].
-
-Peers take turns: however many requests some of them have waiting, the next request of another peer is served within
-one round."""
+"""What the server of payload_by_number accepts: rates, peers in turn, valid numbers [SYN6, SYN7]."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -25,9 +22,7 @@ class WaitingRequest:
 
 
 class RequestTurns:
-    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first.
-
-    A peer has at most those waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
+    """The requests that wait, by peer, as many as its limit admits in MAX_WAIT; the peer whose turn it is is first."""
 
     def __init__(self) -> None:
         self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)

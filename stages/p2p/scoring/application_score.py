@@ -1,7 +1,4 @@
-"""The application-specific part of a peer's score: how its responses to block requests went [SCR3].
-
-Counts decay while the peer is connected and are removed some time after their last change; the peerstore may keep
-them over restarts."""
+"""The application-specific part of a peer's score: how its responses to block requests went [SCR3]."""
 
 from typing import NamedTuple
 
@@ -39,9 +36,7 @@ class ResponseCounts(NamedTuple):
 
 
 class ApplicationScoreParams(NamedTuple):
-    """Caps and weights of the three counts, their decay per interval, and how many seconds they are retained.
-
-    With `enabled` off nothing is counted."""
+    """Caps and weights of the counts, decay, and seconds kept; with `enabled` off nothing is counted."""
 
     decay: float
     decay_interval: float

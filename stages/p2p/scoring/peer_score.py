@@ -1,10 +1,7 @@
 """Peer scores: the parameters `light` of OP Stack nodes, or none [SCR2, SCR5].
 
-A score is the sum of an application-specific part (responses to block requests), a penalty for many peers at one IP
-address, and a behaviour penalty, which decays. Topics are not scored: a rejected block by itself costs its sender
-nothing [SCR4]. A peer that leaves with a score of zero or less keeps its record for a while, so that reconnecting
-resets nothing.
-"""
+A score is the sum of an application-specific part, a penalty for many peers at one IP address, and a behaviour penalty,
+which decays. Topics are not scored [SCR4]. Without a positive score reconnecting resets nothing."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
@@ -19,6 +16,7 @@ from rollup_node.stages.p2p.scoring.application_score import (
     epochs_seconds,
     slot_seconds,
 )
+from rollup_node.stages.p2p.storage.peer_record import GossipScores
 
 MAX_RETAINED = 10_000
 
@@ -36,10 +34,7 @@ class PeerScoreThresholds(NamedTuple):
 
 
 class PeerScoreParams(NamedTuple):
-    """Weights and limits.
-
-    `decay_interval` and `retain_score` are seconds, decays are per interval. Addresses for which
-    `ip_colocation_exempt` is true may have any number of peers."""
+    """Weights and limits, in seconds and per decay interval; exempt addresses may have any number of peers."""
 
     thresholds: PeerScoreThresholds
     app_specific_weight: float
@@ -90,15 +85,6 @@ def peer_scorer(
     return PeerScorer(light_params(block_time, exempt), ApplicationScorer(application_score_params(block_time)))
 
 
-class PeerScoreSnapshot(NamedTuple):
-    """A peer's score and its parts before weights [RPC79]."""
-
-    score: float
-    app_specific_score: float
-    ip_colocation_factor: float
-    behaviour_penalty: float
-
-
 class _Record:
     __slots__ = ("addresses", "behaviour", "gone_at")
 
@@ -124,9 +110,7 @@ class PeerScorer:
         return len(self._records)
 
     def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """Add a peer, or updates its addresses.
-
-        `addresses` are the IP addresses and colocation groups of its connections."""
+        """Add a peer, or update the IP addresses and colocation groups of its connections."""
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)
@@ -181,13 +165,15 @@ class PeerScorer:
         excess = record.behaviour - params.behaviour_penalty_threshold
         return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
 
-    def snapshot(self, peer: PeerId) -> PeerScoreSnapshot:
-        """Return the score and its parts."""
+    def gossip_scores(self, peer: PeerId) -> GossipScores:
+        """Return the score and its parts before weights [RPC79]."""
         record = self._records.get(peer)
         if record is None:
-            return PeerScoreSnapshot(0.0, 0.0, 0.0, 0.0)
-        return PeerScoreSnapshot(
-            self.score(peer), self.application.score(peer), self._ip_colocation_factor(record), record.behaviour
+            return GossipScores()
+        return GossipScores(
+            total=self.score(peer),
+            ip_colocation_factor=self._ip_colocation_factor(record),
+            behavioral_penalty=record.behaviour,
         )
 
     def peers(self) -> Collection[PeerId]:

@@ -62,10 +62,7 @@ def signing_request(
 
 
 class SignedBlocks:
-    """The blocks at the latest heights, and the rule by which another one is refused.
-
-    Requests are decided in the order in which the blocks were sequenced, also those of blocks that are never signed
-    in the end."""
+    """The blocks at the latest heights, decided in the order in which they were sequenced."""
 
     def __init__(self, records: Iterable[BlockRecord] = ()) -> None:
         self._heights: dict[int, list[BlockRecord]] = {}
@@ -119,10 +116,7 @@ class SignedBlocks:
         return min(found, key=lambda each: _ORDER[each.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:
-        """Remembers a block; returns whether that is new.
-
-        At a height with too many blocks another one that is refused is not remembered, and a signed one takes the
-        place of one that was."""
+        """Remember a block, at a full height in place of a lesser one and only if signed; return whether it is new."""
         known = self._heights.get(block.number, [])
         is_full = len(known) >= MAX_BLOCKS_PER_HEIGHT
         if block.number < self.lowest or block in known or (block.fate is not BlockFate.SIGNED and is_full):

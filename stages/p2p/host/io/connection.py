@@ -59,9 +59,7 @@ class TransportError(Exception):
 
 
 class ConnectionTimeouts(NamedTuple):
-    """Seconds: for the whole upgrade and for each stream's negotiation.
-
-    Without any stream data; between two keepalive checks."""
+    """Seconds: for upgrade and negotiation, without any stream data, and between two keepalive checks."""
 
     handshake: float = 10.0
     idle: float = 3600.0
@@ -186,9 +184,7 @@ class Connection(asyncio.Protocol):
     # --- called by the host
 
     async def open_stream(self, protocols: tuple[str, ...]) -> Stream:
-        """Open a stream for the first of the protocols that the peer supports.
-
-        Raises StreamError when there is none, or the connection has too many streams."""
+        """Open a stream for the first of the protocols that the peer supports. Raises StreamError."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
         if not self.is_upgraded or outbound >= self.host.limits.outbound_streams:
             raise StreamError(self.close_reason or "too many streams")
@@ -241,9 +237,7 @@ class Connection(asyncio.Protocol):
             await self._writable.wait()
 
     def add_unread(self, count: int) -> None:
-        """Count bytes received (positive) or read (negative).
-
-        Pauses reading from the socket while too many are unread."""
+        """Count bytes received (positive) or read (negative); too many unread ones pause the socket."""
         self.unread_bytes += count
         limit = self.host.limits.unread_bytes
         if not self._is_full and self.unread_bytes > limit:

@@ -32,9 +32,7 @@ class Dialer:
         self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        """Connect to the peer at one of the addresses, or at the known ones if none are given.
-
-        While the peer is being dialled, further calls wait for that attempt. Raises DialError."""
+        """Connect to the peer, or wait for the attempt that runs already. Raises DialError."""
         task = self._running.get(peer)
         if task is None:
             task = self._running[peer] = asyncio.get_running_loop().create_task(self._dial(peer, addresses))

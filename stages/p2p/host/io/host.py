@@ -1,6 +1,4 @@
-"""The host: connections to all peers, their streams for services' handlers, and events [NET1 to NET6].
-
-Events are a peer that connects, is identified, or disconnects. Everything runs in one event loop."""
+"""The host: connections to all peers, their streams for services' handlers, and events [NET1 to NET6]."""
 
 import asyncio
 import time
@@ -171,9 +169,7 @@ class Host:
             await self.dialer.dial(peer, addresses)
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
-        """Open a stream on the peer's oldest connection; returns the negotiated protocol and the stream.
-
-        Raises StreamError."""
+        """Open a stream on the peer's oldest connection; return protocol and stream. Raises StreamError."""
         connections = self._connections.get(peer)
         if not connections:
             raise StreamError(f"{short_peer_id(peer)} is not connected")

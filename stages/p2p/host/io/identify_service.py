@@ -132,10 +132,7 @@ class IdentifyService:
                 self._host.spawn(self._push(peer))
 
     async def _push(self, peer: PeerId) -> None:
-        """Pushes the current message.
-
-        Repeats it when the peer rejects it, as this node does with one that follows another within
-        PUSH_MIN_INTERVAL."""
+        """Push the current message, again when the peer rejects it for coming too soon."""
         for _ in range(_PUSH_ATTEMPTS):
             try:
                 async with asyncio.timeout(_TIMEOUT):

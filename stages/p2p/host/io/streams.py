@@ -282,9 +282,7 @@ def _no_finish_callback() -> None:
 
 
 async def negotiate_stream(stream: Stream, seconds: float, protocols: Sequence[str]) -> str:
-    """Wait for the protocol of a stream just opened.
-
-    Raises StreamError, and resets the stream, when there is none in time."""
+    """Wait for the protocol of a stream just opened; reset it, and raise StreamError, when there is none in time."""
     try:
         async with asyncio.timeout(seconds):
             return await stream.negotiated()

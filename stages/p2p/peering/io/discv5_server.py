@@ -1,6 +1,4 @@
-"""Discovery over a UDP socket, with its clock and its database.
-
-The decisions are made in `discv5.node` [DSC1, DSC2, DSC4]."""
+"""Discovery over a UDP socket, with clock and database, as `discv5.node` decides [DSC1, DSC2, DSC4]."""
 
 import asyncio
 import ipaddress
@@ -92,9 +90,7 @@ class Discv5Server:
         self._tcp = 0
 
     async def start(self, tcp: int) -> None:
-        """Open the database and the socket; `tcp` is the port that libp2p listens on.
-
-        Raises DiscoveryError or StoreError."""
+        """Open database and socket; `tcp` is libp2p's port. Raises DiscoveryError or StoreError."""
         self._tcp = tcp
         self._database = NodeDatabase(self._config.discovery_path)
         try:
@@ -174,9 +170,7 @@ class Discv5Server:
     # --- starting --------------------------------------------------------------------------------------------------
 
     async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
-        """Binds the socket of `p2p.listen.udp`.
-
-        0 means libp2p's TCP port, or any free port if both are 0 and that one is taken."""
+        """Bind the socket: 0 means libp2p's TCP port, or any free one if both are 0 and that one is taken."""
         config = self._config
         ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
         for port in ports:
@@ -214,9 +208,7 @@ class Discv5Server:
         self._node.add_known_nodes(database.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
-        """Return the address of `p2p.advertise.ip`; of a name the first IPv4 address.
-
-        Raises DiscoveryError when it cannot be resolved."""
+        """Return the address of `p2p.advertise.ip`, of a name the first IPv4 one. Raises DiscoveryError."""
         host = self._config.advertise_ip
         if host is None:
             return None

@@ -231,9 +231,7 @@ class _ResponseCollector(asyncio.DatagramProtocol):
 async def _exchange(
     target: GatewayAddress, request: bytes, seconds: float, is_valid: Callable[[bytes], bool]
 ) -> list[tuple[bytes, IpAddress]]:
-    """Send a datagram and returns the first response, and from a multicast group those of the next moments as well.
-
-    A unicast response must come from the address asked."""
+    """Send a datagram and return the first response, and from a multicast group those of the next moments as well."""
     is_group = parse_ip(target.host).is_multicast
     loop = asyncio.get_running_loop()
     try:

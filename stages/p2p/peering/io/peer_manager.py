@@ -37,9 +37,7 @@ log = get_logger("p2p")
 
 
 class PeerManager:
-    """The periodic tasks of one host.
-
-    Static peers are protected from trimming, exempt from bans, and redialled for ever."""
+    """The periodic tasks of one host. Static peers are protected, exempt from bans, and redialled for ever."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -108,10 +106,7 @@ class PeerManager:
             log.warn("cannot connect to static peer", code=Code.PEER_UNREACHABLE.text, **fields)
 
     async def _dial_known(self) -> float:
-        """One round of dialling known peers while there are too few.
-
-        Peers with a node record come before those known only from other peers, which may have filled the peerstore
-        with false ones."""
+        """Dial known peers while there are too few, those with a node record first: the others may be false."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
             return DIAL_SLOW_INTERVAL
         candidates = self._candidates()

@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, Pe
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
-from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerScores, ReqRespScores
+from rollup_node.stages.p2p.storage.peer_record import PeerScores, ReqRespScores
 
 SAVE_INTERVAL = 15.0
 _STEP_INTERVAL = 1.0
@@ -25,15 +25,8 @@ class ScoreService:
 
     def scores(self, peer: PeerId) -> PeerScores:
         """Return a peer's present scores."""
-        snapshot = self._scorer.snapshot(peer)
-        return PeerScores(
-            GossipScores(
-                total=snapshot.score,
-                ip_colocation_factor=snapshot.ip_colocation_factor,
-                behavioral_penalty=snapshot.behaviour_penalty,
-            ),
-            ReqRespScores(*self._scorer.application.counts(peer)),
-        )
+        counts = self._scorer.application.counts(peer)
+        return PeerScores(self._scorer.gossip_scores(peer), ReqRespScores(*counts))
 
     def save(self) -> None:
         """Write the scores of all connected peers to the peerstore."""

@@ -57,9 +57,7 @@ class EncodedPayload(NamedTuple):
 
 
 class SignedBlocksFile:
-    """The signed blocks of the chain with this L2 genesis, in the file `path` or in memory.
-
-    The file may hold those of other chains. Raises StoreError when the file cannot be used [SGN11]."""
+    """The signed blocks of the chain with this L2 genesis, in a file or in memory. Raises StoreError [SGN11]."""
 
     def __init__(self, genesis: Hash, path: str = MEMORY) -> None:
         self._genesis = genesis
@@ -96,9 +94,7 @@ class SignedBlocksFile:
         self._database.close()
 
     def decide(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
-        """Decides about a block and remembers that.
-
-        Returns why it must not be signed, None if it may be once `write` has returned."""
+        """Decide about a block; return why it must not be signed, None if it may be after `write`."""
         refusal, new = self._blocks.decide(request, l1_hash)
         self._unwritten.extend(new)
         return refusal
@@ -112,9 +108,7 @@ class SignedBlocksFile:
                 del self._unwritten_payloads[each]
 
     async def write(self) -> None:
-        """Write what is not on the disk yet, and waits for the disk without blocking the process.
-
-        When that fails it is written the next time; it stops no signature, as what is in memory still counts."""
+        """Write what is not on the disk yet, in a thread; a failure stops no signature, as memory still counts."""
         records, payloads = tuple(self._unwritten), dict(self._unwritten_payloads)
         if await asyncio.to_thread(self._write, records, payloads):
             written = set(records)

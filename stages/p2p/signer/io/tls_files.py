@@ -40,11 +40,7 @@ class TlsFiles:
         self._warnings = RepeatedWarnings(log)
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of a new connection: the same until certificate or key change.
-
-        While these do not fit together, in the middle of a replacement say, the previous ones stay in use.
-
-        Raises TlsFileError when there are no previous ones."""
+        """Return the context of a new connection, the previous one while files do not fit. Raises TlsFileError."""
         try:
             versions = self._current_versions()
             if self._context is None or versions != self._versions:

@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message, signing
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.protocol.keys import recover_address
 from tests.support.p2p.blocks import SIGNER, block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).
@@ -48,7 +49,7 @@ def test_messages_of_other_implementations(version: int) -> None:
     encoded = block_message.encode_message(parts.signature, parts.signed_part)
     assert snappy.decompress(encoded) == content
     digest = signing.signing_hash(10, parts.signed_part)
-    assert signing.recover_signer(digest, parts.signature) is not None
+    assert recover_address(digest, parts.signature) is not None
     for other in set(OP_ALLOY_MESSAGES) - {version}:
         with pytest.raises(SszError):
             block_message.decode_signed_part(parts.signed_part, other)

@@ -95,14 +95,14 @@ def test_a_graft_during_backoff_is_penalized() -> None:
     harness.receive_control(a, prune=[Prune(TOPIC, 60)])
     harness.now += 9.9
     harness.receive_control(a, graft=[TOPIC])
-    assert harness.scorer.snapshot(a).behaviour_penalty == 2, "twice within graft_flood_threshold"
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 2, "twice within graft_flood_threshold"
     assert harness.sent_to(a).prune == [Prune(TOPIC, 60)]
     harness.now += 59.9
     harness.receive_control(a, graft=[TOPIC])
-    assert harness.scorer.snapshot(a).behaviour_penalty == 3, "each early graft restarts the backoff"
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 3, "each early graft restarts the backoff"
     harness.now += 60.1
     harness.receive_control(a, graft=[TOPIC])
-    assert a in harness.mesh and harness.scorer.snapshot(a).behaviour_penalty == 3
+    assert a in harness.mesh and harness.scorer.gossip_scores(a).behavioral_penalty == 3
 
 
 def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted() -> None:

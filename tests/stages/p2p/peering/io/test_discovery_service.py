@@ -35,7 +35,8 @@ async def discovering_host(number: int, **options: Any) -> AsyncIterator[tuple[R
             await asyncio.sleep(min(await step(), pause))
 
     dialling = [activity for activity in manager.periodic_tasks if activity.name == "dial known peers"]
-    running = [asyncio.create_task(repeat(activity.step, 0.2)) for activity in (*dialling, *service.periodic_tasks)]
+    parts = [part for part in (service.discv5, service.port_mapper) if part is not None]
+    running = [asyncio.create_task(repeat(part.step, 0.2)) for part in (*dialling, *parts)]
     try:
         yield host, service
     finally:
@@ -86,8 +87,7 @@ def test_mapped_ports_set_the_external_address() -> None:
 
     async def run() -> None:
         async with discovering_host(1, nat=True) as (host, service):
-            assert [activity.name for activity in service.periodic_tasks] == ["discovery", "port forwarding"]
-            assert service.discv5 is not None
+            assert service.discv5 is not None and service.port_mapper is not None
             udp = LocalPort(TransportProtocol.UDP, service.discv5.endpoint.port)
             service.on_ports_mapped(
                 ExternalMapping(external_ip, {LocalPort(TransportProtocol.TCP, host.port): 40001, udp: 40002}, 600.0)
@@ -101,8 +101,7 @@ def test_mapped_ports_set_the_external_address() -> None:
 def test_without_discovery_only_ports_are_mapped() -> None:
     async def run() -> None:
         async with discovering_host(1, nat=True, no_discovery=True) as (host, service):
-            assert service.discv5 is None
-            assert [activity.name for activity in service.periodic_tasks] == ["port forwarding"]
+            assert service.discv5 is None and service.port_mapper is not None
             service.on_ports_mapped(
                 ExternalMapping(
                     ipaddress.ip_address("8.8.4.4"), {LocalPort(TransportProtocol.TCP, host.port): 40001}, 600.0
@@ -110,7 +109,7 @@ def test_without_discovery_only_ports_are_mapped() -> None:
             )
             assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
         async with discovering_host(2, no_discovery=True) as (_, service):
-            assert service.periodic_tasks == ()
+            assert service.discv5 is None and service.port_mapper is None
 
     asyncio.run(run())
 
