@@ -41,20 +41,8 @@ class ValidationFailure(Enum):
     TOO_MANY_AT_HEIGHT = ("VAL11", ValidationResult.REJECT, "there are {0} other blocks of number {1}")
     SEEN = ("VAL11", ValidationResult.IGNORE, "seen before")
 
-    @property
-    def rule(self) -> str:
-        """The id of the rule."""
-        return self.value[0]
-
-    @property
-    def result(self) -> ValidationResult:
-        """The validation result of the message."""
-        return self.value[1]
-
-    @property
-    def text(self) -> str:
-        """The reason in words, with places for the values."""
-        return self.value[2]
+    def __init__(self, rule: str, result: ValidationResult, text: str) -> None:
+        self.rule, self.result, self.text = rule, result, text
 
 
 class BlockValidation(NamedTuple):

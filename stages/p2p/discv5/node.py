@@ -92,10 +92,7 @@ class TableStats(NamedTuple):
 
 
 class Discv5Node:
-    """Our node.
-
-    Times are monotonic seconds. `drops` counts dropped datagrams by reason; `peers_wanted` says whether more peers
-    are sought."""
+    """Our node; `drops` counts dropped datagrams, `peers_wanted` says whether to search. Times are monotonic."""
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
         self.settings = settings

@@ -1,5 +1,6 @@
 """The three kinds of packets: a header masked by AES-128-CTR and, except for WHOAREYOU, a message in AES-128-GCM."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -24,14 +25,9 @@ _WHOAREYOU_DATA = 24
 _HANDSHAKE_HEAD = 34
 
 
-class HeaderMask:
-    """The AES-CTR stream that masks and unmasks a header piece by piece."""
-
-    def __init__(self, dest: NodeId, iv: bytes) -> None:
-        self._stream = Cipher(algorithms.AES(dest[:KEY_SIZE]), modes.CTR(iv)).encryptor()
-
-    def __call__(self, data: bytes) -> bytes:
-        return self._stream.update(data)
+def header_mask(dest: NodeId, iv: bytes) -> Callable[[bytes], bytes]:
+    """Return the AES-CTR stream that masks and unmasks a header piece by piece."""
+    return Cipher(algorithms.AES(dest[:KEY_SIZE]), modes.CTR(iv)).encryptor().update
 
 
 def encrypt(key: bytes, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
@@ -92,14 +88,14 @@ class PacketHeader(NamedTuple):
 
     def packet(self, ciphertext: bytes = b"") -> bytes:
         """Return the datagram."""
-        return self.iv + HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
+        return self.iv + header_mask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
 
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
     """Decode a datagram that was sent to us. Raises PacketError."""
     if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise PacketError(f"packet of {len(datagram)} bytes")
-    unmask = HeaderMask(own, datagram[:IV_SIZE])
+    unmask = header_mask(own, datagram[:IV_SIZE])
     start = IV_SIZE + _STATIC
     fixed = unmask(datagram[IV_SIZE:start])
     if not fixed.startswith(_MAGIC):

@@ -96,10 +96,6 @@ class GossipSubRouter:
             self._remove(peer)
             self.scorer.remove_peer(peer, now)
 
-    def topic_peers(self, topic: str) -> Collection[PeerId]:
-        """Peers that have joined a topic."""
-        return self.peers.topic_peers(topic)
-
     def take_ready(self) -> list[PeerId]:
         """Return the peers for which something was queued since the last call."""
         ready = list(self.peers.ready)
@@ -256,7 +252,7 @@ class GossipSubRouter:
 
     def _handle_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         def lacks(topic: str, message_id: MessageId) -> bool:
-            return topic in self.meshes.members and not self.validation_queue.has_seen(message_id, now)
+            return topic in self.meshes.members and not self.validation_queue.seen.has(message_id, now)
 
         if control.ihave:
             wanted = self.lazy_gossip.handle_ihave(peer, control.ihave, lacks, now)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import protobuf, varint
-from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError
+from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError, bytes_field, varint_field
 
 MAX_FIELDS = 12_000
 """Two full IHAVE, and more than nodes of one chain ever send in one RPC; parsing this many fields takes a while."""
@@ -84,44 +84,34 @@ def encode_frame(rpc: Rpc) -> bytes:
 def encode_rpc(rpc: Rpc) -> bytes:
     """Encode an RPC without its length prefix."""
     parts = [
-        protobuf.bytes_field(
-            _SUBSCRIPTIONS,
-            protobuf.varint_field(_SUBSCRIBE, subscription.subscribe)
-            + protobuf.bytes_field(_SUBSCRIBED_TOPIC, subscription.topic),
-        )
-        for subscription in rpc.subscriptions
+        bytes_field(_SUBSCRIPTIONS, varint_field(_SUBSCRIBE, subscribe) + bytes_field(_SUBSCRIBED_TOPIC, topic))
+        for topic, subscribe in rpc.subscriptions
     ]
-    parts += [
-        protobuf.bytes_field(
-            _PUBLISH, protobuf.bytes_field(_DATA, message.data) + protobuf.bytes_field(_TOPIC, message.topic)
-        )
-        for message in rpc.messages
-    ]
+    for message in rpc.messages:
+        parts.append(bytes_field(_PUBLISH, bytes_field(_DATA, message.data) + bytes_field(_TOPIC, message.topic)))
     if any(rpc.control):
-        parts.append(protobuf.bytes_field(_CONTROL, _encode_control(rpc.control)))
+        parts.append(bytes_field(_CONTROL, _encode_control(rpc.control)))
     return b"".join(parts)
 
 
 def _encode_control(control: ControlMessage) -> bytes:
     parts = [
-        protobuf.bytes_field(
-            _IHAVE, protobuf.bytes_field(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids)
-        )
-        for have in control.ihave
+        bytes_field(_IHAVE, bytes_field(_CONTROL_TOPIC, topic) + _encode_ids(_IHAVE_IDS, ids))
+        for topic, ids in control.ihave
     ]
     if control.iwant:
-        parts.append(protobuf.bytes_field(_IWANT, _encode_ids(_IDS, control.iwant)))
-    parts += [protobuf.bytes_field(_GRAFT, protobuf.bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
+        parts.append(bytes_field(_IWANT, _encode_ids(_IDS, control.iwant)))
+    parts += [bytes_field(_GRAFT, bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
     for prune in control.prune:
-        backoff = b"" if prune.backoff is None else protobuf.varint_field(_PRUNE_BACKOFF, prune.backoff)
-        parts.append(protobuf.bytes_field(_PRUNE, protobuf.bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
+        backoff = b"" if prune.backoff is None else varint_field(_PRUNE_BACKOFF, prune.backoff)
+        parts.append(bytes_field(_PRUNE, bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
     if control.idontwant:
-        parts.append(protobuf.bytes_field(_IDONTWANT, _encode_ids(_IDS, control.idontwant)))
+        parts.append(bytes_field(_IDONTWANT, _encode_ids(_IDS, control.idontwant)))
     return b"".join(parts)
 
 
 def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
-    return b"".join(protobuf.bytes_field(field, each) for each in ids)
+    return b"".join(bytes_field(field, each) for each in ids)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------

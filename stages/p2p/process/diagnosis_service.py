@@ -37,6 +37,7 @@ class DiagnosisService:
     ) -> Diagnosis:
         """Return the present state; `signers` are the unsafe block signers on L1 and of our key."""
         host, now = self._host, time.time()
+        gater = host.connection_gater
         connected = host.connections()
         observed = Counter(
             str(info.identify.observed_address)
@@ -60,10 +61,8 @@ class DiagnosisService:
             dial_problems={
                 peer_id_text(peer): text for peer, text in list(host.dialer.last_errors.items())[-MAX_SHOWN:]
             },
-            bans={peer_id_text(peer): round(until - now, 1) for peer, until in host.connection_gater.peer_bans.items()},
-            blocked=len(host.connection_gater.blocked_peers)
-            + len(host.connection_gater.blocked_ips)
-            + len(host.connection_gater.blocked_subnets),
+            bans={peer_id_text(peer): round(until - now, 1) for peer, until in gater.peer_bans.items()},
+            blocked=len(gater.blocked_peers) + len(gater.blocked_ips) + len(gater.blocked_subnets),
             departed=tuple(
                 ClosedConnectionInfo(peer_id_text(closed.peer), closed.reason, round(closed.seconds, 1))
                 for closed in list(host.closed_connections)[-MAX_SHOWN:]
@@ -89,7 +88,7 @@ class DiagnosisService:
             ip=None if advertised.ip is None else str(advertised.ip),
             tcp=advertised.tcp,
             udp=advertised.udp,
-            nodes=server.table_stats._asdict(),
+            nodes=server.node.table_stats()._asdict(),
             drops={drop.value: count for drop, count in server.node.drops.items()},
         )
 
@@ -99,7 +98,7 @@ class DiagnosisService:
         ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
         return GossipDiagnosis(
             topic=gossip.topic(time.time()),
-            topics={topic: len(gossip.router.topic_peers(topic)) for topic in gossip.topics},
+            topics={topic: len(gossip.router.peers.topic_peers(topic)) for topic in gossip.topics},
             meshes={topic: len(gossip.router.meshes.members.get(topic, ())) for topic in gossip.topics},
             low=gossip.router.params.d_lo,
             accepted=gossip.accepted,

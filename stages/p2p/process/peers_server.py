@@ -84,7 +84,7 @@ class PeerDirectory:
         identify = host.peerstore.identify_record(peer) or IdentifyRecord()
         metadata = host.peerstore.metadata(peer) or PeerMetadata()
         scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
-        gossips_blocks = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
+        gossips_blocks = any(peer in self._gossip.router.peers.topic_peers(topic) for topic in self._gossip.topics)
         connected_at = () if info is None else (info.address,)
         return PeerInfo(
             peerID=peer_id_text(peer),
@@ -120,7 +120,7 @@ class PeerDirectory:
     def stats(self) -> PeerStats:
         """Numbers of peers."""
         host, discv5 = self._host, self._discv5()
-        on_topic = [len(self._gossip.router.topic_peers(topic)) for topic in self._gossip.topics]
+        on_topic = [len(self._gossip.router.peers.topic_peers(topic)) for topic in self._gossip.topics]
         return PeerStats(
             connected=len(host.peers()),
             table=0 if discv5 is None else len(discv5.table),

@@ -22,9 +22,7 @@ MAX_RETAINED = 10_000
 
 
 class PeerScoreThresholds(NamedTuple):
-    """Scores below which a peer gets no gossip, no published messages, or is ignored altogether (graylist).
-
-    A mesh whose median score is below `opportunistic_graft` is extended by better peers."""
+    """Scores below which a peer gets no gossip or messages, or is ignored; the median below which a mesh grows."""
 
     gossip: float
     publish: float

@@ -220,7 +220,7 @@ class Host:
     def intercept_addr_dial(self, ip: str) -> str | None:
         """Return the reason why dialling an address is denied, None when it is allowed."""
         denied = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
-        self.meter.count("p2p_dials", allow=_metric_label(denied is None))
+        self.meter.count("p2p_dials", allow=str(denied is None).lower())
         return denied
 
     def intercept_accept(self, connection: Connection) -> str | None:
@@ -233,7 +233,7 @@ class Host:
         others = [other.remote_ip for other in self._all_connections()]
         if denied is None and is_over_host_limit(connection.remote_ip, others):
             denied = "too many connections of one host"
-        self.meter.count("p2p_accepts", allow=_metric_label(denied is None))
+        self.meter.count("p2p_accepts", allow=str(denied is None).lower())
         if denied is None:
             evicted = self.pending_handshakes.add(connection, colocation_groups(connection.remote_ip)[-1])
             if evicted is not None:
@@ -348,7 +348,3 @@ class Host:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.crash("host task failed", error)
-
-
-def _metric_label(allowed: bool) -> str:
-    return "true" if allowed else "false"

@@ -31,8 +31,8 @@ class Stream:
         self.stream_id = stream_id
         self.protocol = ""
         self.direction = Direction.OUTBOUND if isinstance(negotiation, Initiator) else Direction.INBOUND
-        self.on_negotiated: Callable[[Stream], None] = _no_callback
-        self.on_finished: Callable[[], None] = _no_finish_callback
+        self.on_negotiated: Callable[[Stream], None] = lambda stream: None
+        self.on_finished: Callable[[], None] = lambda: None
         self._connection = connection
         self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
@@ -271,14 +271,6 @@ class Stream:
     def _finish(self) -> None:
         self.on_finished()
         self._connection.stream_finished(self)
-
-
-def _no_callback(_: Stream) -> None:
-    """Do nothing, until a callback is set."""
-
-
-def _no_finish_callback() -> None:
-    """Do nothing, until a callback is set."""
 
 
 async def negotiate_stream(stream: Stream, seconds: float, protocols: Sequence[str]) -> str:

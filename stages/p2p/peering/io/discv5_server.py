@@ -26,7 +26,6 @@ from rollup_node.stages.p2p.discv5.node import (
     LocalEnrUpdated,
     NodeAlive,
     NodeGone,
-    TableStats,
 )
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
@@ -161,11 +160,6 @@ class Discv5Server:
     def table(self) -> list[Enr]:
         """The records of all nodes in the table, for `opp2p_discoveryTable` [RPC70]."""
         return [entry.record for entry in self.node.table]
-
-    @property
-    def table_stats(self) -> TableStats:
-        """The numbers of nodes in the table."""
-        return self.node.table_stats()
 
     # --- starting --------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 import time
 
+import msgspec
+
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
@@ -37,12 +39,8 @@ class ScoreService:
         if isinstance(event, PeerConnected):
             stored = self._host.peerstore.scores(event.peer)
             if stored is not None:
-                counts = stored.req_resp
-                self._scorer.application.restore(
-                    event.peer,
-                    ResponseCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
-                    time.monotonic(),
-                )
+                counts = ResponseCounts(*msgspec.structs.astuple(stored.req_resp))
+                self._scorer.application.restore(event.peer, counts, time.monotonic())
             self._scorer.application.peer_connected(event.peer)
         elif isinstance(event, PeerDisconnected):
             self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.params.retain_score)

@@ -2,7 +2,6 @@
 
 import os
 import ssl
-from typing import NamedTuple
 
 from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.io.http.endpoint_errors import tls_reason
@@ -21,12 +20,8 @@ class TlsFileError(Exception):
     """A file of TLS cannot be used; the text names it and its option."""
 
 
-class _Version(NamedTuple):
-    """What changes when a file is written or replaced."""
-
-    modified: int
-    size: int
-    inode: int
+_Version = tuple[int, int, int]
+"""Time, size and inode: what changes when a file is written or replaced."""
 
 
 class TlsFiles:
@@ -92,7 +87,7 @@ def _version(path: str, option: str) -> _Version:
         found = os.stat(path)
     except (OSError, ValueError) as error:
         raise _unreadable(path, option, error) from None
-    return _Version(found.st_mtime_ns, found.st_size, found.st_ino)
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(path: str, option: str) -> bytes:

@@ -223,7 +223,7 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
             assert len(harness.mesh) <= 12 + 2 and all(harness.scorer.score(each) >= 0 for each in harness.mesh)
             candidates = [
                 each
-                for each in harness.router.topic_peers(TOPIC)
+                for each in harness.router.peers.topic_peers(TOPIC)
                 if each not in harness.mesh
                 and harness.scorer.score(each) >= 0
                 and not harness.router.meshes.backoff.blocks_graft(TOPIC, each)

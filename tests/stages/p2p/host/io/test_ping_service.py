@@ -3,7 +3,6 @@
 import pytest
 
 from rollup_node.stages.p2p.host.io.host_api import StreamError
-from rollup_node.stages.p2p.host.io.ping_service import Latency
 from rollup_node.stages.p2p.host.io.streams import Stream
 from tests.support.p2p.hosts import RecordingHost, with_two_hosts
 
@@ -28,9 +27,9 @@ def test_ping_measures_latency() -> None:
 
 
 def test_latency_is_a_moving_average() -> None:
-    latency = Latency()
-    assert latency.average is None
-    latency.add(1.0)
-    assert latency.average == 1.0
-    latency.add(2.0)
-    assert latency.average == pytest.approx(1.1)
+    ping = RecordingHost(1).ping
+    assert ping.latency(b"peer") is None
+    ping.add_latency(b"peer", 1.0)
+    assert ping.latency(b"peer") == 1.0
+    ping.add_latency(b"peer", 2.0)
+    assert ping.latency(b"peer") == pytest.approx(1.1)

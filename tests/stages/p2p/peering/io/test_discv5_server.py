@@ -43,7 +43,7 @@ def test_peers_find_each_other() -> None:
             assert found.peer == two.identity.peer_id and peer_id_text(found.peer)
             assert found.address == tcp_multiaddr(own_address(), 9222)
             assert found.chain_id == two.node.settings.chain_id
-            assert one.table_stats.ours >= 5 and two.enr.text in one.table_texts
+            assert one.node.table_stats().ours >= 5 and two.enr.text in one.table_texts
 
     asyncio.run(check())
 
