@@ -22,8 +22,8 @@ from rollup_node.stages.derivation.reasons.span import (
     SpanParentUnavailable,
 )
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.attributes.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.deposits import is_deposit

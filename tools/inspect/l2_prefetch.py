@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.stages.engine.api.io.answers import Block
+from rollup_node.stages.engine.calls.io.answers import Block
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 

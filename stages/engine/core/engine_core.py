@@ -56,25 +56,34 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, GetPayload, Unavailable
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import (
+    CoreAnswer,
+    CoreCall,
+    GetL1BlockRef,
+    Instant,
+    Lane,
+    PendingCall,
+    Read,
+    Work,
+)
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetPayload, Unavailable
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.requests import ReadQueue
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, Lane, PendingCall, Read, Work
 from rollup_node.stages.engine.core.head_calls import Due, HeadCalls
 from rollup_node.stages.engine.core.inbox import Inbox, News, PeerRequest
-from rollup_node.stages.engine.core.interop import Interop
-from rollup_node.stages.engine.core.lost_block_calls import LostBlockCalls
-from rollup_node.stages.engine.core.requests import ReadQueue
-from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.core.stimulus_log import StimulusLog
-from rollup_node.stages.engine.core.supervisor_calls import Decision
-from rollup_node.stages.engine.machines.el_sync import ELSync
-from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
+from rollup_node.stages.engine.el_sync.el_sync import ELSync
+from rollup_node.stages.engine.heads.finality import NeedCanonicalL1
+from rollup_node.stages.engine.interop.interop import Interop
+from rollup_node.stages.engine.interop.interop_row import Decision
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadsWritten
+from rollup_node.stages.engine.sequencer.sequencer_admin import SequencerAdmin
+from rollup_node.stages.engine.starts.pipeline_start import PipelineStartSearch
+from rollup_node.stages.engine.unsafe.lost_blocks_row import LostBlockCalls
 from rollup_node.stages.messages.control import (
     OutputResponse,
     SafeHeadResponse,

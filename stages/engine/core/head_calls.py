@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
+from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceUpdate,
     GetBlockRef,
     GetPayload,
     NewPayload,
     is_syncing,
 )
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
-from rollup_node.stages.engine.core.el_sync_calls import ELSyncCalls
-from rollup_node.stages.engine.core.follow_calls import FollowCalls
-from rollup_node.stages.engine.core.gap_calls import GapCalls
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.core.supervisor_calls import SupervisorCalls
-from rollup_node.stages.engine.machines.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
-from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.el_sync.el_sync_row import ELSyncCalls
+from rollup_node.stages.engine.follow.follow_row import FollowCalls
+from rollup_node.stages.engine.interop.interop_row import SupervisorCalls
+from rollup_node.stages.engine.sequencer.build_api_row import BuildApiCalls
+from rollup_node.stages.engine.sequencer.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
+from rollup_node.stages.engine.unsafe.gap_row import GapCalls
+from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 

@@ -1,14 +1,14 @@
 """Messages of other processes into the engine core."""
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls, BuildRequest
-from rollup_node.stages.engine.core.calls import Instant
-from rollup_node.stages.engine.core.derivation_session import SessionStep
-from rollup_node.stages.engine.core.requests import ReadQueue
-from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin, SequencerRequest
+from rollup_node.stages.engine.attributes.derivation_session import SessionStep
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import Instant
+from rollup_node.stages.engine.calls.requests import ReadQueue
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.machines.sequencer import NOT_ENABLED
+from rollup_node.stages.engine.sequencer.build_api_row import BuildApiCalls, BuildRequest
+from rollup_node.stages.engine.sequencer.sequencer import NOT_ENABLED
+from rollup_node.stages.engine.sequencer.sequencer_admin import SequencerAdmin, SequencerRequest
 from rollup_node.stages.messages.control import (
     CommitBlockRequest,
     ControlResponse,

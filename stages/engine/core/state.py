@@ -2,29 +2,29 @@
 
 import msgspec
 
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, ProcessedAttributes
+from rollup_node.stages.engine.attributes.derivation_session import DerivationSession
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CoreAnswer, Instant, PendingCall, Work
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.requests import AdminRequests
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, PendingCall, Work
-from rollup_node.stages.engine.core.derivation_session import DerivationSession
-from rollup_node.stages.engine.core.interop import Interop, OrdinarySearch
-from rollup_node.stages.engine.core.requests import AdminRequests
-from rollup_node.stages.engine.core.stimulus_log import StimulusLog
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, ProcessedAttributes
-from rollup_node.stages.engine.machines.base_search import MissingBlockError
-from rollup_node.stages.engine.machines.block_production import BlockProduction
-from rollup_node.stages.engine.machines.el_sync import ELSync, ELSyncOptions
-from rollup_node.stages.engine.machines.engine_controller import EngineController
-from rollup_node.stages.engine.machines.finality import Finality, Finalize
-from rollup_node.stages.engine.machines.follow_source import FollowSource
-from rollup_node.stages.engine.machines.lost_blocks import LostBlocks
-from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
-from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
-from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
-from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncOptions
+from rollup_node.stages.engine.follow.follow_source import FollowSource
+from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.engine.heads.finality import Finality, Finalize
+from rollup_node.stages.engine.interop.interop import Interop, OrdinarySearch
 from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.engine.sequencer.block_production import BlockProduction
+from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.starts.base_search import MissingBlockError
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch
+from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks
+from rollup_node.stages.engine.unsafe.unsafe_chain import UnsafeChain
+from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.protocol.errors import ResetError

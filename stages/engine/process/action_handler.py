@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Server
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import Work
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.machines.follow_source import FollowResult
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient

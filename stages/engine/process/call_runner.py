@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rollup_node.stages.engine.api.engine_api import Unavailable
-from rollup_node.stages.engine.api.io.client import UnreadableAnswerError
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Lane, PendingCall
+from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Lane, PendingCall
+from rollup_node.stages.engine.calls.engine_api import Unavailable
+from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.protocol.errors import RestartError
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.engine_api import BlockName, ErrorAnswer, GetBlockRef
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.engine.api.replacement import ReplacementError, replaced_output, replacement_attributes
+from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.calls.replacement import ReplacementError, replaced_output, replacement_attributes
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.interop import Interop, block_ref
-from rollup_node.stages.engine.core.supervisor_calls import (
+from rollup_node.stages.engine.interop.interop import Interop, block_ref
+from rollup_node.stages.engine.interop.interop_row import (
     Decision,
     ForceStart,
     Invalidate,
@@ -23,10 +23,10 @@ from rollup_node.stages.engine.core.supervisor_calls import (
     PromoteFinalized,
     ProvideL1,
 )
-from rollup_node.stages.engine.machines.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.response_cache import ResponseCache
+from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (
     DECISIONS,

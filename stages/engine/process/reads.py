@@ -4,7 +4,7 @@ of output roots, and blocks for peers. Each ends in a response; an engine that c
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse

@@ -8,18 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
-from rollup_node.stages.engine.api.follow_api import GetFollowStatus
-from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
-from rollup_node.stages.engine.api.io.follow_client import FollowClient
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, GetL1BlockRef, Instant
+from rollup_node.stages.engine.calls.conductor_api import CommitPayload, GetLeader
+from rollup_node.stages.engine.calls.follow_api import GetFollowStatus
+from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
+from rollup_node.stages.engine.calls.io.follow_client import FollowClient
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import News, PeerRequest
-from rollup_node.stages.engine.core.supervisor_calls import Decision
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.interop.interop_row import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.engine.process.control_server import ControlServer

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.engine.core.actions import WorkFailed
+from rollup_node.stages.engine.calls.actions import WorkFailed
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_head

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.stages.engine.calls.requests import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.requests import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask

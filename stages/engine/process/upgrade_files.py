@@ -3,7 +3,7 @@ one that is chosen among those of the package for the next start [UPG26]."""
 
 from pathlib import Path
 
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code

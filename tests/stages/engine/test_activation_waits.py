@@ -3,8 +3,8 @@ meanwhile [UPG24, UPG26]."""
 
 import msgspec
 
-from rollup_node.stages.engine.core.actions import BundleChosen, UpgradeDiffers
-from rollup_node.stages.engine.machines.activation_hold import ActivationHold
+from rollup_node.stages.engine.attributes.activation_hold import ActivationHold
+from rollup_node.stages.engine.calls.actions import BundleChosen, UpgradeDiffers
 from rollup_node.stages.messages.engine import BatchParent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle

@@ -6,7 +6,10 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.attributes.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.calls.actions import AttributesProcessed
+from rollup_node.stages.engine.calls.calls import CoreAnswer, PendingCall
+from rollup_node.stages.engine.calls.engine_api import (
     CallStatus,
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -15,10 +18,7 @@ from rollup_node.stages.engine.api.engine_api import (
     build_start_result,
     forkchoice_result,
 )
-from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
-from rollup_node.stages.engine.core.actions import AttributesProcessed
-from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.calls.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.payloads import PayloadAttributes

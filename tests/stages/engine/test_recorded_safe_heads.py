@@ -1,8 +1,8 @@
 """Safe heads are recorded before derivation goes on, and whatever happens meanwhile [SDB2, SDB3, SDB7, SDB8, SDB13]."""
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, Unavailable
-from rollup_node.stages.engine.core.actions import BlockFinalized, Severity, WorkFailed, WorkRecovered
-from rollup_node.stages.engine.core.calls import PendingCall, Work
+from rollup_node.stages.engine.calls.actions import BlockFinalized, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.calls import PendingCall, Work
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS, SEARCH_PAUSE
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.messages.control import SafeHeadRequest

@@ -1,9 +1,9 @@
 """The record of safe heads where a supervisor promotes them [IOP28, SDB13]."""
 
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.api.replacement import replacement_attributes
-from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.core.supervisor_calls import (
+from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.replacement import replacement_attributes
+from rollup_node.stages.engine.interop.interop_row import (
     ForceStart,
     Invalidate,
     PromoteCrossSafe,

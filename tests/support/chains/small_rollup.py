@@ -19,7 +19,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL2Blocks,
 )
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.engine.machines.sequencer_attributes import sequencer_attributes
+from rollup_node.stages.engine.sequencer.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig

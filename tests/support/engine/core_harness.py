@@ -8,10 +8,7 @@ import msgspec
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.calls.actions import (
     Action,
     PublishBlock,
     PublishStatus,
@@ -23,11 +20,13 @@ from rollup_node.stages.engine.core.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CoreAnswer, GetL1BlockRef, Instant, Lane, PendingCall, Work
+from rollup_node.stages.engine.calls.conductor_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.calls.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest
-from rollup_node.stages.engine.machines.el_sync import ELSync
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.el_sync.el_sync import ELSync
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,

@@ -1,7 +1,8 @@
 """Answers of an execution engine and a conductor with faults, for walks over the engine core."""
 
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader, Leadership
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls.calls import CoreAnswer, PendingCall, Read, Work
+from rollup_node.stages.engine.calls.conductor_api import CommitPayload, GetLeader, Leadership
+from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
@@ -11,7 +12,6 @@ from rollup_node.stages.engine.api.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
-from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall, Read, Work
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.api.follow_api import FollowStatus
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.machines.follow_source import FollowResult
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.follow_api import FollowStatus
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness

@@ -3,16 +3,7 @@ in the tests of head_calls, messages in those of inbox."""
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import (
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    PayloadAnswer,
-    Unavailable,
-)
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.calls.actions import (
     BlockFinalized,
     ResetStarted,
     SendToDerivation,
@@ -23,9 +14,17 @@ from rollup_node.stages.engine.core.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.core.calls import Lane, Work
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef, Lane, Work
+from rollup_node.stages.engine.calls.engine_api import (
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetBlockRef,
+    PayloadAnswer,
+    Unavailable,
+)
+from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS, SEARCH_PAUSE
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest

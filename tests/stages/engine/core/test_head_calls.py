@@ -3,17 +3,7 @@ that must come first."""
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetPayload,
-    NewPayload,
-    PayloadAnswer,
-    Unavailable,
-)
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.calls.actions import (
     BlockSequenced,
     BuildFailed,
     PayloadFetched,
@@ -27,7 +17,17 @@ from rollup_node.stages.engine.core.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.core.calls import PendingCall, Work
+from rollup_node.stages.engine.calls.calls import PendingCall, Work
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+    Unavailable,
+)
 from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.calls.actions import (
     L1FinalityRegressed,
     ResetRequested,
     ResetStarted,
@@ -13,7 +12,8 @@ from rollup_node.stages.engine.core.actions import (
     UnsafeBlockReceived,
     UnsafeQueueChanged,
 )
-from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate
 from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS, MAX_OVERLAP_REQUESTS
 from rollup_node.stages.messages.control import (
     ControlResponse,

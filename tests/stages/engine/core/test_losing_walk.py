@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from rollup_node.stages.engine.api.engine_api import GetPayload
-from rollup_node.stages.engine.core.actions import BlockSequenced, LostBlocksEnded
-from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.calls.actions import BlockSequenced, LostBlocksEnded
+from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.engine_api import GetPayload
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.core.test_walk import Role, Walk

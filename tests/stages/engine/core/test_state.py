@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesJob, AttributesStep
+from rollup_node.stages.engine.calls.actions import (
     BundleChosen,
     PublishStatus,
     ResetStarted,
@@ -17,14 +17,14 @@ from rollup_node.stages.engine.core.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import Instant, Work
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import Instant, Work
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.machines.activation_hold import ActivationHold, OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import AttributesJob, AttributesStep
-from rollup_node.stages.engine.machines.base_search import Base
-from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
-from rollup_node.stages.engine.machines.pipeline_start import FoundStart
+from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.starts.base_search import Base
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart
 from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS

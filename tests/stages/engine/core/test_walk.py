@@ -18,9 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, NewPayload
-from rollup_node.stages.engine.api.heads import Forkchoice, Heads
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.calls.actions import (
     AttributesProcessed,
     DerivationRestarted,
     PublishBlock,
@@ -28,10 +26,12 @@ from rollup_node.stages.engine.core.actions import (
     SendToP2P,
     StartFound,
 )
-from rollup_node.stages.engine.core.calls import Lane, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import Lane, PendingCall, Work
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayload
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.stimulus_log import SIZE
 from rollup_node.stages.engine.core.inbox import AdminRequest
-from rollup_node.stages.engine.core.stimulus_log import SIZE
-from rollup_node.stages.engine.machines.el_sync import RESEND_SECONDS
+from rollup_node.stages.engine.el_sync.el_sync import RESEND_SECONDS
 from rollup_node.stages.engine.safedb.entries import ResetSafeHeads
 from rollup_node.stages.messages.control import (
     OutputRequest,

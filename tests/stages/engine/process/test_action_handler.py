@@ -10,21 +10,21 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
-from rollup_node.stages.engine.machines.block_production import L1BlockRange
-from rollup_node.stages.engine.machines.follow_source import FollowResult
-from rollup_node.stages.engine.machines.sequencer import SequencedBlock
-from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
-from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.el_sync.sync_progress import SyncEstimate
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.engine.sequencer.block_production import L1BlockRange
+from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record

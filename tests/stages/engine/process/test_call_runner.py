@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import GetBlock, Unavailable
-from rollup_node.stages.engine.api.io.client import UnreadableAnswerError
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, PendingCall, Work
+from rollup_node.stages.engine.calls.engine_api import GetBlock, Unavailable
+from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.crash_log import LINES_A_RECORD, stimuli_logged
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record

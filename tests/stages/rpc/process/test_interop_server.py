@@ -13,7 +13,7 @@ import orjson
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
 
-from rollup_node.stages.engine.core import interop
+from rollup_node.stages.engine.interop import interop
 from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS, shown_block
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus

@@ -1,0 +1,178 @@
+"""The search for a pipeline start, as calls: the heads (unless they are in force already), the system config of the
+safe block, the base, and L1 block 0 for the safe head database. One call at a time; any error ends the search, and the
+next one starts from nothing.
+
+| part  | calls                                                      | result                         |
+|-------|------------------------------------------------------------|--------------------------------|
+| heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
+| safe  | the block of the safe head                                 | its system config [SYS27]      |
+| base  | blocks below it, by number [RS1, ADA14]                    | the base and its system config |
+| L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
+"""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+import msgspec
+
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.starts.base_search import Base, BaseSearch, MissingBlockError
+from rollup_node.stages.engine.starts.start_search import (
+    NeedGenesis,
+    NeedLabel,
+    NeedOffset,
+    NeedOrigin,
+    NeedParent,
+    StartSearch,
+    challenge_lookback,
+)
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+
+PREFETCH = 20
+"""How many ancestors are read at once."""
+
+
+class FoundStart(msgspec.Struct, frozen=True):
+    """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block.
+    `l1_genesis` is L1 block 0 where it is wanted and the safe head is the L2 genesis. `was_safe` is the number of the
+    block that the engine calls safe, where its labels were read."""
+
+    heads: Heads | None
+    safe: L2BlockRef
+    safe_config: SystemConfig
+    base: Base
+    l1_genesis: BlockId | None = None
+    was_safe: int = 0
+
+
+StartCall = EngineCall | GetL1BlockRef
+T = TypeVar("T")
+
+
+class PipelineStartSearch:
+    """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is
+    searched for; `heads` are the heads to start with where they are known [ELS5]. `offset` is how many blocks safe and
+    finalized are set behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1
+    block 0 is wanted."""
+
+    def __init__(
+        self,
+        rollup: RollupConfig,
+        *,
+        skip_check: bool = False,
+        find_l1_genesis: bool = False,
+        safe: L2BlockRef | None = None,
+        heads: Heads | None = None,
+        offset: int = 0,
+    ) -> None:
+        self._rollup, self._find_l1_genesis = rollup, find_l1_genesis
+        self._walk = StartSearch(rollup, skip_check, offset)
+        self._ancestors: dict[Hash, L2BlockRef] = {}
+        self.found: FoundStart | None = None
+        self._heads_given = heads is not None
+        self._read_to = safe
+        self._steps = self._search(safe, heads)
+        self.call: StartCall | None = next(self._steps)
+
+    def answer(self, answer: object) -> None:
+        """Takes the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
+        if isinstance(answer, Unavailable):
+            raise TemporaryError(answer.reason)
+        try:
+            self.call = self._steps.send(answer)
+        except StopIteration as end:
+            self.call, self.found = None, end.value
+
+    def lacks_block(self) -> bool:
+        """The engine has answered with a block that is incomplete; whether the search goes on without it, which it does
+        where safe and finalized are set behind the tip. Raises as `answer`."""
+        if not isinstance(self.call, GetBlock | GetBlockRef) or not (self._walk.recovers and self._walk.offset):
+            return False
+        self.answer(None)
+        return True
+
+    def _search(self, given: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
+        found: FoundStart | None = None
+        while found is None:
+            if given is None and not self._heads_given:
+                heads = yield from self._find_heads()
+            safe = heads.safe if given is None and heads is not None else given
+            assert safe is not None
+            try:
+                found = yield from self._find_start(heads, safe)
+            except MissingBlockError:
+                if not self._walk.shrink():
+                    raise
+        return found
+
+    def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Generator[StartCall, object, FoundStart]:
+        info = self._block_info((yield GetBlock(safe.hash)))
+        if info is None and (self._heads_given or self._walk.recovers):
+            raise MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
+        if info is None and heads is None:
+            raise ResetError(f"the engine has lost the safe block {safe}")
+        if info is None:
+            raise TemporaryError(f"the engine does not have its safe block {safe}")
+        search = BaseSearch(self._rollup, info, self._look_back(safe))
+        while not isinstance(need := search.next(), Base):
+            search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
+        l1_genesis = None
+        if self._find_l1_genesis and safe.id == self._rollup.genesis.l2:
+            l1_genesis = _expect((yield GetL1BlockRef(0, False)), L1BlockRef)
+            if l1_genesis is None:
+                raise TemporaryError("L1 has no block 0 yet")
+        was_safe = 0 if self._walk.safe is None else self._walk.safe.number
+        return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
+
+    def _look_back(self, safe: L2BlockRef) -> int:
+        """How far below the new safe head's origin the base lies at least: derivation has read the L1 origin of the
+        safe head before, and inputs used up to there may still be challenged [ADA14]. Heads that derivation has not
+        reached have no such inputs."""
+        read_to = self._read_to
+        if read_to is None or read_to.number < safe.number:
+            return 0
+        return max(0, challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number))
+
+    def _find_heads(self) -> Generator[StartCall, object, Heads]:
+        search, fresh = self._walk, True
+        while not isinstance(need := search.next(), Heads):
+            match need:
+                case NeedOrigin():
+                    origin = yield GetL1BlockRef(need.number, fresh)
+                    search.add_origin(need, _expect(origin, L1BlockRef))
+                    fresh = False
+                case NeedParent():
+                    search.add_block(need, (yield from self._find_parent(need.child)))
+                case NeedLabel():
+                    search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
+                case NeedGenesis() | NeedOffset():
+                    search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
+        self._read_to = search.safe
+        return need
+
+    def _find_parent(self, child: L2BlockRef) -> Generator[StartCall, object, L2BlockRef | None]:
+        """The parent of a block: ancestors are read by number, many at once, and found by their hashes."""
+        wanted, last = child.parent_hash, child.number - 1
+        if wanted not in self._ancestors:
+            refs = yield GetBlockRefs(max(0, last - PREFETCH + 1), last)
+            self._ancestors = {ref.hash: ref for ref in refs} if isinstance(refs, tuple) else {}
+        if wanted in self._ancestors:
+            return self._ancestors[wanted]
+        return _expect((yield GetBlockRef(wanted)), L2BlockRef)
+
+    def _block_info(self, answer: object) -> L2BlockInfo | None:
+        payload = _expect(answer, ExecutionPayload)
+        return None if payload is None else l2_block_info(payload, self._rollup)
+
+
+def _expect(answer: object, kind: type[T]) -> T | None:
+    """An answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
+    if answer is not None and not isinstance(answer, kind):
+        raise TemporaryError("the answer is not one to the call of the search")
+    return answer
