@@ -29,7 +29,6 @@ import msgspec
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, has_selectable_bundle, other_upgrade
 from rollup_node.stages.engine.attributes.attributes_job import AttributesJob as AttributesJob
 from rollup_node.stages.engine.attributes.attributes_job import AttributesStep as AttributesStep
-from rollup_node.stages.engine.attributes.attributes_queue import MAX_UNREPORTED, AttributesRun
 from rollup_node.stages.engine.attributes.build_probe import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.calls.engine_api import (
     CallResult,
@@ -50,33 +49,20 @@ from rollup_node.stages.engine.calls.fork_mismatch import raise_for_fork_mismatc
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.calls.l2_block_info import L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
+from rollup_node.stages.messages.attributes.receiver import MAX_UNREPORTED, AttributesReceiver
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.consolidation import first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
-from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.protocol.unexecutable import unexecutable
 
 MAX_SIGNED = 4
 """Blocks of the sequencer at the activation of a fork that are kept: one for each branch."""
-
-
-class ProcessedAttributes(msgspec.Struct, frozen=True):
-    """What became of one `AttributesReady` message. `safe_head` is the pending safe head that results, `safe_config`
-    the system config in it. `reason` is a line for the log where the block is not as derived, with a code in front of
-    it if it has one; `built` is the payload if one was built."""
-
-    sequence: int
-    outcome: AttributesOutcome
-    safe_head: L2BlockRef
-    safe_config: SystemConfig
-    derived_from: L1BlockRef
-    reason: str | None = None
-    built: ExecutionPayload | None = None
 
 
 class AttributesHandler:
@@ -93,8 +79,8 @@ class AttributesHandler:
         self.safe_config: SystemConfig | None = None
         self.pending_config: SystemConfig | None = None
         self.job: AttributesJob | None = None
-        self.last: ProcessedAttributes | None = None
-        self.run = AttributesRun()
+        self.last: AttributesResult | None = None
+        self.run = AttributesReceiver()
         self._signed: deque[ExecutionPayload] = deque(maxlen=MAX_SIGNED)
         self._sound = 0
 
@@ -139,7 +125,7 @@ class AttributesHandler:
         if self.job is not None:
             self.job.following = None
 
-    def begin(self) -> ProcessedAttributes | None:
+    def begin(self) -> AttributesResult | None:
         """Offers the attributes that derivation waits for."""
         derived, self.run.offered = self.run.offered, None
         return None if derived is None else self.offer(derived)
@@ -166,7 +152,7 @@ class AttributesHandler:
                 found = None
             job.following = found
 
-    def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
+    def offer(self, derived: AttributesReady) -> AttributesResult | None:
         """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
         pending safe head; attributes of another reset, or beside a job, are ignored. Raises ResetError when they build
         on another chain [CON27]."""
@@ -216,7 +202,7 @@ class AttributesHandler:
         job.hold, job.step = ActivationHold(other, block.block_number <= self.was_safe), AttributesStep.HOLD
         return True
 
-    def check(self) -> ProcessedAttributes | None:
+    def check(self) -> AttributesResult | None:
         """Refuses the attributes whose build is due if no engine can execute them [ATT48]; the outcome if the job is
         done by that."""
         job = self.job
@@ -313,7 +299,7 @@ class AttributesHandler:
         controller = self.controller
         return controller.restoring_backup or controller.promoted_from not in (None, job.derived.derived_from)
 
-    def answer(self, call: object, answer: object) -> ProcessedAttributes | None:
+    def answer(self, call: object, answer: object) -> AttributesResult | None:
         """Takes the engine's answer to `call`, which may also be the controller's forkchoice update; the outcome when
         the job is done. An answer to a call that is not due is ignored. Raises TemporaryError when the same call is due
         again, ResetError when a new start is needed, CriticalError when deposits alone are invalid, and
@@ -340,7 +326,7 @@ class AttributesHandler:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    def _consolidate(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+    def _consolidate(self, job: AttributesJob, answer: object) -> AttributesResult | None:
         if answer is None:
             number = job.derived.parent.number + 1
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
@@ -357,7 +343,7 @@ class AttributesHandler:
         job.step = AttributesStep.START
         return None
 
-    def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> ProcessedAttributes | None:
+    def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> AttributesResult | None:
         result = build_start_result(answer)
         raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
         if result.status is CallStatus.INVALID:
@@ -370,7 +356,7 @@ class AttributesHandler:
 
     def _joined(
         self, job: AttributesJob, following: AttributesReady, sent: Forkchoice, answer: object
-    ) -> ProcessedAttributes | None:
+    ) -> AttributesResult | None:
         """The update made the inserted block the head, and perhaps began to build the next one. After any other answer
         the two are asked apart, which shows what is wrong."""
         job.following, job.apart = None, True
@@ -384,7 +370,7 @@ class AttributesHandler:
         self.job = AttributesJob(following, following.attributes, AttributesStep.SEAL, answer.payload_id)
         return processed
 
-    def _sealed(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+    def _sealed(self, job: AttributesJob, answer: object) -> AttributesResult | None:
         if job.probe is not None and isinstance(answer, ErrorAnswer):
             job.probe.lost()
             return self._probed(job, job.probe)
@@ -404,14 +390,14 @@ class AttributesHandler:
         job.payload, job.step = answer, AttributesStep.INSERT
         return None
 
-    def _probed(self, job: AttributesJob, probe: BuildProbe) -> ProcessedAttributes | None:
+    def _probed(self, job: AttributesJob, probe: BuildProbe) -> AttributesResult | None:
         job.step = AttributesStep.START
         if not probe.done:
             return None
         proof, job.probe, job.lost = probe.proof(), None, job.lost + 1
         return None if proof is None else self._invalid(job, Code.TRANSACTION_INVALID.before(proof))
 
-    def _inserted(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+    def _inserted(self, job: AttributesJob, answer: object) -> AttributesResult | None:
         result = insert_result(answer)
         if result.status is CallStatus.INVALID:
             return self._invalid(job, result.text)
@@ -426,7 +412,7 @@ class AttributesHandler:
 
     # --- ends of a job ---------------------------------------------------------------------------------------------
 
-    def _chosen(self, job: AttributesJob, found: L2BlockInfo | None = None) -> ProcessedAttributes:
+    def _chosen(self, job: AttributesJob, found: L2BlockInfo | None = None) -> AttributesResult:
         """The block is in the chain: `found` there, or built."""
         found = found or job.inserted
         if found is None:
@@ -440,7 +426,7 @@ class AttributesHandler:
             self.run.accept(job.derived.sequence, found.ref.hash)
         return self._done(job.derived, outcome, job.reason, job.payload)
 
-    def _invalid(self, job: AttributesJob, reason: str) -> ProcessedAttributes | None:
+    def _invalid(self, job: AttributesJob, reason: str) -> AttributesResult | None:
         """The attributes, or the block made of them, are invalid: their deposits alone replace them where the fork
         allows it [ATT34, ATT38]."""
         if is_deposits_only(job.attributes):
@@ -452,7 +438,7 @@ class AttributesHandler:
         job.step, job.payload, job.replaced, job.reason = AttributesStep.START, None, True, reason
         return None
 
-    def _drop(self, job: AttributesJob, reason: str) -> ProcessedAttributes:
+    def _drop(self, job: AttributesJob, reason: str) -> AttributesResult:
         """Drops the attributes and the pending blocks of their batch [ATT40]."""
         self.controller.drop_pending()
         self.pending_config = self.safe_config
@@ -464,14 +450,27 @@ class AttributesHandler:
         outcome: AttributesOutcome,
         reason: str | None,
         built: ExecutionPayload | None = None,
-    ) -> ProcessedAttributes:
+    ) -> AttributesResult:
         self.job = None
         if outcome is not AttributesOutcome.ACCEPTED:
             self.run.ahead.clear()
         heads, config = self.controller.heads, self.pending_config
         if heads is None or config is None:
             raise CriticalError("a job of derived attributes ended without heads")
-        self.last = ProcessedAttributes(
-            derived.sequence, outcome, heads.pending_safe, config, derived.derived_from, reason, built
+        self.last = AttributesResult(
+            self.reset,
+            derived.sequence,
+            outcome,
+            heads.pending_safe,
+            config,
+            derived.derived_from,
+            reason=reason,
+            built=built,
         )
         return self.last
+
+    def result_to_send(self, result: AttributesResult) -> AttributesResult:
+        """Return a result as derivation gets it; with it the results before count as sent."""
+        accepted = self.run.take_accepted(result.sequence)
+        held = len(self.run.ahead) + (self.job is not None)
+        return msgspec.structs.replace(result, reset=self.reset, accepted=accepted, held=held, reason=None, built=None)

@@ -1,104 +1,163 @@
-"""What the engine core has the process do besides calls: messages to send, the status to publish, and events that are
-logged and counted."""
+"""What the engine core has the process do besides calls: messages to send, the status to publish, lines of the log and
+metrics. What concerns one topic alone lies with the topic."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.attributes.attributes_handler import ProcessedAttributes
-from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.el_sync.el_sync import ELSyncSkipped as ELSyncSkipped
-from rollup_node.stages.engine.el_sync.el_sync import ELSyncStarted as ELSyncStarted
-from rollup_node.stages.engine.el_sync.sync_progress import SyncEstimate
-from rollup_node.stages.engine.follow.follow_source import FollowResult
-from rollup_node.stages.engine.sequencer.block_production import L1BlockRange
-from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
-from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
-# --- messages ------------------------------------------------------------------------------------------------------
+LogLevel = Literal["trace", "debug", "info", "warn", "error"]
 
 
-class SendToDerivation(msgspec.Struct, frozen=True):
-    """A message on `engine.blocks`."""
+class Action(msgspec.Struct, frozen=True):
+    """An instruction to the process."""
+
+
+# --- the log, metrics and problems -----------------------------------------------------------------------------------
+
+
+class Log(Action, frozen=True):
+    """Write a line to the log."""
+
+    level: LogLevel
+    text: str
+    code: Code | None = None
+    fields: Mapping[str, object] = {}
+
+
+class Count(Action, frozen=True):
+    """Add to a counter."""
+
+    metric: str
+    labels: Mapping[str, str] = {}
+    value: float = 1
+
+
+class Observe(Action, frozen=True):
+    """Add a value to a histogram."""
+
+    metric: str
+    value: float
+
+
+class Lasts(Action, frozen=True):
+    """Report that a condition of this name lasts: one more attempt has failed."""
+
+    name: str
+    code: Code
+    text: str
+    fields: Mapping[str, object] = {}
+
+
+class Ends(Action, frozen=True):
+    """Report that the condition of this name is over, if it was reported."""
+
+    name: str
+    text: str
+    fields: Mapping[str, object] = {}
+
+
+class FetchLasts(Action, frozen=True):
+    """Show that the engine does not get a block that is so far above our tip; `name` is that of the problem."""
+
+    name: str
+    problem: str
+    ahead: int
+
+
+class FetchEnded(Action, frozen=True):
+    """Show that no block is waited for any more under this name."""
+
+    name: str
+
+
+class ShowProblem(Action, frozen=True):
+    """Show operators a line under this name; None when the problem is over."""
+
+    name: str
+    problem: str | None
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+class SendToDerivation(Action, frozen=True):
+    """Send a message on `engine.blocks`."""
 
     peer: ProcessId
     message: PipelineStart | AttributesResult | L2BlocksResponse
 
 
-class SendToRpc(msgspec.Struct, frozen=True):
-    """A response on `engine.control`."""
+class SendToRpc(Action, frozen=True):
+    """Send a response on `engine.control`."""
 
     peer: ProcessId
     message: ControlResponse | OutputResponse | SafeHeadResponse | BuildResponse
 
 
-class SendToP2P(msgspec.Struct, frozen=True):
-    """A response on `engine.payloads`."""
+class SendToP2P(Action, frozen=True):
+    """Send a response on `engine.payloads`."""
 
     peer: ProcessId
     message: PayloadResponse
 
 
-class PublishBlock(msgspec.Struct, frozen=True):
-    """A block that the sequencer sealed is signed and gossiped by the p2p process, with its parent. The chain up to
-    number `derived` follows from L1, or from what a follow source has proven [FSR11]."""
+class PublishBlock(Action, frozen=True):
+    """Have the p2p process sign and gossip a block that the sequencer sealed, with its parent. The chain up to number
+    `derived` follows from L1, or from what a follow source has proven [FSR11]."""
 
     payload: ExecutionPayload
     parent: L2BlockRef
     derived: int
 
 
-class RequestGap(msgspec.Struct, frozen=True):
-    """The blocks between the unsafe head's number and `gap_end` are requested from peers."""
+class RequestGap(Action, frozen=True):
+    """Request the blocks between the unsafe head and `gap_end` from peers."""
 
     head: L2BlockRef
     gap_end: ExecutionPayload
 
 
-class RequestLatestBlocks(msgspec.Struct, frozen=True):
-    """The p2p process is asked for its latest blocks above the unsafe head."""
+class RequestLatestBlocks(Action, frozen=True):
+    """Ask the p2p process for its latest blocks above the unsafe head."""
 
     head: BlockId
 
 
-class RequestL1Blocks(msgspec.Struct, frozen=True):
-    """L1 blocks for the sequencer; repeated until they arrive."""
+class RequestL1Blocks(Action, frozen=True):
+    """Request L1 blocks `first` to `first + count - 1` for the sequencer; repeated until they arrive."""
 
-    blocks: L1BlockRange
+    first: int
+    count: int
 
 
-class PublishStatus(msgspec.Struct, frozen=True):
-    """The state of heads and sequencer."""
+class PublishStatus(Action, frozen=True):
+    """Publish the state of heads and sequencer."""
 
     status: EngineStatus
 
 
-class ShowProblem(msgspec.Struct, frozen=True):
-    """A line for the operators under this name; None when the problem is over."""
-
-    name: str
-    problem: str | None
-
-
-# --- events --------------------------------------------------------------------------------------------------------
+# --- failures, resets and blocks -------------------------------------------------------------------------------------
 
 
 class Severity(StrEnum):
-    """Of a failure, as counted in `activity_errors_total`."""
+    """Severity of a failure, as counted in `activity_errors_total`."""
 
     TEMPORARY = "temporary"
     RESET = "reset"
 
 
-class WorkFailed(msgspec.Struct, frozen=True):
-    """Work failed; it is tried again after `seconds`. `reason` tells apart what one task fails by."""
+class WorkFailed(Action, frozen=True):
+    """Report that work failed; it is tried again after `seconds`. `reason` tells apart what one task fails by."""
 
     task: str
     severity: Severity
@@ -107,256 +166,36 @@ class WorkFailed(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class WorkRecovered(msgspec.Struct, frozen=True):
-    """Work that had failed this often in a row succeeded."""
+class WorkRecovered(Action, frozen=True):
+    """Report that work succeeded which had failed this often in a row."""
 
     task: str
     failures: int
 
 
-class ResetStarted(msgspec.Struct, frozen=True):
-    """The heads are cleared and a new start is searched for. `by_origin`: the tip's L1 origin is not canonical."""
+class ResetStarted(Action, frozen=True):
+    """Report a reset: the heads are cleared. `by_origin`: the tip's L1 origin is not canonical."""
 
     reason: str
     by_origin: bool
 
 
-class ResetRequested(msgspec.Struct, frozen=True):
-    """Derivation cannot go on."""
+class AttributesProcessed(Action, frozen=True):
+    """Report that derived attributes are in the chain, or dropped."""
 
-    reason: str
-
-
-class StartFound(msgspec.Struct, frozen=True):
-    """Heads to start with, and where derivation starts to read L1."""
-
-    heads: Heads
-    base: BlockId
+    result: AttributesResult
 
 
-class DerivationRestarted(msgspec.Struct, frozen=True):
-    """Derivation has a new start at the safe head in force."""
-
-    start: PipelineStart
-
-
-class AttributesProcessed(msgspec.Struct, frozen=True):
-    """Derived attributes are in the chain, or dropped."""
-
-    processed: ProcessedAttributes
-
-
-class UpgradeDiffers(msgspec.Struct, frozen=True):
-    """Derivation waits before a block with other upgrade transactions; `confirmed`: batches on L1 build on it."""
-
-    other: OtherUpgrade
-    confirmed: bool
-
-
-class BundleChosen(msgspec.Struct, frozen=True):
-    """The node starts again with the bundle of the chain."""
-
-    other: OtherUpgrade
-
-
-class UnsafeBlockReceived(msgspec.Struct, frozen=True):
-    """From gossip, a peer or an operator; `queued`: it is new, and not beyond a foreign fork [LFT5]."""
+class UnsafeBlockReceived(Action, frozen=True):
+    """Report a block from gossip, a peer or an operator; `queued`: it is new, and not beyond a foreign fork [LFT5]."""
 
     payload: ExecutionPayload
     queued: bool
 
 
-class UnsafeQueueChanged(msgspec.Struct, frozen=True):
-    """The unsafe queue: blocks, the bytes they count as, and its lowest block."""
+class UnsafeQueueChanged(Action, frozen=True):
+    """Report the unsafe queue: blocks, the bytes they count as, and its lowest block."""
 
     length: int
     bytes: int
     lowest: ExecutionPayload | None
-
-
-class UnsafeBlockInserted(msgspec.Struct, frozen=True):
-    """An unsafe block is the new tip; `queued` blocks remain."""
-
-    block: L2BlockRef
-    queued: int
-
-
-class UnsafeBlockDropped(msgspec.Struct, frozen=True):
-    """An unsafe block is invalid."""
-
-    dropped: DroppedUnsafeBlock
-
-
-class PayloadFetched(msgspec.Struct, frozen=True):
-    """The engine answered to a sequencer's getPayload after `seconds`."""
-
-    seconds: float
-
-
-class LostBlocksFound(msgspec.Struct, frozen=True):
-    """The engine lacks these latest blocks, from number `first` to `last`, which are put back."""
-
-    first: int
-    last: int
-
-
-class LostBlocksEnded(msgspec.Struct, frozen=True):
-    """The latest blocks are back, of which `count` were queued, or `reason` says why not all of them."""
-
-    head: L2BlockRef
-    count: int
-    reason: str | None
-
-
-class BuildFailed(msgspec.Struct, frozen=True):
-    """The sequencer dropped the block in progress [SEQ12]."""
-
-
-class BlockSequenced(msgspec.Struct, frozen=True):
-    """A block of this sequencer is the new tip."""
-
-    sequenced: SequencedBlock
-
-
-class SequencerStarted(msgspec.Struct, frozen=True):
-    """By an operator, on this tip."""
-
-    head: L2BlockRef
-
-
-class SequencerStopped(msgspec.Struct, frozen=True):
-    """By an operator, after this tip."""
-
-    head: L2BlockRef | None
-
-
-class StopWaitSkipped(msgspec.Struct, frozen=True):
-    """A stop does not wait for the engine, as the conductor does not confirm that this node leads [SEQ27]."""
-
-    reason: str
-
-
-class LeaderOverridden(msgspec.Struct, frozen=True):
-    """By an operator: blocks are not committed to the conductor any more [CND7]."""
-
-
-class SequencerWaits(msgspec.Struct, frozen=True):
-    """The sequencer cannot build now."""
-
-    reason: str
-
-
-class BlockFinalized(msgspec.Struct, frozen=True):
-    """A new finalized head."""
-
-    block: L2BlockRef
-
-
-class ELSyncFinished(msgspec.Struct, frozen=True):
-    """The engine has the chain, and these heads; `seconds` since the first block."""
-
-    heads: Heads
-    seconds: float
-
-
-class ELSyncProgressed(msgspec.Struct, frozen=True):
-    """How far the engine's own sync is."""
-
-    estimate: SyncEstimate
-
-
-class FollowSourceRead(msgspec.Struct, frozen=True):
-    """A round of following the source has ended, after a success with our safe head at this number."""
-
-    result: FollowResult
-    safe: int = 0
-
-
-class FollowSourceBehind(msgspec.Struct, frozen=True):
-    """The source's safe head is below ours, which stays."""
-
-    block: L2BlockRef
-    safe: L2BlockRef
-
-
-class FetchLasts(msgspec.Struct, frozen=True):
-    """The engine was pointed at a block that is so far above our tip, and does not get it; `name` is that of the
-    problem for the operators."""
-
-    name: str
-    problem: str
-    ahead: int
-
-
-class FetchEnded(msgspec.Struct, frozen=True):
-    """No block is waited for any more under this name."""
-
-    name: str
-
-
-class FollowTargetDropped(msgspec.Struct, frozen=True):
-    """The engine, which lacks this block of a source that is away, is not waited for any more."""
-
-    block: L2BlockRef
-    reason: str
-
-
-class FollowMoved(msgspec.Struct, frozen=True):
-    """The tip is another one: the source's local safe head."""
-
-    old: L2BlockRef
-    new: L2BlockRef
-
-
-class L1FinalityRegressed(msgspec.Struct, frozen=True):
-    """L1's finalized block is lower than before and ignored."""
-
-    block: L1BlockRef
-
-
-Action = (
-    SendToDerivation
-    | SendToRpc
-    | SendToP2P
-    | PublishBlock
-    | RequestGap
-    | RequestLatestBlocks
-    | RequestL1Blocks
-    | PublishStatus
-    | ShowProblem
-    | WorkFailed
-    | WorkRecovered
-    | ResetStarted
-    | ResetRequested
-    | StartFound
-    | DerivationRestarted
-    | AttributesProcessed
-    | UpgradeDiffers
-    | BundleChosen
-    | UnsafeBlockReceived
-    | UnsafeQueueChanged
-    | UnsafeBlockInserted
-    | UnsafeBlockDropped
-    | PayloadFetched
-    | LostBlocksFound
-    | LostBlocksEnded
-    | BuildFailed
-    | BlockSequenced
-    | SequencerStarted
-    | SequencerStopped
-    | StopWaitSkipped
-    | LeaderOverridden
-    | SequencerWaits
-    | BlockFinalized
-    | ELSyncStarted
-    | ELSyncSkipped
-    | ELSyncFinished
-    | ELSyncProgressed
-    | FollowSourceRead
-    | FollowSourceBehind
-    | FetchLasts
-    | FetchEnded
-    | FollowTargetDropped
-    | FollowMoved
-    | L1FinalityRegressed
-)

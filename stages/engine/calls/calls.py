@@ -58,7 +58,7 @@ class Lane(Enum):
     __hash__ = object.__hash__
 
 
-class Work(Enum):
+class CallPurpose(Enum):
     """What a call is made for."""
 
     EL_SYNC = "EL sync", Lane.HEADS, "EL sync"
@@ -89,7 +89,7 @@ class Work(Enum):
     task: str
     """The name under which its failures are reported and counted."""
 
-    def __new__(cls, text: str, lane: Lane = Lane.HEADS, task: str = "drive") -> "Work":
+    def __new__(cls, text: str, lane: Lane = Lane.HEADS, task: str = "drive") -> "CallPurpose":
         work = object.__new__(cls)
         work._value_, work.lane, work.task = text, lane, task
         return work
@@ -116,10 +116,10 @@ CoreAnswer = (
 
 
 class PendingCall(msgspec.Struct, frozen=True):
-    """A call on its way: `number` counts calls, `epoch` counts the resets before it, `since` is when it was made."""
+    """A call on its way: `number` counts calls, `reset_count` the resets before it; `since` is when it was made."""
 
     number: int
-    work: Work
+    purpose: CallPurpose
     call: CoreCall
-    epoch: int
+    reset_count: int
     since: float

@@ -1,79 +1,138 @@
-"""The calls of EL sync, which are made while there are no heads, and its progress, which is read beside them."""
+"""The rows of EL sync: its calls, which are made while there are no heads, and the engine's progress, which is read
+beside them."""
 
 from collections.abc import Iterator
 
-from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
-from rollup_node.stages.engine.calls.engine_api import GetSyncProgress, NewPayload, SyncingBlocks
-from rollup_node.stages.engine.core.state import SEARCHING, CoreState
-from rollup_node.stages.engine.el_sync.el_sync import ELSyncState
-from rollup_node.stages.engine.el_sync.sync_progress import POLL_SECONDS, SyncProgress
-from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.calls.actions import Ends, Lasts, ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import GetSyncProgress, NewPayload, SyncingBlocks, Unavailable
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncSkipped, ELSyncStarted, ELSyncState
+from rollup_node.stages.engine.el_sync.sync_progress import POLL_SECONDS, SyncEstimate, SyncProgress
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+
+SEARCHING = "searching for the L2 heads to start with"
+CONDITION = "EL sync"
 
 
-class ELSyncCalls:
+class ELSyncRow(HeadRow):
     """`_phase` is the state that operators were shown last; an estimate replaces its line until the next one."""
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
-        self._progress = SyncProgress()
+    purpose = CallPurpose.EL_SYNC
+
+    def __init__(self, core: CoreContext, sync: ELSync, blocks: UnsafeBlocks) -> None:
+        super().__init__(core)
+        self._sync, self._blocks = sync, blocks
+        self.progress = SyncProgress()
         self._phase: ELSyncState | None = None
 
-    def head_call(self, now: Instant) -> tuple[Work, CoreCall] | None:
-        """The call that is due, unless there are heads, or a start is searched for."""
-        state, sync = self._state, self._state.el_sync
-        if not sync.in_progress or state.controller.heads is not None:
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the call of EL sync, unless there are heads, or a start is searched for."""
+        core, sync = self._core, self._sync
+        if not sync.in_progress or core.controller.heads is not None:
             return None
-        call = None
-        if not state.backoff.is_waiting(Work.EL_SYNC.task, now.monotonic):
-            call = sync.next(now.monotonic, now.unix)
+        call = None if core.waits(self.purpose, now) else sync.next(now.monotonic, now.unix)
         if isinstance(call, NewPayload):
-            state.unsafe.queue.drop_below(call.payload.block_number)
-            state.show_queue()
+            self._blocks.chain.queue.drop_below(call.payload.block_number)
+            self._blocks.show_queue()
         self._show()
-        return None if call is None else (Work.EL_SYNC, call)
+        return call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to a head call. Raises TemporaryError when it is to be made again."""
-        self._state.el_sync.answer(pending.call, answer, now.monotonic)
-        self._state.recover(Work.EL_SYNC.task)
+        """Take the answer to a call of EL sync."""
+        self._sync.answer(pending.call, answer, now.monotonic)
+        self._core.recover(self.purpose)
         self._show()
 
-    def progress_call(self, now: Instant) -> tuple[Work, CoreCall] | None:
-        """The engine's progress, every ten seconds while it syncs [ELS13]."""
-        if self._state.el_sync.state is not ELSyncState.STARTED or now.monotonic < self._progress.due_at:
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Pause, and begin the attempt anew."""
+        self._sync.failed()
+        return super().failed(call, error, now)
+
+    def finish(self, heads: Heads, now: Instant) -> None:
+        """End the sync: the engine has confirmed these heads."""
+        core, began = self._core, self._sync.started_at
+        if not self._sync.in_progress:
+            return
+        self._sync.finish()
+        core.recover(self.purpose)
+        core.do(Ends(CONDITION, "the execution engine gets blocks again"))
+        seconds = 0.0 if began is None else round(now.monotonic - began, 1)
+        core.write(
+            "info",
+            "Finished EL sync",
+            unsafe=heads.unsafe,
+            safe=heads.safe,
+            finalized=heads.finalized,
+            seconds=seconds,
+        )
+
+    def timers(self) -> Iterator[float | None]:
+        """Yield when something becomes due by time alone."""
+        if self._core.controller.heads is None:
+            yield self._sync.wait_until()
+        if self._sync.state is ELSyncState.STARTED:
+            yield self.progress.due_at
+
+    def _show(self) -> None:
+        """Report what happened, and what is waited for now."""
+        core, sync = self._core, self._sync
+        for event in sync.take_events():
+            match event:
+                case ELSyncStarted(number=number, hash=block):
+                    core.write("info", "starting EL sync", number=number, hash=to_hex(block))
+                case ELSyncSkipped(reason=reason):
+                    core.write("info", "skipping EL sync", reason=reason)
+                case _:
+                    self._blocks.drop(event)
+        if sync.state is not self._phase:
+            self._phase = sync.state
+            self.progress.clear()
+            if not sync.in_progress:
+                core.recover(self.purpose)
+            core.do(ShowProblem("start", sync.waiting_for if sync.in_progress else SEARCHING))
+
+
+class SyncProgressRow(CoreRow):
+    """The engine's progress, every ten seconds while it syncs [ELS13]; an engine that does not tell it is left
+    alone."""
+
+    purpose = CallPurpose.EL_SYNC_PROGRESS
+
+    def __init__(self, core: CoreContext, sync: ELSync, row: ELSyncRow) -> None:
+        super().__init__(core)
+        self._sync, self._progress = sync, row.progress
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the question for the progress."""
+        if self._sync.state is not ELSyncState.STARTED or now.monotonic < self._progress.due_at:
             return None
         self._progress.due_at = now.monotonic + POLL_SECONDS
-        return Work.EL_SYNC_PROGRESS, GetSyncProgress()
+        return GetSyncProgress()
 
-    def answer_progress(self, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the engine's progress; an engine that does not tell it is left alone."""
-        sync = self._state.el_sync
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Show the progress, and whether the sync stalls."""
+        sync = self._sync
         if not isinstance(answer, SyncingBlocks) or sync.state is not ELSyncState.STARTED:
             return
         known = 0 if sync.target is None else sync.target.block_number
         estimate = self._progress.add(answer.current, max(known, answer.highest), now.monotonic)
-        self._state.do(act.ELSyncProgressed(estimate))
-        self._state.do(act.ShowProblem("start", estimate.text))
+        self._report(estimate)
+        self._core.do(ShowProblem("start", estimate.text))
 
-    def timers(self) -> Iterator[float | None]:
-        """When something becomes due by time alone."""
-        if self._state.controller.heads is None:
-            yield self._state.el_sync.wait_until()
-        if self._state.el_sync.state is ELSyncState.STARTED:
-            yield self._progress.due_at
+    def _report(self, estimate: SyncEstimate) -> None:
+        core, block, to_go = self._core, estimate.current, estimate.to_go
+        eta = None if estimate.eta is None else round(estimate.eta)
+        core.write("info", "EL sync", block=block, to_go=to_go, rate=round(estimate.rate, 1), eta_seconds=eta)
+        if estimate.is_stalled:
+            fields = {"block": block, "to_go": to_go, "minutes": round(estimate.stalled / 60)}
+            core.do(Lasts(CONDITION, Code.EL_SYNC_STALLED, "the execution engine gets no new block", fields))
+        else:
+            core.do(Ends(CONDITION, "the execution engine gets blocks again", {"block": block}))
 
-    def _show(self) -> None:
-        """Reports what happened, and what is waited for now."""
-        state, sync = self._state, self._state.el_sync
-        for event in sync.take_events():
-            if isinstance(event, DroppedUnsafeBlock):
-                state.drop_unsafe(event)
-            else:
-                state.do(event)
-        if sync.state is not self._phase:
-            self._phase = sync.state
-            self._progress.clear()
-            if not sync.in_progress:
-                state.recover(Work.EL_SYNC.task)
-            state.do(act.ShowProblem("start", sync.waiting_for if sync.in_progress else SEARCHING))
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Leave the engine alone."""

@@ -23,7 +23,7 @@ class CallRunner:
 
     def start(self, pending: PendingCall) -> None:
         """Makes a call."""
-        task = asyncio.create_task(self._run(pending.call), name=f"{pending.work.value} call")
+        task = asyncio.create_task(self._run(pending.call), name=f"{pending.purpose.value} call")
         self._tasks[task] = pending
         task.add_done_callback(lambda _: self._wake())
 
@@ -41,7 +41,7 @@ class CallRunner:
 
     async def close(self, seconds: float) -> None:
         """Waits up to `seconds` for the calls that move heads or record them, and cancels the others."""
-        moving = [task for task, pending in self._tasks.items() if pending.work.lane in _LASTING]
+        moving = [task for task, pending in self._tasks.items() if pending.purpose.lane in _LASTING]
         if moving:
             await asyncio.wait(moving, timeout=seconds)
         open_tasks = [task for task in self._tasks if not task.done()]

@@ -71,9 +71,9 @@ class InteropError(Exception):
 
 
 class InteropServer:
-    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. Decisions
-    run one after another in the order of their arrival, resets at once, and a repeated one gets the first response
-    again; reads run at the same time and are not kept [IOP31]."""
+    """`decide` applies a decision for which blocks were read after so many resets; `reset_count` counts them. Decisions
+    run one after another in the order of their arrival, resets at once, and a repeated one gets the first
+    response again; reads run at the same time and are not kept [IOP31]."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class InteropServer:
         l1: L1Client,
         interop: Interop,
         decide: Callable[[Decision, int], None],
-        epoch: Callable[[], int],
+        reset_count: Callable[[], int],
     ) -> None:
         self._rollup, self._client, self._reader, self._l1 = config.rollup, client, reader, l1
-        self._interop, self._decide, self._epoch = interop, decide, epoch
+        self._interop, self._decide, self._reset_count = interop, decide, reset_count
         self._subscriber: ProcessId | None = None
         self._sent = 0
         self.responses: ResponseCache[InteropResponse] = ResponseCache(MAX_RESPONSES, MAX_RESPONSE_BYTES)
@@ -173,40 +173,40 @@ class InteropServer:
     # --- decisions -------------------------------------------------------------------------------------------------
 
     async def _update_cross_unsafe(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
-        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), epoch)
+        count = self._reset_count()
+        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), count)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
+        count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
-        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), epoch)
+        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
 
     async def _update_finalized(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
-        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), epoch)
+        count = self._reset_count()
+        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
+        count = self._reset_count()
         payload = await self._payload(request.blocks[0].hash, "failed to get block")
         try:
             parent = await self._ref(payload.parent_hash)
         except InteropError as error:
             raise InteropError(f"failed to get parent of invalidated block: {error}") from None
         invalidated = l2_ref_of_payload(self._rollup, payload)
-        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), epoch)
+        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), count)
 
     async def _provide_l1(self, request: InteropRequest) -> None:
         if request.l1 is not None:
-            self._decide(ProvideL1(request.l1), self._epoch())
+            self._decide(ProvideL1(request.l1), self._reset_count())
 
     async def _reset_pre_interop(self, request: InteropRequest) -> None:
-        self._decide(ForceStart(None), self._epoch())
+        self._decide(ForceStart(None), self._reset_count())
 
     async def _reset(self, request: InteropRequest) -> None:
         found = [await self._target(*each) for each in zip(request.blocks, RESET_TARGETS, strict=True)]
         unsafe, cross_unsafe, safe, cross_safe, finalized = found
         await self._check_depth(unsafe)
-        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._epoch())
+        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
 
     async def _target(self, block: BlockId, name: str) -> L2BlockRef:
         """A block to reset to, which must be canonical."""

@@ -17,7 +17,7 @@ from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
 from rollup_node.stages.engine.calls.io.follow_client import FollowClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import News, PeerRequest
+from rollup_node.stages.engine.core.inbox import Notification, PeerRequest
 from rollup_node.stages.engine.interop.interop_row import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.call_runner import CallRunner
@@ -92,8 +92,8 @@ class EngineStage:
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
         self._status = StatusPublisher(bus, meter, self._client.record)
-        self._l1 = L1Client(bus, self._news)
-        self._p2p = P2PClient(bus, meter, self._news) if config.p2p else None
+        self._l1 = L1Client(bus, self._on_message)
+        self._p2p = P2PClient(bus, meter, self._on_message) if config.p2p else None
         self._control = ControlServer(bus, self._request)
         self._stored = StoredRequests(
             store, self.core, self._take_request, self._control.refuse, active=not config.sequencer_stopped
@@ -132,7 +132,7 @@ class EngineStage:
             self._l1,
             core.interop,
             self._decide,
-            lambda: core.epoch,
+            lambda: core.reset_count,
         )
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
@@ -185,9 +185,9 @@ class EngineStage:
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
-    def _decide(self, decision: Decision, epoch: int) -> None:
+    def _decide(self, decision: Decision, reset_count: int) -> None:
         with stimuli_logged(self.core.log):
-            self.core.decide(decision, self._clock(), epoch)
+            self.core.decide(decision, self._clock(), reset_count)
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
@@ -256,21 +256,21 @@ class EngineStage:
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
-    def _news(self, message: News) -> None:
+    def _on_message(self, message: Notification) -> None:
         with stimuli_logged(self.core.log):
-            self.core.news(message, self._clock())
+            self.core.on_message(message, self._clock())
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
     def _on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, L1Heads):
-            self._news(message)
+            self._on_message(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
 
     def _on_derivation_status(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
         if isinstance(message, DerivationStatus):
-            self._news(message)
+            self._on_message(message)
 
     # --- beside the loop -------------------------------------------------------------------------------------------
 

@@ -77,14 +77,14 @@ class StoredRequests:
         if isinstance(message, SetSdmOptInRequest):
             error = await self._write(lambda: self._store.store_sdm_opt_in(message.enabled))
             return None if error is None else f"failed to notify SDM-state listener of state change: {error}"
-        active = self._core.begins_by(message) if self._store.keeps_active else None
+        active = self._core.sequencer_change(message) if self._store.keeps_active else None
         if active is None:
             return None
         error = await self._store_active(active)
         if error is not None:
             return f"failed to notify sequencer-state listener of {'start' if active else 'stop'}: {error}"
         # The head may have moved meanwhile, so that a start is refused.
-        if self._core.begins_by(message) is active:
+        if self._core.sequencer_change(message) is active:
             self._in_force = active
         return None
 

@@ -11,9 +11,9 @@ request is worked on at a time, and its calls are made between those of the node
 from collections import deque
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.actions import SendToRpc
 from rollup_node.stages.engine.calls.build_api import BuildError, commit_error, open_error, seal_error
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -24,9 +24,10 @@ from rollup_node.stages.engine.calls.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
@@ -38,18 +39,21 @@ MAX_REQUESTS = 16
 BuildRequest = OpenBlockRequest | SealBlockRequest | CommitBlockRequest
 
 
-class BuildApiCalls:
-    """The oldest request is the one under way; `_epoch` is that of its calls so far, which a reset undoes."""
+class BuildApiRow(HeadRow):
+    """The oldest request is the one under way; a reset undoes its calls so far, which were made after `_reset_count`
+    resets."""
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
+    purpose = CallPurpose.BUILD_API
+
+    def __init__(self, core: CoreContext) -> None:
+        super().__init__(core)
         self._waiting: deque[tuple[ProcessId, BuildRequest]] = deque()
-        self._epoch = 0
-        self._found_parent = False
+        self._reset_count = 0
+        self._has_parent = False
         self._committed: L2BlockRef | None = None
 
     def request(self, peer: ProcessId, message: BuildRequest) -> None:
-        """Takes a request, unless it is waiting already or there is no room."""
+        """Take a request, unless it is waiting already or there is no room."""
         if (peer, message) not in self._waiting and len(self._waiting) < MAX_REQUESTS:
             self._waiting.append((peer, message))
 
@@ -60,32 +64,32 @@ class BuildApiCalls:
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
-    def due(self, now: Instant) -> tuple[Work, CoreCall] | None:
-        """The next call of the oldest request; requests wait for heads, and while a derived block is being built."""
-        state, heads = self._state, self._state.confirmed_heads
-        busy = state.attributes.building or state.controller.restoring_backup
-        if heads is None or busy or state.backoff.is_waiting(Work.BUILD_API.task, now.monotonic):
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the next call of the oldest request; requests wait for heads, and while a derived block is being
+        built."""
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
             return None
-        if self._epoch != state.epoch:
+        if self._reset_count != core.reset_count:
             self._begin()
         while self._waiting:
             call = self._call(self._waiting[0][1], heads)
             if not isinstance(call, BuildError):
-                return Work.BUILD_API, call
+                return call
             self._respond(call)
         return None
 
     def _begin(self) -> None:
-        self._epoch, self._found_parent, self._committed = self._state.epoch, False, None
+        self._reset_count, self._has_parent, self._committed = self._core.reset_count, False, None
 
     def _call(self, request: BuildRequest, heads: Heads) -> CoreCall | BuildError:
-        rollup = self._state.config.rollup
+        rollup = self._core.config.rollup
         match request:
             case OpenBlockRequest(attributes=block) | CommitBlockRequest(payload=block) if rollup.is_foreign(
                 block.timestamp
             ):
                 return BuildError(SERVER_ERROR, end_text(rollup))
-            case OpenBlockRequest(parent=parent) if not self._found_parent:
+            case OpenBlockRequest(parent=parent) if not self._has_parent:
                 return GetBlockRef(parent.hash)
             case OpenBlockRequest(parent=parent, attributes=attributes):
                 return ForkchoiceUpdate(Forkchoice(parent.hash, heads.safe.hash, heads.finalized.hash), attributes)
@@ -95,7 +99,7 @@ class BuildApiCalls:
 
     def _new_payload(self, payload: ExecutionPayload, heads: Heads) -> CoreCall | BuildError:
         try:
-            ref = l2_ref_of_payload(self._state.config.rollup, payload)
+            ref = l2_ref_of_payload(self._core.config.rollup, payload)
         except BlockError as error:
             return BuildError(SERVER_ERROR, f"invalid payload: {error}")
         if ref.number < heads.finalized.number:
@@ -108,7 +112,7 @@ class BuildApiCalls:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to a call of `due`, Unavailable included."""
+        """Take the answer to a call of `due`, Unavailable included."""
         request = self._waiting[0][1]
         match request:
             case OpenBlockRequest() if isinstance(pending.call, ForkchoiceUpdate):
@@ -122,9 +126,19 @@ class BuildApiCalls:
             case CommitBlockRequest():
                 self._inserted(answer, now)
 
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take it as an answer: the request fails."""
+        self.answer(pending, answer, now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Pause; the update for a committed block has failed."""
+        seconds = super().failed(call, error, now)
+        self.fail_commit(str(error))
+        return seconds
+
     def _parent(self, parent: BlockId, answer: CoreAnswer) -> None:
         if isinstance(answer, L2BlockRef):
-            self._found_parent = True
+            self._has_parent = True
             return
         reason = "not found"
         if isinstance(answer, ErrorAnswer | Unavailable):
@@ -137,50 +151,50 @@ class BuildApiCalls:
         if error is not None or not isinstance(answer, ForkchoiceAnswer):
             self._respond(error)
             return
-        state = self._state
-        state.controller.accept(call.forkchoice)
+        core = self._core
+        core.controller.accept(call.forkchoice)
         self._respond(None, payload_id=answer.payload_id)
-        if state.controller.forkchoice_due() is None:
-            state.confirm(now)
-        state.publish(now)
+        if core.controller.forkchoice_due() is None:
+            core.confirm(now)
+        core.publish(now)
 
     def _inserted(self, answer: CoreAnswer, now: Instant) -> None:
         error = commit_error(answer)
         if error is not None or self._committed is None:
             self._respond(error)
             return
-        self._state.controller.advance(self._committed)
-        if self._state.controller.forkchoice_due() is None:
-            self.finish_commit(now)
+        self._core.controller.advance(self._committed)
+        if self._core.controller.forkchoice_due() is None:
+            self.finished(now)
         else:
-            self._state.finishing = Work.BUILD_API
+            self._core.finishing = self
 
-    def finish_commit(self, now: Instant) -> None:
-        """The engine has made the committed block its head."""
-        committed, heads = self._committed, self._state.controller.heads
-        self._state.recover(Work.BUILD_API.task)
+    def finished(self, now: Instant) -> None:
+        """Answer the commit: the engine has made the block its head."""
+        committed, heads = self._committed, self._core.controller.heads
+        self._core.recover(self.purpose)
         self._respond(None)
         pending_safe = None if heads is None else heads.pending_safe
         if committed is None or pending_safe is None or committed == pending_safe:
             return
         if committed.number <= pending_safe.number:
-            self._state.request_reset("a block was committed in place of pending safe ones", now)
+            self._core.request_reset("a block was committed in place of pending safe ones", now)
 
     def fail_commit(self, reason: str) -> None:
-        """The engine did not make it the head."""
+        """Answer the commit, if one is under way: the engine did not make the block the head."""
         if self._waiting and self._committed is not None:
             self._respond(BuildError(SERVER_ERROR, f"failed to update engine forkchoice: {reason}"))
 
     def _respond(
         self, error: BuildError | None, payload_id: bytes | None = None, payload: ExecutionPayload | None = None
     ) -> None:
-        """Answers the oldest request; the next one begins."""
+        """Answer the oldest request; the next one begins."""
         peer, request = self._waiting.popleft()
         self._begin()
         text, code = (None, 0) if error is None else (error.text, error.code)
-        self._state.do(act.SendToRpc(peer, BuildResponse(request.id, text, code, payload_id, payload)))
+        self._core.do(SendToRpc(peer, BuildResponse(request.id, text, code, payload_id, payload)))
 
 
 def _show(block: BlockId) -> str:
-    """A block as op-node's errors name it."""
+    """Format a block as op-node's errors do."""
     return f"{to_hex(block.hash)}:{block.number}"

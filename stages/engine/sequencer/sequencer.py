@@ -22,6 +22,7 @@ from enum import Enum, Flag, auto
 
 import msgspec
 
+from rollup_node.stages.engine.calls.actions import Action
 from rollup_node.stages.engine.calls.conductor_api import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import (
     CallResult,
@@ -89,8 +90,8 @@ class BuildJob(msgspec.Struct, frozen=True):
     started: float
 
 
-class SequencedBlock(msgspec.Struct, frozen=True):
-    """A block of this sequencer that the engine has validated; `seconds` since its build started."""
+class SequencedBlock(Action, frozen=True):
+    """Report a block of this sequencer that the engine has validated; `seconds` since its build started."""
 
     block: L2BlockInfo
     payload: ExecutionPayload

@@ -9,14 +9,15 @@ have lanes of their own, so that a slow conductor delays neither heads nor deriv
 """
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CoreAnswer, Instant, PendingCall, Work
-from rollup_node.stages.engine.calls.conductor_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.calls.actions import SendToRpc
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.conductor_api import GetLeader, Leadership
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.requests import MAX_ADMIN_REQUESTS, AdminKey
-from rollup_node.stages.engine.core.head_calls import Due
-from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
 from rollup_node.stages.engine.sequencer.sequencer import NOT_ENABLED, SequencerPhase
+from rollup_node.stages.engine.sequencer.sequencer_rows import Sequencing
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OverrideLeaderRequest,
@@ -31,18 +32,22 @@ NOT_LEADER = "sequencer is not the leader, aborting"
 SequencerRequest = StartSequencerRequest | StopSequencerRequest | OverrideLeaderRequest
 
 
-class SequencerAdmin:
-    """`ask_at` is the monotonic time from which a waiting stop asks for the leader again."""
+class LeaderRow(CoreRow):
+    """The admin calls of the sequencer, and the question for the leader. `ask_at` is the monotonic time from which a
+    waiting stop asks for the leader again."""
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
-        self._sequencer = state.production.sequencer
+    outlives_resets = True
+    purpose = CallPurpose.LEADER
+
+    def __init__(self, core: CoreContext, state: Sequencing) -> None:
+        super().__init__(core)
+        self._state, self._sequencer = state, state.sequencer
         self._waiting: dict[AdminKey, Hash] = {}
         self._asked: dict[AdminKey, Hash] = {}
         self.ask_at = 0.0
 
     def request(self, peer: ProcessId, message: SequencerRequest, now: Instant) -> None:
-        """Takes an admin call, perhaps a repeated one."""
+        """Take an admin call, perhaps a repeated one."""
         key = (peer, message.id)
         match message:
             case StartSequencerRequest(head=head):
@@ -61,14 +66,14 @@ class SequencerAdmin:
             self._waiting.setdefault(key, head)
 
     def _start(self, key: AdminKey, head: Hash, now: Instant) -> None:
-        state, sequencer = self._state, self._sequencer
+        core, state, sequencer = self._core, self._state, self._sequencer
         error = sequencer.start(head, now.unix)
-        heads = state.controller.heads
+        heads = core.controller.heads
         if error is None and heads is not None and sequencer.heads is not None:
             # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
             state.answer_stops()
-            state.do(act.SequencerStarted(heads.unsafe))
-            state.publish(now)
+            core.write("info", "sequencer started", head=heads.unsafe)
+            core.publish(now)
         self._respond(key, error)
 
     def _stop(self, key: AdminKey, now: Instant) -> None:
@@ -81,7 +86,7 @@ class SequencerAdmin:
                 self._respond(key, error)
                 return
             self.ask_at = 0.0
-            state.publish(now)
+            self._core.publish(now)
         state.admin.add_stop(key)
 
     def _override(self, key: AdminKey, now: Instant) -> None:
@@ -90,19 +95,20 @@ class SequencerAdmin:
             self._respond(key, NOT_ENABLED)
             return
         if sequencer.conducted:
-            state.do(act.LeaderOverridden())
+            text = "leader overridden, blocks are not committed to the conductor"
+            self._core.write("warn", text, Code.SEQUENCER_ADMIN)
             released = sequencer.override_leader(now.unix)
             if released is not None:
                 state.publish_block(released)
             starts = {**self._asked, **self._waiting}
             self._asked, self._waiting = {}, {}
-            for each, head in starts.items():
-                self._start(each, head, now)
+            for start, head in starts.items():
+                self._start(start, head, now)
         self._respond(key, None)
 
     def _respond(self, key: AdminKey, error: str | None) -> None:
         peer, number = key
-        self._state.do(act.SendToRpc(peer, ControlResponse(number, error, None)))
+        self._core.do(SendToRpc(peer, ControlResponse(number, error, None)))
 
     # --- the conductor ---------------------------------------------------------------------------------------------
 
@@ -112,18 +118,18 @@ class SequencerAdmin:
         committing = self._sequencer.phase is SequencerPhase.COMMITTING
         return self._sequencer.conducted and bool(self._state.admin.stops) and not committing
 
-    def leader_due(self, now: Instant) -> Due:
-        """The call that asks for the leader; its answer counts for the starts that wait now."""
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the question for the leader; its answer counts for the starts that wait now."""
         stop_waits = self._stop_waits and now.monotonic >= self.ask_at
         if not self._waiting and not stop_waits:
             return None
         self._asked, self._waiting = self._waiting, {}
         if stop_waits:
             self.ask_at = now.monotonic + ASK_AGAIN_SECONDS
-        return Work.LEADER, GetLeader()
+        return GetLeader()
 
-    def take_leader(self, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to `leader_due`."""
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Start the sequencer, or send errors; a stop that waits goes on at once unless this node leads."""
         asked, self._asked = self._asked, {}
         if isinstance(answer, Leadership) and answer.is_leader:
             for key, head in asked.items():
@@ -134,24 +140,12 @@ class SequencerAdmin:
         for key in asked:
             self._respond(key, error)
         if self._stop_waits:
-            self._state.do(act.StopWaitSkipped(failure or "this node is not the leader"))
+            reason = failure or "this node is not the leader"
+            self._core.write("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, reason=reason)
             self._sequencer.stop_without_last()
             self._state.answer_stops()
-            self._state.publish(now)
+            self._core.publish(now)
 
-    def commit_due(self, now: Instant) -> Due:
-        """The commit of the block that is fetched."""
-        call = self._sequencer.next_commit(now.unix)
-        return None if call is None else (Work.COMMIT, call)
-
-    def take_commit(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to `commit_due`: the block may be published and inserted, or is committed again later."""
-        state, call = self._state, pending.call
-        if not isinstance(call, CommitPayload):
-            return
-        if not isinstance(answer, Committed):
-            reason = answer.reason if isinstance(answer, Unavailable) else "it gave no answer to this"
-            self._sequencer.commit_failed(call.payload, reason, now.unix)
-            state.show_sequencer_problem()
-        elif self._sequencer.committed(call.payload, now.unix):
-            state.publish_block(call.payload)
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take it as an answer: the conductor does not confirm that this node leads."""
+        self.answer(pending, answer, now)

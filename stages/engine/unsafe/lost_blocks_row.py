@@ -1,65 +1,78 @@
 """Puts the latest blocks of this node back into an execution engine that lost them: what is asked of the p2p process
 and of L1, and when the blocks are queued [SEQ39 to SEQ43]."""
 
-from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall, Work
-from rollup_node.stages.engine.core.state import CoreState
+from collections.abc import Callable
+
+from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
 from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocksPhase
+from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
 PROBLEM = "lost blocks"
 
 
-class LostBlockCalls:
+class LostBlocksRow(CoreRow):
     """`_is_reported`: operators were told since the last start; `_problem` is what `/readyz` says."""
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
+    purpose = CallPurpose.LOST_BLOCKS
+
+    def __init__(self, core: CoreContext, blocks: UnsafeBlocks, sequences: Callable[[], bool]) -> None:
+        super().__init__(core)
+        self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
         self._was_pending = False
         self._is_reported = False
         self._problem: str | None = None
 
     def step(self, now: Instant) -> None:
-        """What is due without a call."""
-        state, lost, heads = self._state, self._state.lost, self._state.confirmed_heads
+        """Do what is due without a call."""
+        core, lost, heads = self._core, self._lost, self._core.confirmed_heads
         if heads is not None and lost.pending:
             lost.on_head(heads.unsafe.id, now.monotonic)
-            lost.expire(state.unsafe.queue.next(heads) is not None, now.monotonic)
+            lost.expire(self._blocks.chain.queue.next(heads) is not None, now.monotonic)
             head = lost.question(now.monotonic)
             if head is not None:
-                state.do(act.RequestLatestBlocks(head))
+                core.do(RequestLatestBlocks(head))
             self._release(now)
         self._show()
 
     def _release(self, now: Instant) -> None:
-        state, lost = self._state, self._state.lost
-        released = lost.release(state.unsafe.queue.lowest, now.monotonic)
-        added = [state.unsafe.queue.add(payload) for payload in released]
+        queue = self._blocks.chain.queue
+        released = self._lost.release(queue.lowest, now.monotonic)
+        added = [queue.add(payload) for payload in released]
         if any(added) and not self._is_reported:
             self._is_reported = True
-            state.do(act.LostBlocksFound(released[0].block_number, released[-1].block_number))
-        state.show_queue()
+            text, code = "the execution engine lacks the latest blocks, putting them back", Code.BLOCKS_LOST
+            first, last = released[0].block_number, released[-1].block_number
+            self._core.write("warn", text, code, first=first, last=last, do=code.remedy)
+        self._blocks.show_queue()
 
     def _show(self) -> None:
-        """Shows what is waited for, and what became of it."""
-        state, lost = self._state, self._state.lost
+        """Show what is waited for, and what became of it."""
+        core, lost = self._core, self._lost
         problem = self._present_problem()
         if problem != self._problem:
             self._problem = problem
-            state.do(act.ShowProblem(PROBLEM, problem))
-        heads = state.confirmed_heads
+            core.do(ShowProblem(PROBLEM, problem))
+        heads = core.confirmed_heads
         if self._was_pending and not lost.pending and heads is not None:
-            sequences = state.production.sequencer.enabled
-            if self._is_reported or (sequences and lost.reason is not None):
-                state.do(act.LostBlocksEnded(heads.unsafe, lost.count, lost.reason))
+            code, reason = Code.BLOCKS_LOST, lost.reason
+            if self._is_reported and reason is None:
+                text = "the latest blocks are back in the execution engine"
+                core.write("info", text, code, head=heads.unsafe, blocks=lost.count)
+            elif reason is not None and (self._is_reported or self._sequences()):
+                text = "going on without the latest blocks"
+                core.write("warn", text, code, head=heads.unsafe, put_back=lost.count, reason=reason)
         if not lost.pending:
             self._is_reported = False
         self._was_pending = lost.pending
 
     def _present_problem(self) -> str | None:
-        lost = self._state.lost
-        if lost.phase is LostBlocksPhase.ASKING and lost.asked > 1 and self._state.production.sequencer.enabled:
+        lost = self._lost
+        if lost.phase is LostBlocksPhase.ASKING and lost.asked > 1 and self._sequences():
             return "sequencer: waits for the p2p process, which has the latest blocks of this node"
         if self._is_reported and lost.pending:
             return f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
@@ -67,19 +80,17 @@ class LostBlockCalls:
 
     # --- L1 origins --------------------------------------------------------------------------------------------------
 
-    def origin_due(self, now: Instant) -> tuple[Work, CoreCall] | None:
-        """The L1 block that is an origin of the blocks."""
-        call = self._state.lost.origin_call()
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the read of the L1 block that is an origin of the blocks."""
+        call = self._lost.origin_call()
         if call is None:
-            self._state.recover(Work.LOST_BLOCKS.task)
-        elif not self._state.backoff.is_waiting(Work.LOST_BLOCKS.task, now.monotonic):
-            return Work.LOST_BLOCKS, call
-        return None
+            self._core.recover(self.purpose)
+        return None if call is None or self._core.waits(self.purpose, now) else call
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer) -> None:
-        """Takes the answer to such a call. Raises TemporaryError where it is none."""
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the L1 block."""
         if not isinstance(pending.call, GetL1BlockRef):
             return
         if answer is not None and not isinstance(answer, L1BlockRef):
             raise TemporaryError("the answer is no L1 block")
-        self._state.lost.add_origin(pending.call.number, answer)
+        self._lost.add_origin(pending.call.number, answer)

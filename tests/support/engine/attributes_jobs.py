@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.attributes.attributes_handler import (
-    AttributesHandler,
-    AttributesStep,
-    ProcessedAttributes,
-)
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
@@ -14,7 +10,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
-from rollup_node.stages.messages.engine import AttributesReady
+from rollup_node.stages.messages.engine import AttributesReady, AttributesResult
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture
 
@@ -67,7 +63,7 @@ def at_step(
     return handler
 
 
-def step_through(handler: AttributesHandler, answer: Any) -> ProcessedAttributes | None:
+def step_through(handler: AttributesHandler, answer: Any) -> AttributesResult | None:
     call = handler.next()
     assert call is not None
     return handler.answer(call, answer)

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
-from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -31,7 +30,7 @@ def ahead_of(chain: ChainFixture, handler: AttributesHandler, users: Sequence[by
     """Attributes derived ahead of the present job, which wait behind it."""
     job = handler.job
     assert job is not None
-    before = AttributesWithParent(job.derived.parent, job.attributes, job.derived.derived_from, True)
+    before = AttributesReady(0, 0, job.derived.parent, job.attributes, job.derived.derived_from, True)
     built = block_of(chain.rollup, before)
     assert built is not None
     parent, config = built
@@ -133,7 +132,7 @@ def test_invalid_attributes_in_a_run_are_replaced_once(chain: ChainFixture, bad:
     for _ in range(6):
         harness.derive_ahead(1, chain.user, concluding=True)
     harness.run_until_idle()
-    outcomes = [action.processed.outcome for action in harness.done(AttributesProcessed)]
+    outcomes = [action.result.outcome for action in harness.done(AttributesProcessed)]
     assert outcomes == [AttributesOutcome.ACCEPTED] * bad + [AttributesOutcome.REPLACED_BY_DEPOSITS]
     assert harness.waiting is None and not harness.ahead, "derivation knows of it"
     heads = harness.core.heads
@@ -152,7 +151,7 @@ def test_a_run_takes_three_calls_a_block(chain: ChainFixture) -> None:
     calls = 0
     for _ in range(100):
         harness.step()
-        calls += len([pending for pending in harness.open if pending.work is Work.ATTRIBUTES])
+        calls += len([pending for pending in harness.open if pending.purpose is CallPurpose.ATTRIBUTES])
         if not harness.open:
             break
         harness.answer(harness.open[0])

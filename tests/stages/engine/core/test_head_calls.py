@@ -4,20 +4,17 @@ that must come first."""
 import pytest
 
 from rollup_node.stages.engine.calls.actions import (
-    BlockSequenced,
-    BuildFailed,
-    PayloadFetched,
+    Count,
+    Lasts,
+    Observe,
     PublishBlock,
     PublishStatus,
     ResetStarted,
-    SequencerWaits,
     ShowProblem,
-    UnsafeBlockDropped,
-    UnsafeBlockInserted,
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.calls.calls import PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -28,6 +25,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
+from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -36,12 +34,12 @@ from tests.support.engine.core_harness import CoreHarness, started
 BUSY = ErrorAnswer(-32000, "busy")
 
 
-def until(harness: CoreHarness, work: Work, kind: type) -> PendingCall:
+def until(harness: CoreHarness, work: CallPurpose, kind: type) -> PendingCall:
     """Works until this call is open."""
     for _ in range(40):
         harness.step()
         pending = harness.head_call()
-        if pending is not None and pending.work is work and isinstance(pending.call, kind):
+        if pending is not None and pending.purpose is work and isinstance(pending.call, kind):
             return pending
         if harness.open:
             harness.answer(harness.open[0])
@@ -72,10 +70,10 @@ def test_an_unsafe_block_is_published_when_the_engine_has_made_it_the_head(chain
     (insert,) = harness.step()
     assert insert.call == NewPayload(payload)
     harness.answer(insert)
-    assert [action.block.number for action in harness.done(UnsafeBlockInserted)] == [1]
+    assert [line["block"].number for line in harness.logged("inserted unsafe block")] == [1]
     assert harness.status.unsafe == chain.genesis
     (update,) = harness.step()
-    assert isinstance(update.call, ForkchoiceUpdate) and update.work is Work.UNSAFE_BLOCK
+    assert isinstance(update.call, ForkchoiceUpdate) and update.purpose is CallPurpose.UNSAFE_BLOCK
     harness.answer(update)
     assert harness.status.unsafe == chain.ref(payload)
 
@@ -97,12 +95,12 @@ def test_a_failed_update_does_not_hold_up_derivation(chain: ChainFixture) -> Non
     """The update of an unsafe block is repeated with its own pause; attributes of a build carry the heads."""
     harness = started(chain)
     harness.gossip(next_block(chain, harness))
-    update = until(harness, Work.UNSAFE_BLOCK, ForkchoiceUpdate)
+    update = until(harness, CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate)
     harness.answer(update, Unavailable("connection reset"))
     assert harness.step() == []
     harness.derive()
     (pending,) = harness.step()
-    assert pending.work is Work.ATTRIBUTES and pending.call == GetBlock(1)
+    assert pending.purpose is CallPurpose.ATTRIBUTES and pending.call == GetBlock(1)
 
 
 def test_an_invalid_unsafe_block_is_dropped(chain: ChainFixture) -> None:
@@ -110,7 +108,7 @@ def test_an_invalid_unsafe_block_is_dropped(chain: ChainFixture) -> None:
     harness.gossip(next_block(chain, harness))
     (insert,) = harness.step()
     harness.answer(insert, PayloadAnswer("INVALID", "bad state root"))
-    assert "bad state root" in harness.done(UnsafeBlockDropped)[0].dropped.reason
+    assert "bad state root" in harness.logged("dropping invalid unsafe block")[0]["reason"]
     assert harness.step() == [] and harness.failures == []
 
 
@@ -124,7 +122,7 @@ def test_no_unsafe_block_is_inserted_while_a_derived_one_is_built(chain: ChainFi
     assert harness.step() == [], "the build is tried again in a second"
     harness.wait(1)
     (again,) = harness.step()
-    assert again.work is Work.ATTRIBUTES
+    assert again.purpose is CallPurpose.ATTRIBUTES
 
 
 # --- answers held until the heads are confirmed --------------------------------------------------------------------
@@ -140,7 +138,9 @@ def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: Ch
     assert harness.failures == []
     assert harness.core.heads is not None
     (update,) = harness.step()
-    assert update.call == ForkchoiceUpdate(harness.core.heads.forkchoice()) and update.work is Work.UNSAFE_BLOCK
+    assert (
+        update.call == ForkchoiceUpdate(harness.core.heads.forkchoice()) and update.purpose is CallPurpose.UNSAFE_BLOCK
+    )
     harness.answer(update)
     assert harness.failures == [f"unsafe block 1: the engine answers {status} to a new payload"]
     assert harness.step() == []
@@ -172,7 +172,7 @@ def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> N
     assert harness.failures == ["connection refused"]
     harness.wait(1)
     (pending,) = harness.step()
-    assert pending.call == update.call and pending.work is Work.FORKCHOICE, "it stays due"
+    assert pending.call == update.call and pending.purpose is CallPurpose.FORKCHOICE, "it stays due"
 
 
 # --- the sequencer -------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> N
 def until_build(harness: CoreHarness) -> PendingCall:
     """Works until the call that begins a block of the sequencer is open."""
     while True:
-        pending = until(harness, Work.SEQUENCER, ForkchoiceUpdate)
+        pending = until(harness, CallPurpose.SEQUENCER, ForkchoiceUpdate)
         if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
             return pending
         harness.answer(pending)
@@ -197,33 +197,35 @@ def test_the_sequencer_waits_for_an_engine_that_syncs() -> None:
     (update,) = harness.step()
     assert update.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
     harness.answer(update)
-    assert "SYNCING" in str(harness.core.log.lines()) and harness.done(SequencerWaits)
+    assert "SYNCING" in str(harness.core.log.lines()) and harness.done(Lasts)
     until_build(harness)
     assert harness.now.unix == pytest.approx(began + 30)
 
 
 def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None:
     harness = sequencing()
-    fetch = until(harness, Work.SEQUENCER, GetPayload)
+    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
     harness.wait(0.25)
     harness.answer(fetch)
-    assert harness.done(PayloadFetched) == [PayloadFetched(0.25)]
+    assert harness.done(Observe) == [Observe("sequencer_sealing_seconds", 0.25)]
     (insert,) = harness.step()
     assert insert.call == NewPayload(harness.published[-1])
     harness.answer(insert)
-    assert len(harness.done(BlockSequenced)) == 1
+    assert len(harness.done(SequencedBlock)) == 1
     assert harness.status.unsafe is not None and harness.status.unsafe.number == 0, "the engine's head has not moved"
     (update,) = harness.step()
-    assert isinstance(update.call, ForkchoiceUpdate) and update.work is Work.SEQUENCER
+    assert isinstance(update.call, ForkchoiceUpdate) and update.purpose is CallPurpose.SEQUENCER
     harness.answer(update)
     assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
 
 
 def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() -> None:
     harness = sequencing()
-    fetch = until(harness, Work.SEQUENCER, GetPayload)
+    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
     harness.answer(fetch, Unavailable("connection reset"))
-    assert harness.done(WorkFailed) == [] and harness.done(SequencerWaits) == [SequencerWaits("connection reset")]
+    assert harness.done(WorkFailed) == [] and [each.fields for each in harness.done(Lasts)] == [
+        {"reason": "connection reset"}
+    ]
     assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", "sequencer: connection reset")
     assert harness.step() == []
     harness.wait(1)
@@ -235,7 +237,7 @@ def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() 
 
 def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
     harness = sequencing()
-    until(harness, Work.SEQUENCER, NewPayload)
+    until(harness, CallPurpose.SEQUENCER, NewPayload)
     harness.answer(harness.open[0])
     (update,) = harness.step()
     harness.answer(update, BUSY)
@@ -244,14 +246,14 @@ def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
     (again,) = harness.step()
     assert again.call == update.call
     harness.run_until_idle()
-    assert harness.done(BlockSequenced)[0].sequenced.block.ref.number == 1
+    assert harness.done(SequencedBlock)[0].block.ref.number == 1
 
 
 def test_a_lost_build_is_counted_and_dropped() -> None:
     harness = sequencing()
-    fetch = until(harness, Work.SEQUENCER, GetPayload)
+    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
     harness.answer(fetch, ErrorAnswer(-38001, "unknown payload"))
-    assert len(harness.done(BuildFailed)) == 1 and harness.done(PublishBlock) == []
+    assert len(harness.done(Count)) == 1 and harness.done(PublishBlock) == []
     assert harness.step() == []
     harness.wait(1)
     (again,) = harness.step()
@@ -260,10 +262,10 @@ def test_a_lost_build_is_counted_and_dropped() -> None:
 
 def test_a_derived_build_pauses_the_sequencer() -> None:
     harness = sequencing()
-    until(harness, Work.SEQUENCER, GetPayload)
+    until(harness, CallPurpose.SEQUENCER, GetPayload)
     harness.derive(harness.chain.user)
     harness.answer(harness.open[0], BUSY)
-    build = until(harness, Work.ATTRIBUTES, ForkchoiceUpdate)
+    build = until(harness, CallPurpose.ATTRIBUTES, ForkchoiceUpdate)
     harness.answer(build, BUSY)
     harness.wait(0.5)
     assert harness.step() == [], "neither the old job nor a new one goes on meanwhile"
@@ -271,7 +273,7 @@ def test_a_derived_build_pauses_the_sequencer() -> None:
 
 def test_a_stop_is_answered_when_the_engine_has_the_last_block() -> None:
     harness = sequencing()
-    until(harness, Work.SEQUENCER, NewPayload)
+    until(harness, CallPurpose.SEQUENCER, NewPayload)
     harness.request(StopSequencerRequest(1))
     assert harness.responses == []
     harness.answer(harness.open[0])
@@ -291,7 +293,7 @@ def test_a_refused_forkchoice_resets(chain: ChainFixture) -> None:
     harness = started(chain)
     payload = next_block(chain, harness)
     harness.gossip(payload)
-    update = until(harness, Work.UNSAFE_BLOCK, ForkchoiceUpdate)
+    update = until(harness, CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate)
     harness.answer(update, ErrorAnswer(-38002, "invalid forkchoice state"))
     assert harness.core.heads is None and harness.done(WorkFailed)[-1].task == "unsafe blocks"
     harness.wait(1)
@@ -304,7 +306,7 @@ def test_each_move_of_the_heads_is_published(chain: ChainFixture) -> None:
     """A derived block as soon as the engine has validated it, which is before the update that makes it the head."""
     harness = started(chain)
     harness.derive(chain.user)
-    insert = until(harness, Work.ATTRIBUTES, NewPayload)
+    insert = until(harness, CallPurpose.ATTRIBUTES, NewPayload)
     before = len(harness.done(PublishStatus))
     harness.answer(insert)
     assert len(harness.done(PublishStatus)) == before + 1
@@ -323,7 +325,7 @@ def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixt
     harness.run_until_idle()
     assert harness.status.unsafe is not None and harness.status.unsafe != chain.ref(payload)
     harness.derive(chain.user)
-    build = until(harness, Work.ATTRIBUTES, ForkchoiceUpdate)
+    build = until(harness, CallPurpose.ATTRIBUTES, ForkchoiceUpdate)
     harness.answer(build, ForkchoiceAnswer("INVALID"))
     (restore,) = harness.step()
     assert isinstance(restore.call, ForkchoiceUpdate) and restore.call.forkchoice.head == payload.block_hash
@@ -337,7 +339,7 @@ def test_a_payload_that_never_comes_is_built_again(unreadable: bool) -> None:
     """[ENG21, SEQ6] For the sequencer; one failure without an answer is not the end of the build."""
     harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
     fetched: list[GetPayload] = []
-    while not harness.done(BuildFailed):
+    while not harness.done(Count):
         for pending in harness.step():
             if isinstance(pending.call, GetPayload):
                 fetched.append(pending.call)
@@ -376,13 +378,13 @@ def test_the_sequencer_goes_on_when_derivation_restarts_during_a_derived_build()
     harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
     harness.derive()
     harness.step()
-    harness.answer(harness.call(Work.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
+    harness.answer(harness.call(CallPurpose.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
     harness.restart_derivation()
     harness.derive()
     harness.wait(1.01)
     harness.step()
-    harness.answer(harness.call(Work.START))
-    harness.answer(harness.call(Work.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
+    harness.answer(harness.call(CallPurpose.START))
+    harness.answer(harness.call(CallPurpose.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
     for _ in range(20):
         harness.run_until_idle()
         harness.wait(0.5)

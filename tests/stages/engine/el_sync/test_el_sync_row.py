@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceUpdate,
@@ -95,8 +95,8 @@ def test_from_an_empty_engine_to_derivation() -> None:
     node.engine.fetch()
     node.wait(RESEND_SECONDS)
     assert node.state() is ELSyncState.FINISHED and node.heads() == (10, 6, 6) and node.problem is None
-    finished = node.harness.done(act.ELSyncFinished)[0]
-    assert finished.heads.unsafe == node.refs[10] and finished.seconds >= RESEND_SECONDS
+    finished = node.harness.logged("Finished EL sync")[0]
+    assert finished["unsafe"] == node.refs[10] and finished["seconds"] >= RESEND_SECONDS
     assert (node.engine.safe, node.engine.finalized) == (node.refs[6].hash, node.refs[6].hash)
     node.derive()
 
@@ -182,15 +182,15 @@ def test_progress_is_shown() -> None:
     node.engine.lost = {ref.hash for ref in node.refs[6:]}
     node.engine.head = node.refs[5].hash
     node.wait(POLL_SECONDS)
-    estimate = node.harness.done(act.ELSyncProgressed)[-1].estimate
-    assert (estimate.current, estimate.to_go, estimate.rate, estimate.eta) == (5, 5, 0.5, 10.0)
-    assert node.problem == estimate.text
+    estimate = node.harness.logged("EL sync")[-1]
+    assert estimate == {"block": 5, "to_go": 5, "rate": 0.5, "eta_seconds": 10}
+    assert node.problem == "EL sync: block 5, 5 blocks to go, 0.5 blocks/s, about 0 min 10 s left"
     node.harness.wait(POLL_SECONDS)
     node.harness.step()
-    count = len(node.harness.done(act.ELSyncProgressed))
-    node.harness.answer(node.harness.call(Work.EL_SYNC_PROGRESS), ErrorAnswer(-32601, "no such method"))
+    count = len(node.harness.logged("EL sync"))
+    node.harness.answer(node.harness.call(CallPurpose.EL_SYNC_PROGRESS), ErrorAnswer(-32601, "no such method"))
     node.harness.run_until_idle()
-    assert len(node.harness.done(act.ELSyncProgressed)) == count, "an engine may not tell"
+    assert len(node.harness.logged("EL sync")) == count, "an engine may not tell"
 
 
 @pytest.mark.parametrize("fetched", [0, 5, 10])
@@ -283,13 +283,16 @@ def test_an_engine_without_the_history_behind_the_offset_starts_nearer_to_the_ti
 def test_an_invalid_block_is_dropped_and_the_next_one_is_tried() -> None:
     node = Node()
     node.harness.gossip(node.chain.payloads[node.refs[9].hash])
-    while node.harness.head_call() is None or node.harness.call(Work.EL_SYNC).call.__class__.__name__ != "NewPayload":
+    while (
+        node.harness.head_call() is None
+        or node.harness.call(CallPurpose.EL_SYNC).call.__class__.__name__ != "NewPayload"
+    ):
         if node.harness.open:
             node.harness.answer(node.harness.open[0])
         node.harness.step()
-    node.harness.answer(node.harness.call(Work.EL_SYNC), PayloadAnswer("INVALID", "bad"))
+    node.harness.answer(node.harness.call(CallPurpose.EL_SYNC), PayloadAnswer("INVALID", "bad"))
     node.harness.run_until_idle()
-    assert node.harness.done(act.UnsafeBlockDropped)[0].dropped.number == 9
+    assert node.harness.logged("dropping invalid unsafe block")[0]["number"] == 9
     node.engine.fetch()
     node.gossip(10)
     assert node.heads()[0] == 10
@@ -297,7 +300,7 @@ def test_an_invalid_block_is_dropped_and_the_next_one_is_tried() -> None:
 
 def test_the_only_sequencer_does_not_wait_for_a_sync_that_cannot_come() -> None:
     node = Node(sequencer_enabled=True, sequencer_l1_confs=0)
-    assert node.state() is ELSyncState.FINISHED and node.harness.done(act.ELSyncSkipped)
+    assert node.state() is ELSyncState.FINISHED and node.harness.logged("skipping EL sync")
     for _ in range(40):
         if node.heads()[0] > 1:
             break
@@ -339,7 +342,7 @@ def test_unreadable_labels_are_no_labels() -> None:
     harness = CoreHarness(node.chain, node.engine, **node.config)
     for _ in range(3):
         harness.step()
-        harness.answer(harness.call(Work.EL_SYNC), Unavailable("no L1 attributes", unreadable=True))
+        harness.answer(harness.call(CallPurpose.EL_SYNC), Unavailable("no L1 attributes", unreadable=True))
     harness.gossip(node.chain.payloads[node.refs[10].hash])
     harness.run_until_idle()
     assert harness.el_sync.state is ELSyncState.STARTED and harness.failures == []
@@ -354,7 +357,9 @@ def test_what_failed_is_no_problem_any_more_once_the_sync_is_skipped() -> None:
     harness.gossip(node.chain.payloads[node.refs[3].hash])
     for _ in range(400):
         for pending in harness.step():
-            is_attempt = pending.work is Work.EL_SYNC and isinstance(pending.call, ForkchoiceUpdate | NewPayload)
+            is_attempt = pending.purpose is CallPurpose.EL_SYNC and isinstance(
+                pending.call, ForkchoiceUpdate | NewPayload
+            )
             harness.answer(pending, Unavailable("timeout") if is_attempt else ...)
         if not harness.el_sync.in_progress:
             break

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.engine.calls.actions import ShowProblem
-from rollup_node.stages.engine.calls.calls import Instant, Work
+from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceUpdate,
@@ -16,24 +16,25 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.replacement import replacement_attributes
-from rollup_node.stages.engine.interop.interop import EXHAUSTED_SECONDS, RESET_SECONDS, block_ref
+from rollup_node.stages.engine.interop.interop import EXHAUSTED_SECONDS, RESET_SECONDS, Interop, block_ref
 from rollup_node.stages.engine.interop.interop_row import (
     MAX_EARLY,
     Decision,
     ForceStart,
+    InteropRow,
     Invalidate,
     PromoteCrossSafe,
     PromoteCrossUnsafe,
     PromoteFinalized,
     ProvideL1,
-    SupervisorCalls,
 )
+from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.event_stream import EventStream
-from tests.stages.engine.core.test_interop import FORKS
+from tests.stages.engine.interop.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.model_engine import ModelEngine
@@ -201,7 +202,7 @@ def test_an_invalid_block_is_replaced() -> None:
     kinds = []
     for _ in range(3):
         (call,) = harness.step()
-        assert call.work is Work.REPLACEMENT
+        assert call.purpose is CallPurpose.REPLACEMENT
         kinds.append(type(call.call))
         harness.answer(call)
     assert kinds == [ForkchoiceUpdate, GetPayload, NewPayload]
@@ -245,7 +246,7 @@ def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
     assert harness.step() == [], "it backs off"
     harness.wait(10.0)
     (call,) = harness.step()
-    assert call.work is Work.REPLACEMENT
+    assert call.purpose is CallPurpose.REPLACEMENT
     harness.answer(call, ErrorAnswer(-38003, "bad attributes"))
     (event,) = take_events(harness)
     assert event.reset is not None and event.reset.endswith(": bad attributes") and "cannot be replaced" in event.reset
@@ -389,9 +390,9 @@ def test_promotions_that_come_before_the_heads_are_bounded() -> None:
     """A supervisor sends them without end while a start is searched for; those of the last start are applied."""
     chain = interop_chain()
     refs, promoted = chain.build(3), list[L2BlockRef]()
-    state: Any = SimpleNamespace(confirmed_heads=None, epoch=1, publish=lambda now: None)
+    state: Any = SimpleNamespace(confirmed_heads=None, reset_count=1, publish=lambda now: None)
     state.controller = SimpleNamespace(promote_cross=lambda unsafe, safe: promoted.append(safe))
-    calls = SupervisorCalls(state)
+    calls = InteropRow(state, Interop(chain.rollup, True), SafeHeadRecorder(False))
     for _ in range(2 * MAX_EARLY):
         calls.decide(PromoteCrossUnsafe(refs[1]), Instant(0.0, 0.0), 1)
     state.confirmed_heads = object()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlock, Unavailable
 from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.process.call_runner import CallRunner
@@ -12,8 +12,8 @@ from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from tests.stages.engine.conftest import Play
 
-MOVING = PendingCall(1, Work.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
-READING = PendingCall(2, Work.OUTPUT, OutputRequest(1, 1), 0, 0.0)
+MOVING = PendingCall(1, CallPurpose.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
+READING = PendingCall(2, CallPurpose.OUTPUT, OutputRequest(1, 1), 0, 0.0)
 
 
 class Asker:

@@ -2,16 +2,8 @@
 
 import pytest
 
-from rollup_node.stages.engine.calls.actions import (
-    LeaderOverridden,
-    SequencerStarted,
-    SequencerStopped,
-    SequencerWaits,
-    ShowProblem,
-    StopWaitSkipped,
-    WorkFailed,
-)
-from rollup_node.stages.engine.calls.calls import PendingCall, Work
+from rollup_node.stages.engine.calls.actions import Lasts, ShowProblem, WorkFailed
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.conductor_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, Unavailable
 from rollup_node.stages.engine.calls.requests import MAX_ADMIN_REQUESTS
@@ -25,6 +17,8 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
+
+OVERRIDDEN = "leader overridden, blocks are not committed to the conductor"
 
 AWAY = Unavailable("127.0.0.1:8547: cannot connect (Connection refused)")
 
@@ -44,7 +38,7 @@ def running() -> CoreHarness:
     harness = conducted()
     harness.request(start_request(harness))
     harness.step()
-    harness.answer(harness.call(Work.LEADER), Leadership(True))
+    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
     assert harness.responses[-1] == ControlResponse(1, None, None)
     return harness
 
@@ -90,12 +84,12 @@ def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, erro
     harness.request(start_request(harness))
     harness.request(start_request(harness))
     (pending,) = harness.step()
-    assert (pending.work, pending.call) == (Work.LEADER, GetLeader())
+    assert (pending.purpose, pending.call) == (CallPurpose.LEADER, GetLeader())
     harness.request(start_request(harness))
     harness.answer(pending, answer)
     assert harness.responses == [ControlResponse(1, error, None)], "repetitions are the same request"
-    assert harness.status.sequencer_active == (error is None) == bool(harness.done(SequencerStarted))
-    assert not [each for each in harness.step() if each.work is Work.LEADER]
+    assert harness.status.sequencer_active == (error is None) == bool(harness.logged("sequencer started"))
+    assert not [each for each in harness.step() if each.purpose is CallPurpose.LEADER]
 
 
 def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
@@ -103,11 +97,11 @@ def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
     harness = running()
     harness.request(StartSequencerRequest(2, bytes(32)))
     harness.step()
-    harness.answer(harness.call(Work.LEADER), Leadership(False))
+    harness.answer(harness.call(CallPurpose.LEADER), Leadership(False))
     assert harness.responses[-1] == ControlResponse(2, "sequencer is not the leader, aborting", None)
     harness.request(StartSequencerRequest(3, bytes(32)))
     harness.step()
-    harness.answer(harness.call(Work.LEADER), Leadership(True))
+    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
     assert harness.responses[-1] == ControlResponse(3, "sequencer already running", None)
 
 
@@ -150,7 +144,7 @@ def test_a_block_is_committed_before_it_is_published_and_inserted() -> None:
     fetch = until(harness, GetPayload)
     harness.answer(fetch)
     (commit,) = harness.step()
-    assert commit.work is Work.COMMIT and isinstance(commit.call, CommitPayload)
+    assert commit.purpose is CallPurpose.COMMIT and isinstance(commit.call, CommitPayload)
     assert harness.published == [] and inserts(harness) == []
     harness.answer(commit, Committed())
     assert harness.published == [commit.call.payload]
@@ -172,7 +166,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
         assert again.call == commit.call
         commit = again
     text = f"failed to commit unsafe payload to conductor: {AWAY.reason}"
-    assert harness.done(SequencerWaits) == [SequencerWaits(text)] * 3
+    assert [each.fields["reason"] for each in harness.done(Lasts)] == [text] * 3
     shown = [each.problem for each in harness.done(ShowProblem) if each.name == "sequencer"]
     assert shown == [f"sequencer: {text}"], "the same problem is shown once"
     assert harness.done(WorkFailed) == []
@@ -258,8 +252,8 @@ def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Lead
     harness.step()
     assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
     reason = "this node is not the leader" if isinstance(answer, Leadership) else answer.reason
-    assert harness.done(StopWaitSkipped) == [StopWaitSkipped(reason)]
-    assert harness.done(SequencerStopped) == [SequencerStopped(harness.chain.genesis)]
+    assert harness.logged("stopping without the last block") == [{"reason": reason}]
+    assert harness.logged("sequencer stopped") == [{"head": harness.chain.genesis}]
     harness.answer(insert)
     harness.run_until_idle()
     assert harness.status.unsafe == harness.chain.genesis
@@ -277,7 +271,7 @@ def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leade
     assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
     assert not harness.status.sequencer_active
     harness.answer(update, AWAY)
-    assert [pending for pending in harness.step() if pending.work is Work.LEADER] == []
+    assert [pending for pending in harness.step() if pending.purpose is CallPurpose.LEADER] == []
 
 
 def test_a_stop_that_need_not_wait_does_not_ask() -> None:
@@ -285,7 +279,7 @@ def test_a_stop_that_need_not_wait_does_not_ask() -> None:
     harness.request(StopSequencerRequest(2))
     harness.step()
     assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
-    assert [pending for pending in harness.open if pending.work is Work.LEADER] == []
+    assert [pending for pending in harness.open if pending.purpose is CallPurpose.LEADER] == []
 
 
 # --- override ------------------------------------------------------------------------------------------------------
@@ -295,7 +289,7 @@ def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
     """[RPC51, RPC59]"""
     harness = started(chain_with(block_time=1), sequencer_enabled=True)
     harness.request(OverrideLeaderRequest(1))
-    assert harness.responses == [ControlResponse(1, None, None)] and harness.done(LeaderOverridden) == []
+    assert harness.responses == [ControlResponse(1, None, None)] and harness.logged(OVERRIDDEN) == []
     harness = started(chain_with(block_time=1))
     harness.request(OverrideLeaderRequest(1))
     assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
@@ -306,7 +300,7 @@ def test_after_an_override_the_conductor_is_not_asked_any_more() -> None:
     harness = conducted()
     harness.request(OverrideLeaderRequest(1))
     harness.request(OverrideLeaderRequest(2))
-    assert len(harness.done(LeaderOverridden)) == 1
+    assert len(harness.logged(OVERRIDDEN)) == 1
     assert not harness.status.sequencer_active, "it only stands for the leader's answer"
     harness.request(start_request(harness, 3))
     assert harness.responses == [ControlResponse(number, None, None) for number in (1, 2, 3)]

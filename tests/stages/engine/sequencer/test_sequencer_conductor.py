@@ -6,7 +6,7 @@ from rollup_node.stages.engine.calls.conductor_api import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import NewPayload
 from rollup_node.stages.engine.sequencer.sequencer import Sequencer, SequencerPhase
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.stages.engine.machines.test_sequencer import START, build, heads, insert, running
+from tests.stages.engine.sequencer.test_sequencer import START, build, heads, insert, running
 from tests.support.chains.chain_fixture import ChainFixture
 
 

@@ -6,14 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.actions import (
-    LostBlocksEnded,
-    LostBlocksFound,
-    RequestLatestBlocks,
-    SequencerStarted,
-    ShowProblem,
-)
-from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, PayloadAnswer, Unavailable
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
 from rollup_node.stages.engine.unsafe.lost_blocks_row import PROBLEM
@@ -23,6 +17,10 @@ from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
+
+FOUND = "the execution engine lacks the latest blocks, putting them back"
+BACK = "the latest blocks are back in the execution engine"
+WITHOUT = "going on without the latest blocks"
 
 
 def sequencing(blocks: int = 5, chain: ChainFixture | None = None, **config: Any) -> CoreHarness:
@@ -80,8 +78,8 @@ def until(harness: CoreHarness, condition: Callable[[], bool]) -> None:
     raise AssertionError(f"{harness.core.log.lines()[-20:]}")
 
 
-def is_open(harness: CoreHarness, work: Work) -> bool:
-    return any(each.work is work for each in harness.open)
+def is_open(harness: CoreHarness, work: CallPurpose) -> bool:
+    return any(each.purpose is work for each in harness.open)
 
 
 def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
@@ -93,9 +91,9 @@ def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
     assert harness.keeps.refused == [] and len(harness.keeps.signed) == top + 2
     chain = harness.engine.canonical()
     assert [chain[each.block_number] for each in signed] == signed, "no block was built a second time"
-    assert harness.done(LostBlocksFound) == [LostBlocksFound(top - 1, top)]
-    (ended,) = harness.done(LostBlocksEnded)
-    assert (ended.head.hash, ended.count, ended.reason) == (signed[-1].block_hash, 2, None)
+    assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(top - 1, top)]
+    (ended,) = harness.logged(BACK)
+    assert (ended["head"].hash, ended["blocks"]) == (signed[-1].block_hash, 2)
     shown = [each.problem for each in harness.done(ShowProblem) if each.name == PROBLEM]
     assert shown[0] is not None and "lacks the latest blocks" in shown[0] and shown[-1] is None
 
@@ -106,7 +104,7 @@ def test_more_blocks_than_are_sent_at_once() -> None:
     lose(harness, 38)
     build(harness, 1)
     assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
-    assert harness.done(LostBlocksEnded)[-1].count == 38
+    assert harness.logged(BACK)[-1]["blocks"] == 38
 
 
 def test_a_block_that_was_published_and_not_inserted() -> None:
@@ -145,7 +143,7 @@ def test_nothing_is_built_while_the_p2p_process_is_silent_for_a_while() -> None:
     assert problem.name == PROBLEM and problem.problem is not None and "waits for the p2p process" in problem.problem
     harness.latest = latest
     build(harness, 1)
-    assert harness.keeps.refused == [] and harness.done(LostBlocksEnded)[-1].reason is None
+    assert harness.keeps.refused == [] and harness.logged(BACK) and not harness.logged(WITHOUT)
 
 
 def test_without_an_answer_other_blocks_are_built_and_not_signed() -> None:
@@ -157,7 +155,7 @@ def test_without_an_answer_other_blocks_are_built_and_not_signed() -> None:
     before = harness.now.monotonic
     build(harness, 3)
     assert harness.now.monotonic >= before + PATIENCE_SECONDS
-    assert harness.done(LostBlocksEnded)[-1].reason == NO_ANSWER
+    assert harness.logged(WITHOUT)[-1]["reason"] == NO_ANSWER
     assert [each.block_number for each in harness.keeps.refused] == [signed - 1, signed]
     numbers = [each.block_number for each in harness.keeps.signed]
     assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > signed, "one block of each height"
@@ -177,7 +175,7 @@ def test_blocks_whose_origin_was_replaced_are_not_put_back() -> None:
     chain = harness.engine.canonical()
     assert [chain[each.block_number] for each in kept] == kept and len(kept) > at
     assert chain[signed[-1].block_number] != signed[-1]
-    reason = harness.done(LostBlocksEnded)[-1].reason
+    reason = harness.logged(WITHOUT)[-1]["reason"]
     assert reason is not None and " was replaced by " in reason
     assert harness.keeps.refused == [], "their replacements may be signed"
 
@@ -197,7 +195,7 @@ def test_a_derived_block_in_their_place_wins() -> None:
     harness.latest = latest
     build(harness, 2)
     assert not set(harness.engine.canonical().values()) & set(signed)
-    assert harness.done(LostBlocksFound) == [] and harness.keeps.refused == [], "derivation shows the reorg"
+    assert harness.logged(FOUND) == [] and harness.keeps.refused == [], "derivation shows the reorg"
 
 
 def test_blocks_of_another_sequencer_that_follow_ours() -> None:
@@ -253,10 +251,10 @@ def test_a_gap_below_a_block_of_others_that_nobody_fills() -> None:
 def test_an_engine_that_refuses_one_of_them() -> None:
     harness = sequencing()
     top, at = height(harness), lose(harness, 2)
-    until(harness, lambda: is_open(harness, Work.UNSAFE_BLOCK))
-    harness.answer(harness.call(Work.UNSAFE_BLOCK), PayloadAnswer("INVALID", "bad state root"))
+    until(harness, lambda: is_open(harness, CallPurpose.UNSAFE_BLOCK))
+    harness.answer(harness.call(CallPurpose.UNSAFE_BLOCK), PayloadAnswer("INVALID", "bad state root"))
     build(harness, 1)
-    reason = harness.done(LostBlocksEnded)[-1].reason
+    reason = harness.logged(WITHOUT)[-1]["reason"]
     assert reason is not None and reason.startswith(f"the execution engine refuses block {at + 1}: ")
     assert reason.endswith(": bad state root")
     assert [each.block_number for each in harness.keeps.refused] == [top - 1, top]
@@ -266,22 +264,22 @@ def test_an_l1_that_does_not_answer_is_waited_for() -> None:
     harness = sequencing()
     signed = list(harness.keeps.signed)
     lose(harness, 2)
-    until(harness, lambda: is_open(harness, Work.LOST_BLOCKS))
+    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
     before = harness.now.monotonic
     while harness.now.monotonic < before + 2 * PATIENCE_SECONDS:
-        if is_open(harness, Work.LOST_BLOCKS):
-            harness.answer(harness.call(Work.LOST_BLOCKS), Unavailable("no answer"))
-        answer_but(harness, Work.LOST_BLOCKS)
+        if is_open(harness, CallPurpose.LOST_BLOCKS):
+            harness.answer(harness.call(CallPurpose.LOST_BLOCKS), Unavailable("no answer"))
+        answer_but(harness, CallPurpose.LOST_BLOCKS)
     assert "lost blocks" in harness.failing
     build(harness, 1)
     assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
     assert "lost blocks" not in harness.failing
 
 
-def answer_but(harness: CoreHarness, work: Work) -> None:
+def answer_but(harness: CoreHarness, work: CallPurpose) -> None:
     """Answers all calls but those of this work, or lets time pass."""
     harness.step()
-    others = [each for each in harness.open if each.work is not work]
+    others = [each for each in harness.open if each.purpose is not work]
     if others:
         harness.answer(others[0])
     elif not harness.open:
@@ -292,8 +290,8 @@ def test_a_second_crash_on_the_way_begins_again() -> None:
     harness = sequencing()
     signed = list(harness.keeps.signed)
     lose(harness, 3)
-    until(harness, lambda: is_open(harness, Work.UNSAFE_BLOCK))
-    harness.answer(harness.call(Work.UNSAFE_BLOCK))
+    until(harness, lambda: is_open(harness, CallPurpose.UNSAFE_BLOCK))
+    harness.answer(harness.call(CallPurpose.UNSAFE_BLOCK))
     harness.engine.lose(height(harness) - 1)
     build(harness, 2)
     assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
@@ -319,7 +317,7 @@ def test_a_stopped_sequencer_gets_its_blocks_back_and_can_be_started_on_them() -
     errors = {each.id: each.error for each in harness.responses if isinstance(each, ControlResponse)}
     assert errors[4] is not None and "block hash does not match" in errors[4] and errors[5] is None
     build(harness, 1)
-    assert harness.keeps.refused == [] and len(harness.done(SequencerStarted)) == 2
+    assert harness.keeps.refused == [] and len(harness.logged("sequencer started")) == 2
 
 
 def test_a_stop_waits_for_the_blocks_and_answers_the_last_one() -> None:
@@ -327,7 +325,7 @@ def test_a_stop_waits_for_the_blocks_and_answers_the_last_one() -> None:
     harness = sequencing()
     last = harness.keeps.signed[-1]
     lose(harness, 2)
-    until(harness, lambda: is_open(harness, Work.LOST_BLOCKS))
+    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
     harness.request(StopSequencerRequest(1))
     until(harness, lambda: bool(harness.responses))
     assert harness.responses == [ControlResponse(1, None, last.block_hash)]
@@ -339,7 +337,7 @@ def test_a_start_on_the_head_that_the_engine_has_waits_for_them() -> None:
     signed = list(harness.keeps.signed)
     lose(harness, 2)
     harness.request(StopSequencerRequest(1))
-    until(harness, lambda: is_open(harness, Work.LOST_BLOCKS))
+    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
     head = harness.core.heads
     assert head is not None
     harness.request(StartSequencerRequest(2, head.unsafe.hash))
@@ -369,7 +367,7 @@ def test_a_verifier_gets_the_blocks_of_its_peers_back() -> None:
     harness.engine.lose(3)
     harness.gossip(blocks[5])
     until(harness, lambda: height(harness) == 6)
-    assert harness.done(LostBlocksFound) == [LostBlocksFound(4, 6)]
+    assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(4, 6)]
 
 
 def test_a_verifier_says_nothing_where_nothing_was_lost() -> None:
@@ -377,7 +375,7 @@ def test_a_verifier_says_nothing_where_nothing_was_lost() -> None:
     for ref in harness.chain.build(3)[1:]:
         harness.gossip(harness.chain.payloads[ref.hash])
     harness.run_until_idle()
-    assert harness.done(LostBlocksFound) == [] and harness.done(LostBlocksEnded) == []
+    assert harness.logged(FOUND) == [] and harness.logged(BACK) == harness.logged(WITHOUT) == []
     assert len(harness.done(RequestLatestBlocks)) == 1
 
 
@@ -392,6 +390,6 @@ def test_an_answer_that_nobody_asked_for_is_ignored() -> None:
     harness = sequencing()
     first = harness.keeps.signed[0]
     odd = msgspec.structs.replace(first, block_number=99)
-    harness.core.news(LatestBlocksResponse(harness.chain.genesis.id, (odd,)), harness.now)
+    harness.core.on_message(LatestBlocksResponse(harness.chain.genesis.id, (odd,)), harness.now)
     build(harness, 1)
-    assert harness.done(LostBlocksFound) == []
+    assert harness.logged(FOUND) == []

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.derivation.process.attributes_run import AttributesRun
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS
+from rollup_node.stages.messages.attributes.sender import AttributesSender
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesOutcome, AttributesReady, AttributesResult
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef, L2BlockRef
@@ -18,7 +17,7 @@ NOW = 1_000.0
 ACCEPTED = AttributesOutcome.ACCEPTED
 
 
-def output(number: int, ahead: bool = False, size: int = 1) -> AttributesWithParent:
+def output(number: int, ahead: bool = False, size: int = 1) -> AttributesReady:
     """Attributes of block `number`."""
     parent = BLOCKS[number - 1]
     attributes = PayloadAttributes(
@@ -26,12 +25,12 @@ def output(number: int, ahead: bool = False, size: int = 1) -> AttributesWithPar
     )
     if ahead:
         parent = msgspec.structs.replace(parent, hash=ZERO_HASH, parent_hash=ZERO_HASH)
-    return AttributesWithParent(parent, attributes, L1, False, SYSTEM_CONFIG if ahead else None)
+    return AttributesReady(0, 0, parent, attributes, L1, False, SYSTEM_CONFIG if ahead else None)
 
 
-def run_of(count: int) -> AttributesRun:
+def run_of(count: int) -> AttributesSender:
     """A run whose messages were sent: the first block's attributes, and `count` derived ahead."""
-    run = AttributesRun(32)
+    run = AttributesSender(32)
     run.restart(7)
     run.derived(output(1), NOW)
     for number in range(2, count + 2):
@@ -45,10 +44,10 @@ def run_of(count: int) -> AttributesRun:
 def result(sequence: int, accepted: int = 0, outcome: AttributesOutcome = ACCEPTED, held: int = 1) -> AttributesResult:
     """The outcome of number `sequence`, and of the `accepted` ones right before."""
     hashes = tuple(BLOCKS[each].hash for each in range(sequence - accepted, sequence))
-    return AttributesResult(7, sequence, outcome, BLOCKS[sequence], SYSTEM_CONFIG, hashes, held)
+    return AttributesResult(7, sequence, outcome, BLOCKS[sequence], SYSTEM_CONFIG, L1, hashes, held)
 
 
-def answers(run: AttributesRun) -> list[tuple[int, L2BlockRef]]:
+def answers(run: AttributesSender) -> list[tuple[int, L2BlockRef]]:
     """The answers, each taken once its attributes were derived again."""
     found = []
     while (answer := run.take_answer()) is not None:

@@ -1,11 +1,17 @@
 """The attributes that wait behind the present job, and results that derivation has not got."""
 
 import msgspec
+import pytest
 
-from rollup_node.stages.engine.attributes.attributes_queue import MAX_AHEAD, AttributesRun
+from rollup_node.stages.messages.attributes.receiver import MAX_AHEAD, AttributesReceiver
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
+
+
+@pytest.fixture
+def chain() -> ChainFixture:
+    return ChainFixture(make_rollup())
 
 
 def attributes(chain: ChainFixture, sequence: int, block: L2BlockRef | None = None) -> AttributesReady:
@@ -17,7 +23,7 @@ def attributes(chain: ChainFixture, sequence: int, block: L2BlockRef | None = No
 
 
 def test_attributes_ahead_leave_no_gap(chain: ChainFixture) -> None:
-    run = AttributesRun()
+    run = AttributesReceiver()
     block = chain.build(1)[1]
     run.add(attributes(chain, 2, block), None)
     assert not run.ahead, "no block was accepted before"
@@ -30,7 +36,7 @@ def test_attributes_ahead_leave_no_gap(chain: ChainFixture) -> None:
 
 
 def test_they_may_follow_attributes_that_were_just_offered(chain: ChainFixture) -> None:
-    run = AttributesRun()
+    run = AttributesReceiver()
     block = chain.build(1)[1]
     run.add(attributes(chain, 7), None)
     run.add(attributes(chain, 8, block), None)
@@ -38,7 +44,7 @@ def test_they_may_follow_attributes_that_were_just_offered(chain: ChainFixture) 
 
 
 def test_they_are_bounded(chain: ChainFixture) -> None:
-    run = AttributesRun()
+    run = AttributesReceiver()
     block = chain.build(1)[1]
     for sequence in range(2, MAX_AHEAD + 10):
         run.add(attributes(chain, sequence, block), 1)
@@ -52,11 +58,11 @@ def test_they_count_on_the_predicted_block_alone(chain: ChainFixture) -> None:
     others = [(msgspec.structs.replace(block, **{name: value}), config) for name, value in changes.items()]
     others.append((block, msgspec.structs.replace(config, gas_limit=9)))
     for other, carried in others:
-        run = AttributesRun()
+        run = AttributesReceiver()
         run.add(attributes(chain, 2, block), 1)
         run.add(attributes(chain, 3, block), 1)
         assert run.following(1, other, carried) is None and not run.ahead, "all behind it are dropped"
-    run = AttributesRun()
+    run = AttributesReceiver()
     run.add(attributes(chain, 2, block), 1)
     found = run.following(1, block, config)
     assert found is not None and (found.parent, found.parent_config) == (block, None)
@@ -65,7 +71,7 @@ def test_they_count_on_the_predicted_block_alone(chain: ChainFixture) -> None:
 
 
 def test_results_are_sent_from_the_first_that_is_missing() -> None:
-    run = AttributesRun()
+    run = AttributesReceiver()
     for sequence in range(1, 6):
         run.accept(sequence, bytes([sequence]) * 32)
     assert run.take_accepted(3) == (b"\1" * 32, b"\2" * 32)

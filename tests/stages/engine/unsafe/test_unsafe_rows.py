@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CoreAnswer, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, PendingCall
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -18,7 +18,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.unsafe.gap_row import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
+from rollup_node.stages.engine.unsafe.unsafe_rows import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -68,18 +68,18 @@ class Gap:
                 if not self.harness.open:
                     break
                 pending = self.harness.open[0]
-                self.calls += [pending] if pending.work is Work.UNSAFE_GAP else []
+                self.calls += [pending] if pending.purpose is CallPurpose.UNSAFE_GAP else []
                 self.harness.answer(pending)
             self.harness.wait(1.0)
             if self.syncs and self.engine.syncing_to:
                 self.engine.fetch()
 
-    def until(self, work: Work, kind: type[Any]) -> PendingCall:
+    def until(self, work: CallPurpose, kind: type[Any]) -> PendingCall:
         """The next call of that work and kind, which stays open."""
         for _ in range(300):
             self.harness.step()
             pending = self.harness.head_call()
-            if pending is not None and pending.work is work and isinstance(pending.call, kind):
+            if pending is not None and pending.purpose is work and isinstance(pending.call, kind):
                 return pending
             if self.harness.open:
                 self.harness.answer(self.harness.open[0])
@@ -186,11 +186,11 @@ def test_a_busy_engine_keeps_what_it_has_and_derivation_continues_when_it_is_don
     to search for another start, which would point it elsewhere."""
     gap = Gap(6, p2p=True)
     gap.gossip(40)
-    gap.until(Work.UNSAFE_GAP, ForkchoiceUpdate)
+    gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate)
     gap.run(1)
     for _ in range(3):
         gap.harness.derive()
-        busy = gap.until(Work.FORKCHOICE, ForkchoiceUpdate)
+        busy = gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate)
         gap.harness.answer(busy, ForkchoiceAnswer("SYNCING"))
         gap.run(1)
     assert not gap.harness.done(act.ResetStarted)
@@ -204,7 +204,7 @@ def test_an_engine_that_lost_its_tip_while_it_fetched_leads_to_a_new_start() -> 
     """[UNS7]"""
     gap = Gap(6, p2p=True)
     gap.gossip(40)
-    gap.until(Work.UNSAFE_GAP, ForkchoiceUpdate)
+    gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate)
     gap.run(1)
     gap.engine.lose(4)
     gap.harness.derive()
@@ -220,14 +220,14 @@ def test_one_syncing_answer_to_a_consolidation_before_finality_passes_it() -> No
     that passed it ended the node."""
     gap = Gap(12, p2p=True)
     gap.gossip(40)
-    gap.until(Work.UNSAFE_GAP, ForkchoiceUpdate)
+    gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate)
     gap.run(1)
     for _ in range(4):
         gap.harness.derive()
         gap.run(1)
     safe = gap.heads[1]
     gap.harness.derive()
-    busy = gap.until(Work.FORKCHOICE, ForkchoiceUpdate)
+    busy = gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate)
     gap.harness.answer(busy, ForkchoiceAnswer("SYNCING"))
     assert gap.heads[1] == safe, "what the engine has not accepted is not announced"
     gap.harness.move_l1(gap.harness.l1_head, finalized=gap.harness.l1_head)
@@ -247,12 +247,12 @@ def test_an_unsafe_head_with_missing_ancestors_that_the_engine_refuses_for_ever(
     gap.gossip_ref(*side[5:])
     refusals = 0
     for _ in side[5:]:
-        pending = gap.until(Work.UNSAFE_GAP, NewPayload)
+        pending = gap.until(CallPurpose.UNSAFE_GAP, NewPayload)
         gap.harness.answer(pending, PayloadAnswer("INVALID", "links to previously rejected block"))
         refusals += 1
-    dropped = gap.harness.done(act.UnsafeBlockDropped)
-    assert refusals == 3 and [each.dropped.number for each in dropped] == [8, 9, 10]
-    assert all("links to previously rejected block" in each.dropped.reason for each in dropped)
+    dropped = gap.harness.logged("dropping invalid unsafe block")
+    assert refusals == 3 and [line["number"] for line in dropped] == [8, 9, 10]
+    assert all("links to previously rejected block" in line["reason"] for line in dropped)
     for _ in range(9):
         gap.harness.derive()
         gap.run(1)
@@ -272,10 +272,10 @@ def test_a_block_whose_chain_the_engine_refuses_leaves_the_queue(answer: CoreAns
     """It is invalid, or not on the chain of our safe head; the engine gets our heads again."""
     gap = Gap(6, p2p=True)
     gap.gossip(12)
-    gap.harness.answer(gap.until(Work.UNSAFE_GAP, ForkchoiceUpdate), answer)
-    (dropped,) = gap.harness.done(act.UnsafeBlockDropped)
-    assert dropped.dropped.number == 12 and text in dropped.dropped.reason
-    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate), answer)
+    (dropped,) = gap.harness.logged("dropping invalid unsafe block")
+    assert dropped["number"] == 12 and text in dropped["reason"]
+    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
     assert not gap.harness.done(act.ResetStarted)
 
 
@@ -284,13 +284,13 @@ def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
     gap = Gap(6, p2p=True)
     gap.engine.fetch()
     gap.gossip(12)
-    gap.harness.answer(gap.until(Work.UNSAFE_GAP, GetBlockRef), Unavailable("away"))
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, GetBlockRef), Unavailable("away"))
     assert gap.harness.failing == {"unsafe gap"} and gap.heads == (6, 0)
-    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
-    gap.harness.answer(gap.until(Work.UNSAFE_GAP, GetBlockRef), gap.refs[5])
-    (dropped,) = gap.harness.done(act.UnsafeBlockDropped)
-    assert "instead of our safe head" in dropped.dropped.reason and gap.heads == (6, 0)
-    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, GetBlockRef), gap.refs[5])
+    (dropped,) = gap.harness.logged("dropping invalid unsafe block")
+    assert "instead of our safe head" in dropped["reason"] and gap.heads == (6, 0)
+    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
     assert not gap.harness.done(act.ResetStarted)
 
 
@@ -311,7 +311,7 @@ def test_a_block_that_nobody_has_the_ancestors_of_does_not_hide_the_live_chain()
 def test_a_failed_call_is_made_again() -> None:
     gap = Gap(6, syncs=True, p2p=True)
     gap.gossip(12)
-    gap.harness.answer(gap.until(Work.UNSAFE_GAP, NewPayload), ErrorAnswer(-32000, "busy"))
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, NewPayload), ErrorAnswer(-32000, "busy"))
     assert gap.harness.failing == {"unsafe gap"} and "unsafe block 12" in gap.harness.failures[-1]
     gap.run(3 * TICK)
     assert gap.heads[0] == 12 and not gap.harness.failing
@@ -322,4 +322,4 @@ def test_a_block_that_the_queue_cannot_read_is_dropped_without_a_call() -> None:
     good = gap.chain.payloads[gap.refs[9].hash]
     gap.harness.gossip(msgspec.structs.replace(good, transactions=good.transactions[1:]))
     gap.run(3 * TICK)
-    assert not gap.calls and len(gap.harness.done(act.UnsafeBlockDropped)) == 1
+    assert not gap.calls and len(gap.harness.logged("dropping invalid unsafe block")) == 1

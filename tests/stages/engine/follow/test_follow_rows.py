@@ -8,16 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import Work
+from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
 from rollup_node.stages.engine.calls.follow_api import FollowReason, FollowStatus
-from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.follower import Follower
 from tests.support.engine.model_engine import ModelEngine
+
+MOVED = "moved to the follow source's chain"
+GIVEN_UP = "giving up on the follow source's block"
 
 HOLD = HOLD_BLOCK_TIMES * chain_with().rollup.block_time
 """Seconds for which nothing is inserted or built."""
@@ -50,8 +52,8 @@ def test_a_source_that_goes_back_is_named_once_and_changes_nothing() -> None:
     for _ in range(2):
         follower.says(12, 10, 6)
     assert follower.heads == (20, 16, 14, 8)
-    behind = follower.harness.done(act.FollowSourceBehind)
-    assert [(each.block.number, each.safe.number) for each in behind] == [(10, 14)]
+    behind = follower.harness.logged("the follow source's safe head went back")
+    assert [(line["source"].number, line["safe"].number) for line in behind] == [(10, 14)]
 
 
 def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
@@ -125,8 +127,8 @@ def test_another_chain_is_moved_to() -> None:
     assert follower.heads == (14, 14, 12, 4)
     assert follower.harness.core.heads is not None
     assert follower.harness.core.heads.unsafe == others[14]
-    moved = follower.harness.done(act.FollowMoved)[-1]
-    assert (moved.old, moved.new) == (follower.refs[20], others[14])
+    moved = follower.harness.logged(MOVED)[-1]
+    assert (moved["old"], moved["new"]) == (follower.refs[20], others[14])
 
 
 def test_a_sequencer_starts_over_on_another_chain() -> None:
@@ -142,8 +144,10 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     assert follower.heads == (14, 14, 12, 4)
     published = [each.status.safe for each in follower.harness.done(act.PublishStatus)]
     assert {None if safe is None else safe.number for safe in published} == {None, 12}
-    starts = [each.heads for each in follower.harness.done(act.StartFound)]
-    assert starts == [Heads(others[14], others[14], others[12], others[4])]
+    starts = follower.harness.logged("found L2 heads to start with")
+    assert [(line["unsafe"], line["safe"], line["finalized"]) for line in starts] == [
+        (others[14], others[12], others[4])
+    ]
 
 
 def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None:
@@ -158,7 +162,7 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     follower.engine.fetch()
     follower.round()
     follower.round()
-    (moved,) = follower.harness.done(act.FollowMoved)
+    (moved,) = [each for each in follower.harness.done(act.Log) if each.text == MOVED]
     del follower.harness.actions[: follower.harness.actions.index(moved)]
     published = follower.harness.done(act.PublishBlock)
     assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]
@@ -177,7 +181,7 @@ def test_an_engine_that_moves_to_the_fetched_chain_by_itself_is_followed_by_an_u
     follower.round()
     follower.round()
     assert follower.heads == (14, 14, 12, 4)
-    assert [each.new for each in follower.harness.done(act.FollowMoved)] == [others[14]]
+    assert [line["new"] for line in follower.harness.logged(MOVED)] == [others[14]]
     assert not follower.harness.done(act.ResetStarted)
 
 
@@ -197,7 +201,7 @@ def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> 
     others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.harness.source = FollowStatus(None, others[14], others[12], others[4])
     follower.harness.wait(10.5)
-    follower.harness.run_others(Work.START)
+    follower.harness.run_others(CallPurpose.START)
     follower.engine.lose(6)
     for _ in range(3):
         follower.round()
@@ -232,8 +236,8 @@ def test_other_refusals_of_the_engine() -> None:
         follower = Follower(2)
         follower.harness.source = FollowStatus(None, *(follower.refs[number] for number in (8, 8, 2)))
         follower.harness.wait(10.5)
-        follower.harness.run_others(Work.FOLLOW_HEAD)
-        follower.harness.answer(follower.harness.call(Work.FOLLOW_HEAD), answer)
+        follower.harness.run_others(CallPurpose.FOLLOW_HEAD)
+        follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
         assert follower.harness.failures[-1].endswith(text)
         assert follower.heads == (2, 0, 0, 0)
 
@@ -315,7 +319,7 @@ def test_our_own_chain_goes_on_without_a_source_that_is_away() -> None:
     follower.engine.fetch()
     follower.round()
     assert follower.heads == (34, 34, 34, 8) and follower.problem() is None
-    assert not follower.harness.done(act.FollowTargetDropped)
+    assert not follower.harness.logged(GIVEN_UP)
 
 
 def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
@@ -324,7 +328,7 @@ def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
     follower.engine.fetch()
     follower.run(5)
     assert follower.heads == (2, 0, 0, 0)
-    assert "is not canonical any more" in follower.harness.done(act.FollowTargetDropped)[0].reason
+    assert "is not canonical any more" in follower.harness.logged(GIVEN_UP)[0]["reason"]
     assert {each.task for each in follower.harness.done(act.WorkFailed)} == {"follow source"}
 
 
@@ -344,13 +348,13 @@ def test_a_target_is_checked_on_an_l1_that_is_behind_until_it_has_its_origins() 
 def test_an_engine_that_has_the_target_and_still_syncs_is_asked_again() -> None:
     follower = _waiting_for_a_lost_source()
     follower.engine.fetch()
-    follower.run(2, hold=Work.FOLLOW_HEAD)
-    call = follower.harness.call(Work.FOLLOW_HEAD)
+    follower.run(2, hold=CallPurpose.FOLLOW_HEAD)
+    call = follower.harness.call(CallPurpose.FOLLOW_HEAD)
     for answer in (Unavailable("away"), ForkchoiceAnswer("SYNCING")):
-        follower.harness.answer(follower.harness.call(Work.FOLLOW_HEAD), answer)
+        follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
         assert follower.heads[0] == 2
-        follower.run(5, hold=Work.FOLLOW_HEAD)
-        assert follower.harness.call(Work.FOLLOW_HEAD).call == call.call
+        follower.run(5, hold=CallPurpose.FOLLOW_HEAD)
+        assert follower.harness.call(CallPurpose.FOLLOW_HEAD).call == call.call
     follower.harness.run_until_idle()
     assert follower.heads == (34, 34, 34, 0)
 
@@ -364,7 +368,7 @@ def test_a_sequencer_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
             follower.engine.fetch()
         follower.run(HOLD + 1)
         assert follower.heads[0] > 34 and follower.heads[1:] == ((34, 34, 0) if fetched else (0, 0, 0))
-        dropped = [each.reason for each in follower.harness.done(act.FollowTargetDropped)]
+        dropped = [line["reason"] for line in follower.harness.logged(GIVEN_UP)]
         assert dropped == ([] if fetched else ["our own chain is as long"])
 
 

@@ -17,7 +17,7 @@ MAX_UNREPORTED = 8
 """Accepted blocks whose results derivation gets in one message while more attributes wait."""
 
 
-class AttributesRun:
+class AttributesReceiver:
     """`offered` are attributes on a known parent, `ahead` those that follow, in sequence. `reported` is the sequence of
     the last result that was sent."""
 

@@ -2,33 +2,18 @@
 that were derived ahead [ENG40]."""
 
 from collections import deque
-from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesOutcome, AttributesReady, AttributesResult
-from rollup_node.stages.protocol.config import SystemConfig
-from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
+REPEAT_SECONDS = 0.5
 MAX_BYTES = 4 << 20
 """Bytes of transactions in the attributes that are derived ahead."""
 
 
-class Answer(NamedTuple):
-    """What became of the attributes that the deriver waits for: the (pending) safe head that results, and the system
-    config in it."""
-
-    sequence: int
-    outcome: AttributesOutcome
-    safe_head: L2BlockRef
-    safe_config: SystemConfig
-    derived_from: L1BlockRef
-
-
-class AttributesRun:
+class AttributesSender:
     """`current` are the attributes that the deriver waits for. Behind them up to `most` were derived ahead, at least
     half as many while the span lasts. Answers wait until the deriver has given their attributes again. Each sequence is
     used once within a reset. Times are seconds of a steady clock."""
@@ -38,7 +23,7 @@ class AttributesRun:
         self._most, self._reset, self._sequence = most, 0, 0
         self._ahead: deque[AttributesReady] = deque()
         self._unsent: list[AttributesReady] = []
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[AttributesResult] = deque()
         self._bytes = 0
         self._sent_at = self._ahead_at = 0.0
 
@@ -56,7 +41,7 @@ class AttributesRun:
 
     # --- what is derived -------------------------------------------------------------------------------------------
 
-    def derived(self, output: AttributesWithParent, now: float) -> None:
+    def derived(self, output: AttributesReady, now: float) -> None:
         """The deriver waits for these attributes. If they are those that were derived ahead, the engine process has
         them."""
         if self._ahead:
@@ -72,7 +57,7 @@ class AttributesRun:
         self._sequence += 1
         self.current, self._sent_at = self._of(output, self._sequence), 0.0
 
-    def add(self, output: AttributesWithParent) -> None:
+    def add(self, output: AttributesReady) -> None:
         """Attributes derived ahead of all others."""
         self._sequence += 1
         ahead = self._of(output, self._sequence)
@@ -80,16 +65,8 @@ class AttributesRun:
         self._unsent.append(ahead)
         self._bytes += _bytes(ahead)
 
-    def _of(self, output: AttributesWithParent, sequence: int) -> AttributesReady:
-        return AttributesReady(
-            self._reset,
-            sequence,
-            output.parent,
-            output.attributes,
-            output.derived_from,
-            output.concluding,
-            output.parent_config,
-        )
+    def _of(self, output: AttributesReady, sequence: int) -> AttributesReady:
+        return msgspec.structs.replace(output, reset=self._reset, sequence=sequence)
 
     @property
     def is_low(self) -> bool:
@@ -125,7 +102,7 @@ class AttributesRun:
         first = result.sequence - len(result.accepted)
         if not first <= expected <= result.sequence:
             return False
-        known = {each.sequence: each for each in (self.current, *self._ahead)}
+        known = {derived.sequence: derived for derived in (self.current, *self._ahead)}
         if not all(sequence in known for sequence in range(expected, result.sequence + 1)):
             return False
         parent_hash = self.current.parent.hash if last is None else last.safe_head.hash
@@ -134,15 +111,11 @@ class AttributesRun:
             if following.parent_config is None:
                 return False
             block = msgspec.structs.replace(following.parent, hash=key, parent_hash=parent_hash)
-            derived_from = known[sequence].derived_from
-            self._answers.append(
-                Answer(sequence, AttributesOutcome.ACCEPTED, block, following.parent_config, derived_from)
-            )
+            source, config = known[sequence].derived_from, following.parent_config
+            accepted = AttributesOutcome.ACCEPTED
+            self._answers.append(AttributesResult(self._reset, sequence, accepted, block, config, source))
             parent_hash = key
-        derived_from = known[result.sequence].derived_from
-        self._answers.append(
-            Answer(result.sequence, result.outcome, result.safe_head, result.safe_config, derived_from)
-        )
+        self._answers.append(msgspec.structs.replace(result, accepted=(), held=0))
         return self._lose(result, now)
 
     def _lose(self, result: AttributesResult, now: float) -> bool:
@@ -157,7 +130,7 @@ class AttributesRun:
         """Whether the answer to the current attributes is there."""
         return self.current is not None and bool(self._answers) and self._answers[0].sequence == self.current.sequence
 
-    def take_answer(self) -> Answer | None:
+    def take_answer(self) -> AttributesResult | None:
         """The answer to the current attributes, which ends the wait for it."""
         if not self.is_answered:
             return None

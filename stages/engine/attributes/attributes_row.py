@@ -1,0 +1,123 @@
+"""The rows of derived attributes: those that derivation waits for, and those that it derived ahead [ENG40]."""
+
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.attributes.derivation_session import DerivationSession
+from rollup_node.stages.engine.calls.actions import Action, ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import is_syncing
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
+from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.protocol.errors import TemporaryError
+
+
+class UpgradeDiffers(Action, frozen=True):
+    """Report that derivation waits before a block with other upgrade transactions; `confirmed`: batches on L1 build on
+    it. `is_chosen`: the node starts again with the bundle of the chain."""
+
+    other: OtherUpgrade
+    confirmed: bool
+    is_chosen: bool = False
+
+
+class AttributesRow(HeadRow):
+    """The calls for the attributes that derivation waits for."""
+
+    purpose = CallPurpose.ATTRIBUTES
+
+    def __init__(
+        self,
+        core: CoreContext,
+        attributes: AttributesHandler,
+        session: DerivationSession,
+        safe_heads: SafeHeadRecorder,
+        forkchoice: ForkchoiceRow,
+    ) -> None:
+        super().__init__(core)
+        self._attributes, self._session, self._safe_heads = attributes, session, safe_heads
+        self._forkchoice = forkchoice
+        self._shown: tuple[OtherUpgrade, bool] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether attributes are taken."""
+        return self._core.confirmed_heads is not None and not self._session.restart_wanted
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the next call for the current job."""
+        core, attributes = self._core, self._attributes
+        if core.waits(self.purpose, now):
+            return None
+        if self.is_open:
+            result = attributes.begin()
+            if result is not None:
+                core.send_result(result)
+            if core.may_join:
+                attributes.join()
+        return self._call(now)
+
+    def due_ahead(self, now: Instant) -> CoreCall | None:
+        """Return the first call for the attributes that were derived ahead."""
+        if not self.is_open or self._safe_heads.pending or self._core.waits(self.purpose, now):
+            return None
+        self._attributes.begin_ahead()
+        return self._call(now)
+
+    def _call(self, now: Instant) -> CoreCall | None:
+        core, attributes = self._core, self._attributes
+        if (result := attributes.check()) is not None:
+            core.report(result, now)
+            core.publish(now)
+        call = attributes.next()
+        if call is not None and attributes.building:
+            core.on_derived_build()
+        return call
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to a call of the job."""
+        if moves_heads(pending.call):
+            self._forkchoice.answer(pending, answer, now)
+        elif not (is_syncing(answer) and self.hold(pending, answer)):
+            self.take(pending, answer, now)
+
+    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Move the job on."""
+        self._core.report(self._attributes.answer(pending.call, answer), now)
+        self._core.publish(now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Pause; what was sent is looked at more closely."""
+        self._attributes.fail()
+        return super().failed(call, error, now)
+
+    def show_hold(self) -> None:
+        """Report that derivation waits before the activation block of a fork, if that has changed [UPG24]."""
+        core, hold = self._core, self._attributes.hold
+        shown = None if hold is None else (hold.other, hold.confirmed)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        core.do(ShowProblem("upgrade", None if hold is None else hold.problem))
+        if hold is not None:
+            is_chosen = hold.confirmed and hold.other.carried is not None and core.config.bundle_auto
+            core.do(UpgradeDiffers(hold.other, hold.confirmed, is_chosen))
+
+
+class AheadRow(HeadRow):
+    """The attributes that were derived ahead: whatever else is due comes first, as it would between two messages of
+    derivation."""
+
+    purpose = CallPurpose.ATTRIBUTES
+
+    def __init__(self, core: CoreContext, attributes: AttributesRow) -> None:
+        super().__init__(core)
+        self._attributes = attributes
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the first call for them."""
+        return self._attributes.due_ahead(now)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer as that to any call for attributes."""
+        self._attributes.answer(pending, answer, now)
