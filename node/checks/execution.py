@@ -46,8 +46,9 @@ class Block(msgspec.Struct):
 async def check_chain(
     client: JsonRpcClient, check: str, layer: str, chain_id: int, genesis: BlockId | None
 ) -> list[Finding]:
-    """Compares the chain id, and the genesis hash if it is given and the endpoint still has that block. Raises
-    EndpointError and RpcFailure."""
+    """Compare the chain id, and the genesis hash if it is given and the endpoint still has that block.
+
+    Raises EndpointError and RpcFailure."""
     code = Code.L1_CHAIN if layer == "L1" else Code.ENGINE_CHAIN
     try:
         found = from_quantity(await client.call("eth_chainId"), bits=256)
@@ -98,7 +99,7 @@ async def is_execution_node(url: str, timeout: float) -> bool:
 
 
 async def read_block(client: JsonRpcClient, name: str) -> Block | None:
-    """A block by its number or label, None if there is none. Raises EndpointError, RpcFailure and HexError."""
+    """Return a block by its number or label, None if there is none. Raises EndpointError, RpcFailure and HexError."""
     try:
         block: Block | None = await client.call_typed(Block | None, "eth_getBlockByNumber", name, False)
     except RpcFailure as failure:

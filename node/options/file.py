@@ -6,8 +6,7 @@ from typing import Any, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, WrongOptions, reject_end_of_options, shown
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import OptionError, WrongOptions, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.table import OPTIONS
 
 MAX_FILE = 1 << 20
@@ -28,8 +27,9 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         return "The file is TOML; its keys are option names."
 
     def parse(self, stream: TextIO) -> dict[str, str | list[str]]:
-        """The options in an open file. Raises OptionError, which names the file, for
-        anything invalid."""
+        """Return the options in an open file.
+
+        Raises OptionError, which names the file, for anything invalid."""
         name = str(getattr(stream, "name", "the options file"))
         try:
             text = stream.read(MAX_FILE + 1)

@@ -1,5 +1,6 @@
-"""Runs the periodic tasks of a stage and handles each severity of error. Severities are caught here and nowhere else;
-any other exception is a bug and propagates."""
+"""Runs the periodic tasks of a stage and handles each severity of error.
+
+Severities are caught here and nowhere else; any other exception is a bug and propagates."""
 
 import asyncio
 import random
@@ -28,31 +29,32 @@ def backoff(attempt: int) -> float:
 
 
 class Problems:
-    """The present problems of a process, at most one line for each task; reported to the stage when they change and
-    every second."""
+    """The present problems of a process, at most one line for each task.
+
+    Reported to the stage when they change and every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter
         self._lines: dict[str, str] = {}
 
     def set(self, task: str, line: str) -> None:
-        """Sets the problem of a task."""
+        """Set the problem of a task."""
         if self._lines.get(task) != line:
             self._lines[task] = line
             self.report()
 
     def clear(self, task: str) -> None:
-        """Removes the problem of a task, if it has one."""
+        """Remove the problem of a task, if it has one."""
         if self._lines.pop(task, None) is not None:
             self.report()
 
     def report(self) -> None:
-        """Reports the present problems to the stage, in the order of their tasks' names."""
+        """Report the present problems to the stage, in the order of their tasks' names."""
         self._meter.set("activity_problems", len(self._lines))
         self._stage.report(tuple(self._lines[name] for name in sorted(self._lines)))
 
     async def repeat(self) -> None:
-        """Reports every second, until it is cancelled."""
+        """Report every second, until it is cancelled."""
         while True:
             self.report()
             await sleep_aligned(REPORT_SECONDS)
@@ -72,14 +74,16 @@ class TaskRunner:
         return self._stage.periodic_tasks
 
     def stop(self) -> None:
-        """Ends every task after its present step, without a pause."""
+        """End every task after its present step, without a pause."""
         self._stopping.set()
         for task in self.periodic_tasks:
             task.wake.set()
 
     async def run(self, task: PeriodicTask) -> None:
-        """Repeats the steps of one task. After a TemporaryError it backs off; a ResetError is passed to the stage and
-        the step is repeated, at once the first time. Other exceptions propagate."""
+        """Repeats the steps of one task.
+
+        After a TemporaryError it backs off; a ResetError is passed to the stage and the step is repeated, at once
+        the first time. Other exceptions propagate."""
         attempt = 0
         while not self._stopping.is_set():
             task.wake.clear()

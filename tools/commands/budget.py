@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from rollup_node.node.checks.execution import read_block
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
@@ -17,6 +16,7 @@ from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.tools.commands.common import ParsedCommand, parse
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.inspect.budget import (
     BEACON,
     L1,

@@ -5,7 +5,6 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.setup.bundles import option_of, read_bundle
 from rollup_node.node.system.exit_codes import one_line
 from rollup_node.stages.protocol.config import UpgradeBundle
@@ -14,6 +13,7 @@ from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS, SELE
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.upgrade_bundle import BundleFile, deployments
 from rollup_node.stages.protocol.upgrade_transactions import carried_bundle, encode_bundle, load_bundle
+from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Checks a file with the upgrade transactions of a fork (<fork>_nut_bundle.json of op-node's repository)
 by the rules that need no sources: each deployment is a call of the deployer, the arguments of L2ContractsManager name

@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, one_line, version
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.tools.commands.common import (
@@ -28,6 +26,7 @@ from rollup_node.tools.commands.common import (
     check_endpoints,
     parse,
 )
+from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.l1_view import L1View, l1_view
 from rollup_node.tools.history.manifest import ManifestRow, genesis_resume

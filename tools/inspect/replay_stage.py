@@ -276,7 +276,12 @@ class ReplayStage:
         if self._config.rollup.ends_at(number):
             raise ReplayFailed(self._chain_end)
         self._last_result = AttributesResult(
-            RESET, derived.sequence, AttributesOutcome.ACCEPTED, comparison.safe_head, comparison.safe_config
+            RESET,
+            derived.sequence,
+            AttributesOutcome.ACCEPTED,
+            comparison.safe_head,
+            comparison.safe_config,
+            derived.derived_from,
         )
         if self._peer is not None:
             self._server.send(self._peer, self._last_result)

@@ -31,8 +31,7 @@ class NeedInput(msgspec.Struct, frozen=True):
 
 
 class NeedChallenges(msgspec.Struct, frozen=True):
-    """The canonical L1 block of this number for its challenges, ahead of the one being read: an input is not found
-    [AD6]."""
+    """The canonical L1 block of this number for its challenges, ahead of the one being read [AD6]."""
 
     number: int
 
@@ -58,8 +57,9 @@ class NeedReset(msgspec.Struct, frozen=True):
 
 
 class AwaitSafeHead(msgspec.Struct, frozen=True):
-    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset; for good at the last block
-    before a foreign fork [LFT3]."""
+    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset.
+
+    For good at the last block before a foreign fork [LFT3]."""
 
 
 NeedData = NeedBlobs | NeedInput | NeedChallenges

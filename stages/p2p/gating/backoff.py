@@ -16,11 +16,11 @@ class PeerBackoff:
     _failures: dict[PeerId, tuple[int, float]] = field(default_factory=dict)
 
     def retry_at(self, peer: PeerId) -> float:
-        """The earliest time of the next attempt; 0 for a peer without failures."""
+        """Return the earliest time of the next attempt; 0 for a peer without failures."""
         return self._failures.get(peer, (0, 0.0))[1]
 
     def failed(self, peer: PeerId, now: float) -> float:
-        """Records a failure; returns the delay until the next attempt in seconds."""
+        """Record a failure; returns the delay until the next attempt in seconds."""
         count = self._failures.get(peer, (0, 0.0))[0] + 1
         delay = min(self.maximum, self.initial * 2.0 ** min(count - 1, 30))
         if peer not in self._failures and len(self._failures) >= _MAX_PEERS:
@@ -29,5 +29,5 @@ class PeerBackoff:
         return delay
 
     def succeeded(self, peer: PeerId) -> None:
-        """Clears the peer's failures."""
+        """Clear the peer's failures."""
         self._failures.pop(peer, None)

@@ -1,5 +1,6 @@
-"""Token buckets, one or one per key, by which requests and packets of peers are limited. Times are in
-monotonic seconds."""
+"""Token buckets, one or one per key, by which requests and packets of peers are limited.
+
+Times are in monotonic seconds."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -18,7 +19,7 @@ class TokenBucket:
         self._updated_at = float("-inf")
 
     def allow(self, now: float) -> bool:
-        """Takes a token if there is one; returns whether it did."""
+        """Take a token if there is one; returns whether it did."""
         if self._balance(now) < 1.0:
             return False
         self.consume(now)
@@ -29,7 +30,7 @@ class TokenBucket:
         return max(0.0, (1.0 - self._balance(now)) / self._rate)
 
     def consume(self, now: float, tokens: float = 1.0) -> None:
-        """Takes tokens even if they are missing; the debt delays later requests."""
+        """Take tokens even if they are missing; the debt delays later requests."""
         self._tokens = self._balance(now) - tokens
         self._updated_at = max(now, self._updated_at)
 

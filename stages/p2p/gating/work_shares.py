@@ -1,6 +1,7 @@
-"""Shares of the CPU time that the bytes of peers may take: decryption, yamux and the negotiation of streams. Nobody is
-slowed down while all peers together stay within the total; beyond it those that took more than their share are not read
-until their share has repaid it, so that a crowd which sends many small frames slows itself down alone."""
+"""Shares of the CPU time that the bytes of peers may take: decryption, yamux and the negotiation of streams.
+
+Nobody is slowed down while all peers together stay within the total; beyond it those that took more than their share
+are not read until their share has repaid it, so that a crowd which sends many small frames slows itself down alone."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -12,8 +13,9 @@ MAX_DELAY = 15.0
 
 
 class WorkShares:
-    """The balance of all peers together and of each, in seconds of work, negative in debt. Times are monotonic
-    seconds. Connections in their handshake share one balance, under the empty peer id."""
+    """The balance of all peers together and of each, in seconds of work, negative in debt.
+
+    Times are monotonic seconds. Connections in their handshake share one balance, under the empty peer id."""
 
     def __init__(self) -> None:
         self._total = (MAX_SAVED, float("-inf"))

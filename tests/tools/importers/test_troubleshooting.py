@@ -90,7 +90,7 @@ def test_it_is_shown_in_readyz_or_in_check(name: str, sign: Sign) -> None:
         text = source(sign.readyz)
         assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), sign.readyz
     if sign.check:
-        assert sign.check.startswith(("node/checks/", "node/commands/test_check.py::"))
+        assert sign.check.startswith(("node/checks/", "tools/preflight/", "tools/commands/test_check.py::"))
         assert names(source(sign.check), sign.check_code or sign.code), sign.check
 
 
