@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.calls.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.calls.heads import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.starts.base_search import Base, BaseSearch
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask

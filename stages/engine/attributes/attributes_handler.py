@@ -27,9 +27,9 @@ from collections import deque
 import msgspec
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, has_selectable_bundle, other_upgrade
+from rollup_node.stages.engine.attributes.attributes_job import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.attributes.attributes_job import AttributesJob as AttributesJob
 from rollup_node.stages.engine.attributes.attributes_job import AttributesStep as AttributesStep
-from rollup_node.stages.engine.attributes.build_probe import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.calls.engine_api import (
     CallResult,
     CallStatus,
@@ -44,10 +44,9 @@ from rollup_node.stages.engine.calls.engine_api import (
     answer_text,
     build_start_result,
     insert_result,
+    raise_for_fork_mismatch,
 )
-from rollup_node.stages.engine.calls.fork_mismatch import raise_for_fork_mismatch
-from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.calls.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.messages.attributes.receiver import MAX_UNREPORTED, AttributesReceiver
 from rollup_node.stages.messages.codes import Code

@@ -5,9 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.engine.calls.conductor_api import ConductorAnswer, ConductorCall
 from rollup_node.stages.engine.calls.engine_api import EngineAnswer, EngineCall, Unavailable
-from rollup_node.stages.engine.calls.follow_api import FollowStatus, FollowUnread, GetFollowStatus
+from rollup_node.stages.engine.calls.neighbour_api import (
+    ConductorAnswer,
+    ConductorCall,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+)
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, FoundSafeHeads, SafeHeadsWritten, SafeHeadWrite
 from rollup_node.stages.messages.control import (
     L1AtSafeHeadRequest,

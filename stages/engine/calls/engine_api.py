@@ -7,7 +7,11 @@ import msgspec
 
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import ForkMismatchError
+from rollup_node.stages.protocol.forks.attribute_fields import disputed_fork
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
@@ -208,3 +212,21 @@ def insert_result(answer: object) -> CallResult:
 
 def _status_text(what: str, status: str, error: str | None) -> str:
     return f"the engine answers {status} to {what}" + (f": {error}" if error else "")
+
+
+def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes, number: int, answer: object) -> None:
+    """Raises ForkMismatchError if an engine's answer to the attributes of block `number` says that it has other forks
+    at their time [ENG13]."""
+    if not isinstance(answer, ErrorAnswer) or answer.code not in (INVALID_ATTRIBUTES, INVALID_PARAMS):
+        return
+    time = attributes.timestamp
+    fork = disputed_fork(answer.message, rollup.schedule().l2(time))
+    if fork is None:
+        return
+    start = rollup.fork_times.get(fork)
+    ours = "is never active" if start is None else f"is active since {start}" if start <= time else f"begins at {start}"
+    raise ForkMismatchError(
+        f"the execution engine and this node disagree on forks: for block {number} at time {time}, where {fork} {ours}"
+        f" in this node, the engine answers {answer.message} ({answer.code}): compare {fork}_time in --rollup.config or"
+        f" of --network with the engine's genesis, or set --override.{fork}"
+    )

@@ -68,8 +68,7 @@ from rollup_node.stages.engine.el_sync.el_sync import ELSync
 from rollup_node.stages.engine.el_sync.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
 from rollup_node.stages.engine.heads.context import ReadRow, Row
-from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, moves_heads
-from rollup_node.stages.engine.heads.safe_heads_row import SafeHeadsRow
+from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow, moves_heads
 from rollup_node.stages.engine.interop.interop import Interop
 from rollup_node.stages.engine.interop.interop_row import Decision
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow

@@ -3,14 +3,14 @@
 from typing import NamedTuple
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.attributes.derivation_session import SessionStep
+from rollup_node.stages.engine.attributes.attributes_row import SessionStep
 from rollup_node.stages.engine.calls.actions import SendToRpc
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import ReadRow
 from rollup_node.stages.engine.sequencer.build_api_row import BuildRequest
 from rollup_node.stages.engine.sequencer.sequencer import NOT_ENABLED
-from rollup_node.stages.engine.sequencer.sequencer_admin import SequencerRequest
+from rollup_node.stages.engine.sequencer.sequencer_rows import SequencerRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     CommitBlockRequest,

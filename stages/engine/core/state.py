@@ -3,8 +3,7 @@
 import msgspec
 
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
-from rollup_node.stages.engine.attributes.attributes_row import AheadRow, AttributesRow
-from rollup_node.stages.engine.attributes.derivation_session import DerivationSession
+from rollup_node.stages.engine.attributes.attributes_row import AheadRow, AttributesRow, DerivationSession
 from rollup_node.stages.engine.calls.actions import (
     AttributesProcessed,
     PublishStatus,
@@ -25,19 +24,16 @@ from rollup_node.stages.engine.el_sync.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.follow.follow_rows import Following
 from rollup_node.stages.engine.follow.follow_source import FollowSource
 from rollup_node.stages.engine.heads.context import CoreContext
-from rollup_node.stages.engine.heads.finality import Finality
-from rollup_node.stages.engine.heads.finality_row import FinalityRow
+from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
 from rollup_node.stages.engine.interop.interop import Interop, OrdinarySearch
 from rollup_node.stages.engine.interop.interop_row import InteropRow
-from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
 from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
-from rollup_node.stages.engine.sequencer.sequencer_admin import LeaderRow
-from rollup_node.stages.engine.sequencer.sequencer_rows import Sequencing
-from rollup_node.stages.engine.starts.base_search import MissingBlockError
-from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch
-from rollup_node.stages.engine.starts.start_row import StartRow
+from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
+from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart

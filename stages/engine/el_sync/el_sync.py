@@ -34,11 +34,10 @@ from rollup_node.stages.engine.calls.engine_api import (
     is_syncing,
 )
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
-from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.calls.l2_block_info import UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.el_sync.recorded_safe_head import RecordCall, RecordedSafeHead
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads
-from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError

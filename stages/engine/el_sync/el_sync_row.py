@@ -1,14 +1,18 @@
-"""The rows of EL sync: its calls, which are made while there are no heads, and the engine's progress, which is read
-beside them."""
+"""The rows of EL sync: its calls while there are no heads, and the engine's own progress [ELS13].
 
+Blocks to go, blocks a second and the time left come from what the engine says every ten seconds.
+"""
+
+from collections import deque
 from collections.abc import Iterator
+
+import msgspec
 
 from rollup_node.stages.engine.calls.actions import Ends, Lasts, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetSyncProgress, NewPayload, SyncingBlocks, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncSkipped, ELSyncStarted, ELSyncState
-from rollup_node.stages.engine.el_sync.sync_progress import POLL_SECONDS, SyncEstimate, SyncProgress
 from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
 from rollup_node.stages.messages.codes import Code
@@ -17,6 +21,70 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 
 SEARCHING = "searching for the L2 heads to start with"
 CONDITION = "EL sync"
+POLL_SECONDS = 10.0
+SAMPLES = 31
+STALL_SECONDS = 300.0
+MAX_ETA = 10 * 365 * 86_400
+
+
+class SyncEstimate(msgspec.Struct, frozen=True):
+    """The engine's block and those left; `rate` in blocks a second, `eta` in seconds and None without a rate; `stalled`
+    are the seconds since the block last changed."""
+
+    current: int
+    to_go: int
+    rate: float
+    eta: float | None
+    stalled: float
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether there has been no new block for long."""
+        return self.stalled >= STALL_SECONDS
+
+    @property
+    def text(self) -> str:
+        """A line for operators."""
+        if self.is_stalled:
+            return Code.EL_SYNC_STALLED.before(
+                f"EL sync: {self.to_go} blocks to go, no new block for {self.stalled / 60:.0f} min; check that the"
+                " execution engine has peers, or start with --syncmode=consensus-layer"
+            )
+        left = "" if self.eta is None else f", about {_duration(self.eta)} left"
+        return f"EL sync: block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
+
+
+class SyncProgress:
+    """The samples of the last five minutes; times in monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.due_at = 0.0
+        self._samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
+        self._moved_at = 0.0
+
+    def clear(self) -> None:
+        """Another sync begins."""
+        self._samples.clear()
+        self.due_at = 0.0
+
+    def add(self, current: int, target: int, monotonic: float) -> SyncEstimate:
+        """Takes the engine's block; `target` is the highest block known."""
+        if not self._samples or self._samples[-1][1] != current:
+            self._moved_at = monotonic
+        if self._samples and current < self._samples[-1][1]:
+            self._samples.clear()  # an engine that starts over, or another stage of its sync
+        self._samples.append((monotonic, current))
+        (since, first), to_go = self._samples[0], max(0, target - current)
+        rate = (current - first) / (monotonic - since) if monotonic > since else 0.0
+        eta = min(to_go / rate, MAX_ETA) if rate > 0 else None
+        return SyncEstimate(current, to_go, rate, eta, monotonic - self._moved_at)
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    if minutes >= 2 * 1440:
+        return f"{minutes // 1440} days"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {int(seconds) % 60} s"
 
 
 class ELSyncRow(HeadRow):

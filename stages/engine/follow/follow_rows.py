@@ -14,8 +14,8 @@ from rollup_node.stages.engine.calls.engine_api import (
     Unavailable,
     is_syncing,
 )
-from rollup_node.stages.engine.calls.follow_api import FollowReason
 from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason
 from rollup_node.stages.engine.follow.follow_source import (
     FollowCall,
     FollowError,

@@ -9,7 +9,7 @@ away [FSR10]. Without a source nobody names another block, and the L1 origins ma
 
 from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
-from rollup_node.stages.engine.calls.follow_api import FollowStatus
+from rollup_node.stages.engine.calls.neighbour_api import FollowStatus
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 

@@ -177,7 +177,7 @@ class CoreContext(ABC):
         """Start over at heads that a supervisor has chosen, None: where the ordinary search finds them [IOP20]."""
 
 
-class CoreRow:
+class CoreRow(ABC):
     """A row with one purpose, whose calls are made again after a pause."""
 
     outlives_resets = False
@@ -186,17 +186,17 @@ class CoreRow:
         self._core = core
 
     @property
+    @abstractmethod
     def purpose(self) -> CallPurpose:
         """The purpose of the next call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def due(self, now: Instant) -> CoreCall | None:
         """Return the call to make now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Take the answer to a call of this row."""
-        raise NotImplementedError
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Raise TemporaryError, so that the call is made again."""

@@ -16,7 +16,7 @@ from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, Forkcho
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.engine.interop.interop import Interop
-from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import ResetError

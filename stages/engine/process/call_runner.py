@@ -1,15 +1,24 @@
 """Makes the calls of the engine core, each in a task of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
+from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import RestartError, TemporaryError
 
 _LASTING = {Lane.HEADS, Lane.SAFE_HEAD_WRITES}
+LINES_A_RECORD = 50
+PAUSE_SECONDS = 0.002
+"""Between records: the log pipe holds a few of them and drops what finds no room, and the traceback must find some."""
+
+log = get_logger("engine")
 
 
 class CallRunner:
@@ -49,3 +58,29 @@ class CallRunner:
             task.cancel()
             del self._tasks[task]
         await asyncio.gather(*open_tasks, return_exceptions=True)
+
+
+@contextmanager
+def stimuli_logged(stimuli: StimulusLog) -> Iterator[None]:
+    """Writes the stimuli to the log when an exception ends the block, unless it asks for a new start; it goes on."""
+    try:
+        yield
+    except RestartError:
+        raise
+    except Exception:
+        write_stimuli(stimuli)
+        raise
+
+
+def write_stimuli(stimuli: StimulusLog) -> None:
+    """Writes all lines, oldest first, in records of LINES_A_RECORD lines."""
+    lines = stimuli.lines()
+    for first in range(0, len(lines), LINES_A_RECORD):
+        part = lines[first : first + LINES_A_RECORD]
+        log.write(
+            Level.ERROR,
+            "last stimuli of the engine core",
+            {"from": first, "of": len(lines)},
+            "\n".join(part),
+        )
+        time.sleep(PAUSE_SECONDS)

@@ -23,9 +23,9 @@ from rollup_node.stages.engine.interop.interop_row import (
     PromoteFinalized,
     ProvideL1,
 )
+from rollup_node.stages.engine.process.control_server import ResponseCache
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.reads import Reader
-from rollup_node.stages.engine.process.response_cache import ResponseCache
 from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (

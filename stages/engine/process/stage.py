@@ -10,24 +10,21 @@ from contextlib import suppress
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, GetL1BlockRef, Instant
-from rollup_node.stages.engine.calls.conductor_api import CommitPayload, GetLeader
-from rollup_node.stages.engine.calls.follow_api import GetFollowStatus
 from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
 from rollup_node.stages.engine.calls.io.follow_client import FollowClient
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, GetFollowStatus, GetLeader
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import Notification, PeerRequest
 from rollup_node.stages.engine.interop.interop_row import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler
-from rollup_node.stages.engine.process.call_runner import CallRunner
+from rollup_node.stages.engine.process.call_runner import CallRunner, stimuli_logged
 from rollup_node.stages.engine.process.control_server import ControlServer
-from rollup_node.stages.engine.process.crash_log import stimuli_logged
-from rollup_node.stages.engine.process.fork_watch import ForkWatch
 from rollup_node.stages.engine.process.interop_server import InteropServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
+from rollup_node.stages.engine.process.protocol_versions import ForkWatch, ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.engine.calls.requests import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
+from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code

@@ -12,16 +12,16 @@ engine call that is due; only what the tip lacks comes first, in this order:
 import msgspec
 
 from rollup_node.stages.engine.calls.engine_api import BlockName, EngineCall, ForkchoiceUpdate, GetBlock, show_name
-from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.l2_block_info import l2_block_info
+from rollup_node.stages.engine.calls.heads import Heads, l2_block_info
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.sequencer.origin_selector import L1Window, NoOrigin, OriginSelector
 from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, NeedAttributes, SequencedBlock, Sequencer
-from rollup_node.stages.engine.sequencer.sequencer_attributes import sequencer_attributes
-from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.attributes import prepare_attributes
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.l1_chains import L1Chain
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash, L1Block, L2BlockRef
 
 
 class L1BlockRange(msgspec.Struct, frozen=True):
@@ -117,3 +117,24 @@ class BlockProduction:
 
     def _lacks_origin(self, head: L2BlockRef) -> bool:
         return self.window.get(head.l1_origin.number) is None
+
+
+def sequencer_attributes(
+    rollup: RollupConfig,
+    l1_chain: L1Chain,
+    parent: L2BlockRef,
+    parent_config: SystemConfig,
+    epoch: L1Block,
+    recover: bool,
+) -> PayloadAttributes:
+    """The attributes of the block after `parent` with the L1 origin `epoch`. The engine adds transactions of its pool
+    unless the block is more than the sequencer drift after its origin, activates a fork whose first block stays empty,
+    or the sequencer is in recover mode [SEQ19]."""
+    header = epoch.header
+    prepared = prepare_attributes(
+        rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates
+    ).attributes
+    schedule = rollup.schedule()
+    drifted = prepared.timestamp > header.timestamp + schedule.epoch(header.timestamp).max_sequencer_drift
+    upgrade = any(activation.sequencer_no_tx_pool for activation in schedule.activations(prepared.timestamp))
+    return msgspec.structs.replace(prepared, no_tx_pool=drifted or upgrade or recover)

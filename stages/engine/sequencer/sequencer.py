@@ -23,7 +23,6 @@ from enum import Enum, Flag, auto
 import msgspec
 
 from rollup_node.stages.engine.calls.actions import Action
-from rollup_node.stages.engine.calls.conductor_api import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import (
     CallResult,
     CallStatus,
@@ -35,10 +34,10 @@ from rollup_node.stages.engine.calls.engine_api import (
     answer_text,
     build_start_result,
     insert_result,
+    raise_for_fork_mismatch,
 )
-from rollup_node.stages.engine.calls.fork_mismatch import raise_for_fork_mismatch
-from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError

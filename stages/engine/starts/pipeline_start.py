@@ -10,17 +10,20 @@ next one starts from nothing.
 | L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import msgspec
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.attributes.attributes_row import DerivationSession
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
-from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.l2_block_info import L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.starts.base_search import Base, BaseSearch, MissingBlockError
+from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
 from rollup_node.stages.engine.starts.start_search import (
+    Base,
+    BaseSearch,
+    MissingBlockError,
     NeedGenesis,
     NeedLabel,
     NeedOffset,
@@ -29,6 +32,7 @@ from rollup_node.stages.engine.starts.start_search import (
     StartSearch,
     challenge_lookback,
 )
+from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -36,6 +40,7 @@ from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2Block
 
 PREFETCH = 20
 """How many ancestors are read at once."""
+SEARCH_PAUSE = 1.0
 
 
 class FoundStart(msgspec.Struct, frozen=True):
@@ -176,3 +181,68 @@ def _expect(answer: object, kind: type[T]) -> T | None:
     if answer is not None and not isinstance(answer, kind):
         raise TemporaryError("the answer is not one to the call of the search")
     return answer
+
+
+class StartRow(CoreRow):
+    """`search` is a search on its way, at the earliest at `search_at`; `restart` a start at the safe head that waits
+    until no head-moving call is open. `begin` makes a search for heads, None while there is to be none; `end` takes
+    what was found."""
+
+    purpose = CallPurpose.START
+
+    def __init__(
+        self,
+        core: CoreContext,
+        session: DerivationSession,
+        begin: Callable[[], PipelineStartSearch | None],
+        end: Callable[[FoundStart], None],
+    ) -> None:
+        super().__init__(core)
+        self._session, self._begin, self._end = session, begin, end
+        self.search: PipelineStartSearch | None = None
+        self.restart: PipelineStart | None = None
+        self.search_at = 0.0
+
+    def clear(self) -> None:
+        """Drop what is on its way: a reset."""
+        self.search = self.restart = None
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the call of the search; begins one when there are no heads or derivation needs another start."""
+        core = self._core
+        if core.waits(self.purpose, now):
+            return None
+        if self.search is None and core.controller.heads is None:
+            self.search = self._begin() if now.monotonic >= self.search_at else None
+            self.search_at = self.search_at if self.search is None else now.monotonic + SEARCH_PAUSE
+        elif self._needs_restart and core.confirmed_heads is not None:
+            self.search = PipelineStartSearch(core.config.rollup, safe=core.confirmed_heads.safe)
+        return None if self.search is None else self.search.call
+
+    @property
+    def _needs_restart(self) -> bool:
+        return self.search is None and self.restart is None and self._session.restart_wanted
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to a call of the search."""
+        if self.search is not None:
+            self.search.answer(answer)
+            self._end_search()
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Go on without a block that the engine has not whole, where that may be."""
+        if answer.unreadable and self._core.take_unreadable(pending.call):
+            return
+        if not answer.unreadable or self.search is None or not self.search.lacks_block():
+            raise TemporaryError(answer.reason)
+        self._end_search()
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """End the search; the next one starts from nothing."""
+        self.search = None
+        return super().failed(call, error, now)
+
+    def _end_search(self) -> None:
+        if self.search is not None and self.search.found is not None:
+            start, self.search = self.search.found, None
+            self._end(start)

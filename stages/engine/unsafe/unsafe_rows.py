@@ -7,10 +7,8 @@ from rollup_node.stages.engine.calls.actions import FetchEnded, FetchLasts, Requ
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import NewPayload, is_syncing
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
-from rollup_node.stages.engine.unsafe.gap_fetch import GapCall
 from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks
-from rollup_node.stages.engine.unsafe.unsafe_chain import UnsafeChain
-from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex

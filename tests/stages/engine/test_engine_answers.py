@@ -16,8 +16,8 @@ from rollup_node.stages.engine.calls.engine_api import (
     GetPayload,
     build_start_result,
     forkchoice_result,
+    raise_for_fork_mismatch,
 )
-from rollup_node.stages.engine.calls.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.payloads import PayloadAttributes

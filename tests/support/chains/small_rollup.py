@@ -13,7 +13,7 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.engine.sequencer.sequencer_attributes import sequencer_attributes
+from rollup_node.stages.engine.sequencer.block_production import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload

@@ -22,8 +22,16 @@ from rollup_node.stages.engine.calls.actions import (
     WorkRecovered,
 )
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, GetL1BlockRef, Instant, Lane, PendingCall
-from rollup_node.stages.engine.calls.conductor_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.calls.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
+from rollup_node.stages.engine.calls.neighbour_api import (
+    CommitPayload,
+    Committed,
+    FollowReason,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+    GetLeader,
+    Leadership,
+)
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest

@@ -2,7 +2,7 @@
 ENG10], and answers as the values that the machines take. An endpoint that is away is a TemporaryError."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -26,10 +26,14 @@ from rollup_node.stages.engine.calls.engine_api import (
     PayloadAnswer,
     SyncingBlocks,
 )
-from rollup_node.stages.engine.calls.engine_identity import fork_doubts
+from rollup_node.stages.engine.calls.engine_identity import (
+    EngineIdentity,
+    fork_doubts,
+    identity_of_text,
+    identity_of_versions,
+)
 from rollup_node.stages.engine.calls.io import answers
 from rollup_node.stages.engine.calls.io.failures import code_of
-from rollup_node.stages.engine.calls.io.identity import chain_config, engine_identity
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
@@ -56,6 +60,16 @@ NOT_FOUND = ("not found", "unknown block", PRUNED)
 READ_AT_ONCE = 20
 RPC = "engine-api"
 BY_NUMBER = "eth_getBlockByNumber"
+OWN_VERSION = {"code": "RN", "name": "rollup-node", "version": "", "commit": "0x00000000"}
+"""What the engine is told of this node."""
+
+LISTED_VERSION = {**OWN_VERSION, "code": "LH"}
+"""The same for an engine that reads no code but those of execution-apis' list, which has none for this node: op-reth
+answers -32602 to all others, and says nothing of itself on another method of this port."""
+
+TypedCall = Callable[..., Awaitable[Any]]
+"""Makes one call: the type of its result, the method, its parameters. Raises RpcFailure where the engine answers with
+an error."""
 
 
 class UnreadableAnswerError(TemporaryError):
@@ -327,3 +341,32 @@ def _message(failure: RpcFailure) -> str:
     reason = failure.data.get("err") if isinstance(failure.data, dict) else None
     has_reason = isinstance(reason, str) and one_line(reason) not in failure.message
     return one_line(f"{failure.message}: {reason}") if has_reason else failure.message
+
+
+async def engine_identity(call: TypedCall) -> EngineIdentity | None:
+    """Who the engine says it is; None if it has neither method, or answers in another form. Raises what the call
+    raises for an engine that does not answer."""
+    for method, params, read in (
+        ("engine_getClientVersionV1", (OWN_VERSION,), identity_of_versions),
+        ("engine_getClientVersionV1", (LISTED_VERSION,), identity_of_versions),
+        ("web3_clientVersion", (), identity_of_text),
+    ):
+        found = await _or_none(call, method, *params)
+        identity = read(found)
+        if identity is not None:
+            return identity
+    return None
+
+
+async def chain_config(call: TypedCall) -> dict[str, Any] | None:
+    """The configuration that the engine executes by; None if the port does not serve `debug_chainConfig`, as that of
+    most engines. Raises as `engine_identity`."""
+    found = await _or_none(call, "debug_chainConfig")
+    return found if isinstance(found, dict) else None
+
+
+async def _or_none(call: TypedCall, method: str, *params: Any) -> Any:
+    try:
+        return await call(Any, method, *params)
+    except RpcFailure:
+        return None

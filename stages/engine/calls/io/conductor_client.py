@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.engine.calls.conductor_api import (
+from rollup_node.stages.engine.calls.neighbour_api import (
     CommitPayload,
     Committed,
     ConductorAnswer,

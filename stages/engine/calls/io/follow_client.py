@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rollup_node.stages.engine.calls.follow_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.io.http.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,

@@ -23,7 +23,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
-from rollup_node.stages.engine.starts.start_row import SEARCH_PAUSE
+from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest

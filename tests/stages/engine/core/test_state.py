@@ -22,8 +22,8 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
-from rollup_node.stages.engine.starts.base_search import Base
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart
+from rollup_node.stages.engine.starts.start_search import Base
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
 from rollup_node.stages.protocol.errors import ResetError

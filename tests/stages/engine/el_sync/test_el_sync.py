@@ -28,7 +28,7 @@ from rollup_node.stages.engine.el_sync.el_sync import (
     ELSyncState,
     offset_blocks,
 )
-from rollup_node.stages.engine.unsafe.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with

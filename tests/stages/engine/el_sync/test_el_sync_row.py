@@ -15,7 +15,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.el_sync.el_sync import LISTEN_SECONDS, RESEND_SECONDS, ELSyncState
-from rollup_node.stages.engine.el_sync.sync_progress import POLL_SECONDS
+from rollup_node.stages.engine.el_sync.el_sync_row import MAX_ETA, POLL_SECONDS, SAMPLES, STALL_SECONDS, SyncProgress
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.control import StartSequencerRequest
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -367,3 +367,46 @@ def test_what_failed_is_no_problem_any_more_once_the_sync_is_skipped() -> None:
     assert harness.el_sync.state is ELSyncState.FINISHED
     assert [each.task for each in harness.done(act.WorkFailed)].count("EL sync") > 1
     assert [each.task for each in harness.done(act.WorkRecovered)] == ["EL sync"]
+
+
+def test_rate_and_time_left() -> None:
+    progress = SyncProgress()
+    first = progress.add(100, 1000, 50.0)
+    assert (first.to_go, first.rate, first.eta, first.stalled) == (900, 0.0, None, 0.0)
+    later = progress.add(200, 1000, 60.0)
+    assert (later.to_go, later.rate, later.eta) == (800, 10.0, 80.0)
+    assert later.text == "EL sync: block 200, 800 blocks to go, 10.0 blocks/s, about 1 min 20 s left"
+
+
+def test_only_the_last_samples_count() -> None:
+    progress = SyncProgress()
+    for count in range(SAMPLES * 2):
+        found = progress.add(count, 10**6, float(count))
+    assert found.rate == 1.0
+    for count in range(SAMPLES):
+        found = progress.add(SAMPLES * 2 + 9 * count, 10**6, float(SAMPLES * 2 + count))
+    assert found.rate == 9.0
+
+
+def test_no_new_block_is_a_hint_at_peers() -> None:
+    progress = SyncProgress()
+    progress.add(7, 1000, 0.0)
+    assert "check that" not in progress.add(7, 1000, STALL_SECONDS - 1).text
+    assert "no new block for 5 min; check that the execution engine has peers" in progress.add(7, 9, STALL_SECONDS).text
+    assert "check that" not in progress.add(8, 9, STALL_SECONDS + 1).text
+
+
+def test_an_engine_that_starts_over_has_no_rate_of_before() -> None:
+    progress = SyncProgress()
+    progress.add(100, 1000, 0.0)
+    assert progress.add(10, 1000, 10.0).rate == 0.0
+
+
+def test_long_times() -> None:
+    progress = SyncProgress()
+    progress.add(0, 2**64, 0.0)
+    assert progress.add(1, 2**64, 1.0).eta == MAX_ETA
+    assert "3650 days" in progress.add(2, 2**64, 2.0).text
+    other = SyncProgress()
+    other.add(0, 7200, 0.0)
+    assert "2 h 0 min" in other.add(1, 7201, 1.0).text

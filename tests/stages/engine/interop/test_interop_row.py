@@ -28,7 +28,7 @@ from rollup_node.stages.engine.interop.interop_row import (
     PromoteFinalized,
     ProvideL1,
 )
-from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.payloads import ExecutionPayload

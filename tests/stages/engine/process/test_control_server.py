@@ -13,12 +13,15 @@ from rollup_node.stages.engine.process.control_server import (
     MAX_RESPONSE_BYTES,
     MAX_RESPONSES,
     ControlServer,
+    ResponseCache,
     RpcResponse,
 )
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, SealBlockRequest, StopSequencerRequest
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
 from tests.support.p2p.blocks import block
+
+PEER = ProcessId(0, 1)
 
 
 class Rpc:
@@ -84,3 +87,25 @@ def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp
             await rpc.until(lambda: len(rpc.handled) == 2)
 
     play(scene())
+
+
+def test_the_oldest_make_room_in_number_and_bytes() -> None:
+    cache: ResponseCache[str] = ResponseCache(3, 100)
+    for number in range(5):
+        cache.add((PEER, number), str(number), 10)
+    assert [cache.get((PEER, number)) for number in range(5)] == [None, None, "2", "3", "4"]
+    assert (len(cache), cache.size) == (3, 30)
+    cache.add((PEER, 5), "5", 85)
+    assert [cache.get((PEER, number)) for number in (3, 4, 5)] == [None, "4", "5"]
+    assert (len(cache), cache.size) == (2, 95)
+
+
+def test_a_response_that_is_too_large_is_not_kept_and_one_again_counts_once() -> None:
+    cache: ResponseCache[str] = ResponseCache(3, 100)
+    cache.add((PEER, 1), "first", 60)
+    cache.add((PEER, 2), "large", 101)
+    assert cache.get((PEER, 1)) == "first" and cache.get((PEER, 2)) is None
+    cache.add((PEER, 1), "again", 70)
+    assert (cache.get((PEER, 1)), len(cache), cache.size) == ("again", 1, 70)
+    cache.add((PEER, 1), "large", 101)
+    assert (cache.get((PEER, 1)), len(cache), cache.size) == (None, 0, 0)

@@ -1,5 +1,7 @@
 """What the sequencer builds from: origins, the system config of the tip, attributes; and what it lacks."""
 
+from typing import Any
+
 import pytest
 
 from rollup_node.stages.engine.calls.engine_api import (
@@ -11,7 +13,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.sequencer.block_production import BlockProduction, L1BlockRange
+from rollup_node.stages.engine.sequencer.block_production import BlockProduction, L1BlockRange, sequencer_attributes
 from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -19,6 +21,7 @@ from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain
 from tests.support.engine.model_engine import ModelEngine
 
 NOW = float(GENESIS_TIME)
+ALWAYS = ("regolith", "canyon", "delta")
 
 
 def production(chain: ChainFixture, head: L2BlockRef | None = None) -> BlockProduction:
@@ -165,3 +168,38 @@ def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
     machine.sequencer.retry_later("no origin", NOW)
     machine.on_reset()
     assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None
+
+
+def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:
+    epoch = chain.l1(parent.l1_origin.number)
+    config = chain.rollup.genesis.system_config
+    return sequencer_attributes(chain.rollup, chain.l1_chain, parent, config, epoch, recover)
+
+
+def at(chain: ChainFixture, timestamp: int) -> L2BlockRef:
+    return L2BlockRef(b"\x07" * 32, 5, b"\x06" * 32, timestamp - 2, chain.rollup.genesis.l1, 4)
+
+
+def test_open_to_the_pool_unless_told_otherwise(chain: ChainFixture) -> None:
+    assert not template(chain, at(chain, 1_010)).no_tx_pool
+    assert template(chain, at(chain, 1_010), recover=True).no_tx_pool
+
+
+@pytest.mark.parametrize(("late", "empty"), [(1_800, False), (1_801, True)])
+def test_empty_past_the_drift(chain: ChainFixture, late: int, empty: bool) -> None:
+    assert template(chain, at(chain, 1_000 + late)).no_tx_pool is empty
+
+
+@pytest.mark.parametrize(
+    ("fork", "empty"),
+    [
+        *(("ecotone", True), ("fjord", True), ("granite", False)),
+        *(("holocene", False), ("isthmus", True), ("jovian", True)),
+    ],
+)
+def test_empty_in_the_activation_blocks_of_some_forks(fork: str, empty: bool) -> None:
+    order = (*ALWAYS, "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
+    times = {name: 0 for name in order[: order.index(fork)]} | {fork: 1_010}
+    chain = chain_with(times)
+    for timestamp, expected in ((1_008, False), (1_010, empty), (1_012, False)):
+        assert template(chain, at(chain, timestamp)).no_tx_pool is expected

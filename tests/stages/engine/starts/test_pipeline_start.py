@@ -7,8 +7,8 @@ import pytest
 from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.starts.base_search import MissingBlockError
 from rollup_node.stages.engine.starts.pipeline_start import PREFETCH, FoundStart, PipelineStartSearch, StartCall
+from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef

@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-from rollup_node.stages.engine.calls.conductor_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.calls.io.conductor_client import (
     ATTEMPTS,
     MAX_ANSWER,
@@ -17,6 +16,7 @@ from rollup_node.stages.engine.calls.io.conductor_client import (
     ConductorClient,
     encode_envelope,
 )
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.errors import TemporaryError

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.engine.calls.follow_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.engine.calls.io.follow_client import MAX_ANSWER, FollowClient, WrongChainError
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import TemporaryError

@@ -1,7 +1,7 @@
 """Which life of derivation has which start."""
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.attributes.derivation_session import DerivationSession, SessionStep
+from rollup_node.stages.engine.attributes.attributes_row import DerivationSession, SessionStep
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from tests.support.chains.chain_fixture import ChainFixture
 

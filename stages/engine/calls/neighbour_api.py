@@ -1,10 +1,35 @@
-"""Calls of the follow source, another node of the chain, and its answers [FSR1]."""
+"""Calls of the conductor [CND1] and of a follow source [FSR1], and their answers."""
 
 from enum import StrEnum
 
 import msgspec
 
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+
+
+class GetLeader(msgspec.Struct, frozen=True):
+    """conductor_leader; answered by Leadership."""
+
+
+class CommitPayload(msgspec.Struct, frozen=True):
+    """conductor_commitUnsafePayload; answered by Committed."""
+
+    payload: ExecutionPayload
+
+
+class Leadership(msgspec.Struct, frozen=True):
+    """Whether this node is the leader."""
+
+    is_leader: bool
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The conductor has stored the payload."""
+
+
+ConductorCall = GetLeader | CommitPayload
+ConductorAnswer = Leadership | Committed
 
 
 class FollowReason(StrEnum):

@@ -2,11 +2,12 @@
 
 import pytest
 
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Lasts, ShowProblem, WorkFailed
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
-from rollup_node.stages.engine.calls.conductor_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, Unavailable
-from rollup_node.stages.engine.calls.requests import MAX_ADMIN_REQUESTS
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS, AdminRequests
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OverrideLeaderRequest,
@@ -17,6 +18,8 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
+
+RPC = ProcessId(6, 1)
 
 OVERRIDDEN = "leader overridden, blocks are not committed to the conductor"
 
@@ -378,3 +381,20 @@ def test_a_conducted_node_without_heads_does_not_wait_either() -> None:
         harness.wait(1)
     assert harness.responses[-1] == ControlResponse(3, None, harness.chain.genesis.hash)
     assert not harness.status.sequencer_active
+
+
+def test_admin_requests_are_done_together() -> None:
+    requests = AdminRequests()
+    requests.add_stop((RPC, 1))
+    requests.add_stop((RPC, 2))
+    assert requests.take_stops() == [(RPC, 1), (RPC, 2)] and requests.take_stops() == []
+    assert requests.add_reset((RPC, 3)) and not requests.add_reset((RPC, 3))
+    assert requests.take_resets() == [(RPC, 3)] and requests.add_reset((RPC, 3))
+
+
+def test_admin_requests_are_bounded() -> None:
+    requests = AdminRequests()
+    for number in range(2 * MAX_ADMIN_REQUESTS):
+        requests.add_stop((RPC, number))
+        assert requests.add_reset((RPC, number)) == (number < MAX_ADMIN_REQUESTS)
+    assert len(requests.stops) == len(requests.resets) == MAX_ADMIN_REQUESTS
