@@ -1,5 +1,6 @@
-"""Whether the chain's block at the activation of a fork has other upgrade transactions than this node would give it
-[UPG24 to UPG26]. Nothing is guessed then: derivation waits before the block, and the engine keeps it."""
+"""Compares the chain's block at the activation of a fork with this node's upgrade transactions [UPG24 to UPG26].
+
+Nothing is guessed where they differ: derivation waits before the block, and the engine keeps it."""
 
 import hashlib
 
@@ -33,9 +34,11 @@ MAX_TRANSACTIONS = 256
 
 
 class OtherUpgrade(msgspec.Struct, frozen=True):
-    """A block at the activation of `fork` that has other upgrade transactions than ours. `file` is their bundle as the
-    option takes it, `carried` the bundle of this package that has the same transactions. `same_bundle`: it is ours, and
-    only the transactions around it differ, which follow from the dependency set [UPG18]."""
+    """A block at the activation of `fork` that has other upgrade transactions than ours.
+
+    `file` is their bundle as the option takes it, `carried` the bundle of this package that has the same transactions.
+    `same_bundle`: it is ours, and only the transactions around it differ, which follow from the dependency set
+    [UPG18]."""
 
     fork: str
     number: int
@@ -70,15 +73,16 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
 
 
 def has_selectable_bundle(rollup: RollupConfig, time: int) -> bool:
-    """Whether a block of this time activates a fork whose bundle can be chosen."""
+    """Return whether a block of this time activates a fork whose bundle can be chosen."""
     return any(each.bundle in SELECTABLE for each in rollup.schedule().activations(time))
 
 
 def other_upgrade(
     rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> OtherUpgrade | None:
-    """What a block of the chain has instead of the derived attributes, if it differs in the upgrade transactions of a
-    bundle alone [UPG24]; None if it does not."""
+    """Return the other upgrade that a block of the chain has, if it differs in a bundle alone [UPG24].
+
+    None if it does not."""
     activations = rollup.schedule().activations(attributes.timestamp)
     forks = [each.bundle for each in activations if each.bundle is not None]
     if len(forks) != 1 or forks[0] not in SELECTABLE:
@@ -134,9 +138,10 @@ def _described(
 
 
 class ActivationHold:
-    """Derivation waits before the block `other`, which is looked at again each time that derivation asks. What later
-    batches name as their parents is compared with the chain: it is `confirmed` when one names a block of it from
-    `other` on, and contradicted when none does and one names another block of the height of `other`.
+    """Derivation waits before the block `other`, which is looked at again each time that derivation asks.
+
+    What later batches name as their parents is compared with the chain: it is `confirmed` when one names a block of it
+    from `other` on, and contradicted when none does and one names another block of the height of `other`.
 
     `own`: the block was safe when the engine process started, so this node has derived it before. Another block of any
     later height contradicts it as well then: what was derived after it came from the batches that now name another."""
@@ -148,19 +153,19 @@ class ActivationHold:
         self._matched = self._denied = False
 
     def add(self, parents: tuple[BatchParent, ...]) -> None:
-        """Derivation asks again, with what L1 says by now."""
+        """Note that derivation asks again, with what L1 says by now."""
         self.look_again, self._denied = True, False
         self._compare([each.hash for each in parents if each.number == self.other.number], self.other.hash)
         self._later = [each for each in parents if each.number > self.other.number]
 
     def due(self, unsafe: int) -> int | None:
-        """The number of the block that a parent is to be compared with; None if none can be."""
+        """Return the number of the block that a parent is to be compared with; None if none can be."""
         if self._matched:
             return None
         return next((each.number for each in self._later if each.number <= unsafe), None)
 
     def compare(self, number: int, found: Hash | None) -> None:
-        """Takes the hash of the chain's block of that number; None if the engine lacks it."""
+        """Take the hash of the chain's block of that number; None if the engine lacks it."""
         named = [each.hash for each in self._later if each.number == number]
         self._later = [each for each in self._later if each.number != number]
         if found is not None:
@@ -174,12 +179,12 @@ class ActivationHold:
             self._denied = True
 
     def seen_again(self) -> None:
-        """The chain still has the block: what was compared before counts."""
+        """Note that the chain still has the block: what was compared before counts."""
         self.look_again = False
         self.confirmed = self._matched
 
     def contradicted(self, unsafe: int) -> bool:
-        """Whether what L1 names is not on this chain, which goes up to `unsafe`."""
+        """Return whether what L1 names is not on this chain, which goes up to `unsafe`."""
         return self._denied and not self._matched and self.due(unsafe) is None
 
     @property

@@ -1,6 +1,8 @@
-"""Brings derived attributes into the execution engine: consolidates them with the block that is already in the chain,
-or has the block built. One job at a time; `next` names the call that is due and may be called any number of times,
-`answer` takes the engine's answer. After a TemporaryError the same call is due again.
+"""Brings derived attributes into the execution engine.
+
+Consolidates them with the block that is already in the chain, or has the block built. One job at a time; `next` names
+the call that is due and may be called any number of times, `answer` takes the engine's answer. After a TemporaryError
+the same call is due again.
 
 | step        | call                                   | goes to                                               |
 |-------------|----------------------------------------|-------------------------------------------------------|
@@ -65,9 +67,10 @@ MAX_SIGNED = 4
 
 
 class AttributesHandler:
-    """The present job, the attributes that wait behind it, and the outcome of the last one. `reset` is the number of
-    the start that derivation works on; within it attributes are numbered by `sequence`. Up to number `was_safe` the
-    engine's blocks were safe at the start."""
+    """The present job, the attributes that wait behind it, and the outcome of the last one.
+
+    `reset` is the number of the start that derivation works on; within it attributes are numbered by `sequence`. Up to
+    number `was_safe` the engine's blocks were safe at the start."""
 
     def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
         self.rollup = rollup
@@ -84,13 +87,13 @@ class AttributesHandler:
         self._sound = 0
 
     def start(self, reset: int, safe_config: SystemConfig) -> None:
-        """Derivation starts at the safe head in force, whose block has this system config."""
+        """Note that derivation starts at the safe head in force, whose block has this system config."""
         self.clear()
         self.reset = reset
         self.safe_config = self.pending_config = safe_config
 
     def clear(self) -> None:
-        """Drops the present job, what waits, and the last outcome."""
+        """Drop the present job, what waits, and the last outcome."""
         self.safe_config = self.pending_config = self.job = self.last = None
         self.run.clear()
         self._sound = 0
@@ -98,7 +101,7 @@ class AttributesHandler:
     # --- jobs ------------------------------------------------------------------------------------------------------
 
     def add(self, derived: AttributesReady) -> None:
-        """Keeps attributes of the present start until it is their turn."""
+        """Keep attributes of the present start until it is their turn."""
         newest = None
         if self.job is not None:
             newest = self.job.derived.sequence
@@ -109,28 +112,30 @@ class AttributesHandler:
         self.run.add(derived, newest)
 
     def note_signed(self, payload: ExecutionPayload) -> None:
-        """The sequencer has signed a block. One that activates a fork is kept: the unsafe queue drops what does not fit
-        the present tip, but after a reorg it is the sequencer's block there [UPG24]."""
+        """Note that the sequencer has signed a block.
+
+        One that activates a fork is kept: the unsafe queue drops what does not fit the present tip, but after a reorg
+        it is the sequencer's block there [UPG24]."""
         if has_selectable_bundle(self.rollup, payload.timestamp):
             self._signed.append(payload)
 
     def forget_signed(self, block: Hash) -> None:
-        """The engine refuses a block."""
+        """Note that the engine refuses a block."""
         self._signed = deque((each for each in self._signed if each.block_hash != block), MAX_SIGNED)
 
     def cancel_ahead(self) -> None:
-        """Drops what was derived ahead of the present job."""
+        """Drop what was derived ahead of the present job."""
         self.run.ahead.clear()
         if self.job is not None:
             self.job.following = None
 
     def begin(self) -> AttributesResult | None:
-        """Offers the attributes that derivation waits for."""
+        """Offer the attributes that derivation waits for."""
         derived, self.run.offered = self.run.offered, None
         return None if derived is None else self.offer(derived)
 
     def begin_ahead(self) -> None:
-        """Takes the attributes that were derived ahead of the last block as the present job [ENG40]."""
+        """Take the attributes that were derived ahead of the last block as the present job [ENG40]."""
         heads, last, config = self.controller.heads, self.last, self.pending_config
         if self.job is not None or not self.run.ahead or heads is None or last is None or config is None:
             return
@@ -140,7 +145,7 @@ class AttributesHandler:
             self._begin(derived)
 
     def join(self) -> None:
-        """Has the update that makes the inserted block the head carry the attributes that follow, if they wait."""
+        """Have the update that makes the inserted block the head carry the attributes that follow, if they wait."""
         job = self.job
         if job is None or job.step is not AttributesStep.CHOOSE or job.replaced or job.apart:
             return
@@ -152,9 +157,10 @@ class AttributesHandler:
             job.following = found
 
     def offer(self, derived: AttributesReady) -> AttributesResult | None:
-        """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
-        pending safe head; attributes of another reset, or beside a job, are ignored. Raises ResetError when they build
-        on another chain [CON27]."""
+        """Take attributes as the present job.
+
+        Returns an outcome when they were processed before or do not follow the pending safe head; attributes of another
+        reset, or beside a job, are ignored. Raises ResetError when they build on another chain [CON27]."""
         heads = self.controller.heads
         if heads is None or derived.reset != self.reset:
             return None
@@ -181,7 +187,7 @@ class AttributesHandler:
             self._hold_for_queued(self.job)
 
     def _hold_for_queued(self, job: AttributesJob) -> bool:
-        """Whether the sequencer has signed a block that has other upgrade transactions [UPG24]."""
+        """Return whether the sequencer has signed a block that has other upgrade transactions [UPG24]."""
         signed = self._signed_on(job.derived.parent.hash)
         return signed is not None and self._hold(job, signed)
 
@@ -192,7 +198,7 @@ class AttributesHandler:
         return next((each for each in reversed(self._signed) if each.parent_hash == parent), None)
 
     def _hold(self, job: AttributesJob, block: ExecutionPayload) -> bool:
-        """Whether derivation waits before this block, since it differs in its upgrade transactions alone."""
+        """Return whether derivation waits before this block, since it differs in its upgrade transactions alone."""
         if job.hold is not None and job.hold.other.hash == block.block_hash:
             return True
         other = other_upgrade(self.rollup, job.attributes, job.derived.parent.hash, block)
@@ -202,8 +208,9 @@ class AttributesHandler:
         return True
 
     def check(self) -> AttributesResult | None:
-        """Refuses the attributes whose build is due if no engine can execute them [ATT48]; the outcome if the job is
-        done by that."""
+        """Refuse the attributes whose build is due if no engine can execute them [ATT48].
+
+        The outcome if the job is done by that."""
         job = self.job
         if job is None or job.step is not AttributesStep.START or job.replaced:
             return None
@@ -215,8 +222,10 @@ class AttributesHandler:
         return None
 
     def _defect(self, derived: AttributesReady, failed: bool = False) -> str | None:
-        """What makes the attributes unexecutable; signatures are recovered only of those with which an engine has
-        `failed`. `_sound` is the sequence of the last ones in which nothing else was found."""
+        """Return what makes the attributes unexecutable.
+
+        Signatures are recovered only of those with which an engine has `failed`. `_sound` is the sequence of the last
+        ones in which nothing else was found."""
         if derived.sequence == self._sound and not failed:
             return None
         defect = unexecutable(self.rollup, derived.attributes, senders=failed)
@@ -225,14 +234,15 @@ class AttributesHandler:
         return defect
 
     def fail(self) -> None:
-        """An attempt to build the present job's block has failed for now."""
+        """Note that an attempt to build the present job's block has failed for now."""
         if self.job is not None:
             self.job.failed = True
 
     @property
     def result_due(self) -> bool:
-        """Whether derivation gets the last outcome at once: not while more attributes wait and few blocks were
-        accepted."""
+        """Whether derivation gets the last outcome at once.
+
+        Not while more attributes wait and few blocks were accepted."""
         last = self.last
         if last is None or last.outcome is not AttributesOutcome.ACCEPTED or (self.job is None and not self.run.ahead):
             return True
@@ -255,7 +265,7 @@ class AttributesHandler:
         return self.job is not None and self.job.step is AttributesStep.CHOOSE
 
     def next(self) -> EngineCall | None:
-        """The call that is due for the present job; None without one."""
+        """Return the call that is due for the present job; None without one."""
         heads, job = self.controller.heads, self.job
         if heads is None or job is None:
             return None
@@ -278,7 +288,7 @@ class AttributesHandler:
         return GetPayload(job.payload_id, job.attributes.timestamp)
 
     def _compared(self, job: AttributesJob, unsafe: int) -> EngineCall | None:
-        """The block to look at while derivation waits; None until it asks again."""
+        """Return the block to look at while derivation waits; None until it asks again."""
         number, hold = job.derived.parent.number + 1, job.hold
         if hold is None:
             return None
@@ -293,16 +303,19 @@ class AttributesHandler:
         return self.next()
 
     def _forkchoice_first(self, job: AttributesJob) -> bool:
-        """Whether an update precedes the job: a displaced tip is tried before anything is built, and the safe heads
-        from one L1 block are sent before those from the next [ENG37]."""
+        """Return whether an update precedes the job.
+
+        A displaced tip is tried before anything is built, and the safe heads from one L1 block are sent before those
+        from the next [ENG37]."""
         controller = self.controller
         return controller.restoring_backup or controller.promoted_from not in (None, job.derived.derived_from)
 
     def answer(self, call: object, answer: object) -> AttributesResult | None:
-        """Takes the engine's answer to `call`, which may also be the controller's forkchoice update; the outcome when
-        the job is done. An answer to a call that is not due is ignored. Raises TemporaryError when the same call is due
-        again, ResetError when a new start is needed, CriticalError when deposits alone are invalid, and
-        ForkMismatchError when the engine has other forks."""
+        """Take the engine's answer to `call`, which may also be the controller's forkchoice update.
+
+        The outcome when the job is done. An answer to a call that is not due is ignored. Raises TemporaryError when the
+        same call is due again, ResetError when a new start is needed, CriticalError when deposits alone are invalid,
+        and ForkMismatchError when the engine has other forks."""
         job = self.job
         if isinstance(call, ForkchoiceUpdate) and call.attributes is None and call == self.controller.forkchoice_due():
             self.controller.answer(call, answer)
@@ -356,8 +369,9 @@ class AttributesHandler:
     def _joined(
         self, job: AttributesJob, following: AttributesReady, sent: Forkchoice, answer: object
     ) -> AttributesResult | None:
-        """The update made the inserted block the head, and perhaps began to build the next one. After any other answer
-        the two are asked apart, which shows what is wrong."""
+        """Take the answer to the update that makes the inserted block the head, and perhaps begins the next one.
+
+        After any other answer the two are asked apart, which shows what is wrong."""
         job.following, job.apart = None, True
         if build_start_result(answer).status is not CallStatus.DONE:
             return None
@@ -412,7 +426,7 @@ class AttributesHandler:
     # --- ends of a job ---------------------------------------------------------------------------------------------
 
     def _chosen(self, job: AttributesJob, found: L2BlockInfo | None = None) -> AttributesResult:
-        """The block is in the chain: `found` there, or built."""
+        """End the job: its block is in the chain, `found` there or built."""
         found = found or job.inserted
         if found is None:
             raise CriticalError("a job of derived attributes ended without its block")
@@ -426,8 +440,9 @@ class AttributesHandler:
         return self._done(job.derived, outcome, job.reason, job.payload)
 
     def _invalid(self, job: AttributesJob, reason: str) -> AttributesResult | None:
-        """The attributes, or the block made of them, are invalid: their deposits alone replace them where the fork
-        allows it [ATT34, ATT38]."""
+        """Note that the attributes, or the block made of them, are invalid.
+
+        Their deposits alone replace them where the fork allows it [ATT34, ATT38]."""
         if is_deposits_only(job.attributes):
             block = job.derived.parent.number + 1
             raise CriticalError(f"failed to process block {block} with only deposit transactions: {reason}")
@@ -438,7 +453,7 @@ class AttributesHandler:
         return None
 
     def _drop(self, job: AttributesJob, reason: str) -> AttributesResult:
-        """Drops the attributes and the pending blocks of their batch [ATT40]."""
+        """Drop the attributes and the pending blocks of their batch [ATT40]."""
         self.controller.drop_pending()
         self.pending_config = self.safe_config
         return self._done(job.derived, AttributesOutcome.REFUSED, reason)

@@ -39,15 +39,15 @@ class BuildProbe:
         return self._lost - self._built == 1
 
     def built(self, gas_used: int) -> None:
-        """The engine has built these attributes."""
+        """Note that the engine has built these attributes."""
         self._built, self._gas = self._count, gas_used
 
     def lost(self) -> None:
-        """The engine has lost their build."""
+        """Note that the engine has lost their build."""
         self._lost = self._count
 
     def proof(self) -> str | None:
-        """Why no engine builds the block; None if the gas is no reason."""
+        """Return why no engine builds the block; None if the gas is no reason."""
         wanted = _gas_limit(self._whole.transactions[self._built])
         left = self._whole.gas_limit - self._gas
         if self._gas == 0 or wanted <= left:
@@ -60,12 +60,12 @@ class BuildProbe:
 
 
 def may_lack_gas(attributes: PayloadAttributes) -> bool:
-    """Whether the transactions of derived attributes together want more gas than their block has."""
+    """Return whether the transactions of derived attributes together want more gas than their block has."""
     return sum(map(_gas_limit, attributes.transactions)) > attributes.gas_limit
 
 
 def _gas_limit(raw: bytes) -> int:
-    """Of a transaction that an engine may know and the node does not: 0."""
+    """Return the gas limit; 0 of a transaction that an engine may know and the node does not."""
     try:
         return decode_deposit(raw).gas if is_deposit(raw) else decode_transaction(raw).gas
     except (DepositError, TransactionError):
@@ -84,10 +84,11 @@ class AttributesStep(Enum):
 
 
 class AttributesJob(msgspec.Struct):
-    """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only. `inserted`
-    is their block, `following` the attributes that the update to it carries, unless the two are asked `apart`.
-    `failed`: the engine neither built the block nor said that it is invalid; `lost` counts the builds that it began
-    and did not return, until it is asked by a `probe` why."""
+    """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only.
+
+    `inserted` is their block, `following` the attributes that the update to it carries, unless the two are asked
+    `apart`. `failed`: the engine neither built the block nor said that it is invalid; `lost` counts the builds that it
+    began and did not return, until it is asked by a `probe` why."""
 
     derived: AttributesReady
     attributes: PayloadAttributes

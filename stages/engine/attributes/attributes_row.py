@@ -42,7 +42,7 @@ class DerivationSession:
         self.restart_wanted = False
 
     def begin(self, start: PipelineStart) -> None:
-        """A start is in force; it belongs to the present life."""
+        """Note that a start is in force; it belongs to the present life."""
         self.start, self.owner = start, self.peer
         self.restart_wanted = False
 
@@ -52,14 +52,16 @@ class DerivationSession:
         self.restart_wanted = False
 
     def see(self, peer: ProcessId) -> bool:
-        """Notes who sends; False for an earlier life, whose messages are ignored."""
+        """Note who sends; False for an earlier life, whose messages are ignored."""
         if self.peer is not None and peer.incarnation < self.peer.incarnation:
             return False
         self.peer = peer
         return True
 
     def request_start(self, peer: ProcessId, message: StartRequest) -> SessionStep:
-        """Derivation is empty. The first request takes the start; its owner gets it again unless it has given it up."""
+        """Take that derivation is empty.
+
+        The first request takes the start; its owner gets it again unless it has given it up."""
         if self.start is None:
             return SessionStep.NONE
         if self.owner is None or (self.owner == peer and message.reset < self.start.reset):
@@ -71,8 +73,10 @@ class DerivationSession:
         return SessionStep.RESTART
 
     def attributes_step(self, peer: ProcessId, reset: int) -> SessionStep:
-        """What follows from attributes: those of an earlier start are answered by the present one, and while
-        derivation waits for a new start none count."""
+        """Return what follows from attributes.
+
+        Those of an earlier start are answered by the present one, and while derivation waits for a new start none
+        count."""
         if self.start is None or self.owner != peer:
             return SessionStep.NONE
         if reset < self.start.reset:
@@ -82,8 +86,9 @@ class DerivationSession:
 
 
 class UpgradeDiffers(Action, frozen=True):
-    """Report that derivation waits before a block with other upgrade transactions; `confirmed`: batches on L1 build on
-    it. `is_chosen`: the node starts again with the bundle of the chain."""
+    """Report that derivation waits before a block with other upgrade transactions.
+
+    `confirmed`: batches on L1 build on it. `is_chosen`: the node starts again with the bundle of the chain."""
 
     other: OtherUpgrade
     confirmed: bool
@@ -174,8 +179,9 @@ class AttributesRow(HeadRow):
 
 
 class AheadRow(HeadRow):
-    """The attributes that were derived ahead: whatever else is due comes first, as it would between two messages of
-    derivation."""
+    """The attributes that were derived ahead.
+
+    Whatever else is due comes first, as it would between two messages of derivation."""
 
     purpose = CallPurpose.ATTRIBUTES
 

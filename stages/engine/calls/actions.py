@@ -1,5 +1,7 @@
-"""What the engine core has the process do besides calls: messages to send, the status to publish, lines of the log and
-metrics. What concerns one topic alone lies with the topic."""
+"""What the engine core has the process do besides calls.
+
+Messages to send, the status to publish, lines of the log and metrics. What concerns one topic alone lies with the
+topic."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -112,8 +114,9 @@ class SendToP2P(Action, frozen=True):
 
 
 class PublishBlock(Action, frozen=True):
-    """Have the p2p process sign and gossip a block that the sequencer sealed, with its parent. The chain up to number
-    `derived` follows from L1, or from what a follow source has proven [FSR11]."""
+    """Have the p2p process sign and gossip a block that the sequencer sealed, with its parent.
+
+    The chain up to number `derived` follows from L1, or from what a follow source has proven [FSR11]."""
 
     payload: ExecutionPayload
     parent: L2BlockRef

@@ -15,8 +15,9 @@ class TaskBackoff:
         self._retry_at: dict[str, float] = {}
 
     def fail(self, task: str, now: float, pause: float | None = None) -> float:
-        """Notes a temporary failure; the seconds until the task may go on, those of `pause` for one that goes on at its
-        own rhythm."""
+        """Note a temporary failure; returns the seconds until the task may go on.
+
+        They are those of `pause` for one that goes on at its own rhythm."""
         failures = self._failures.get(task, 0)
         self._failures[task] = failures + 1
         seconds = self._pause(failures) if pause is None else pause
@@ -24,7 +25,7 @@ class TaskBackoff:
         return seconds
 
     def reset(self, task: str, now: float) -> float:
-        """Notes a reset; the seconds until the task may go on, 0 unless it has failed before."""
+        """Note a reset; the seconds until the task may go on, 0 unless it has failed before."""
         failures = self._failures.get(task, 0)
         self._failures[task] = failures + 1
         seconds = self._pause(failures - 1) if failures else 0.0
@@ -32,16 +33,16 @@ class TaskBackoff:
         return seconds
 
     def recover(self, task: str) -> int:
-        """The task works; how often it has failed before that, 0 if it did not."""
+        """Note that the task works; returns how often it failed before, 0 if it did not."""
         self._retry_at.pop(task, None)
         return self._failures.pop(task, 0)
 
     def is_waiting(self, task: str, now: float) -> bool:
-        """Whether the task must not go on yet."""
+        """Return whether the task must not go on yet."""
         return now < self._retry_at.get(task, now)
 
     def next_retry(self, now: float) -> float | None:
-        """When the next task may go on; None if none is waiting."""
+        """Return when the next task may go on; None if none is waiting."""
         return min((at for at in self._retry_at.values() if at > now), default=None)
 
     def _pause(self, failures: int) -> float:

@@ -34,7 +34,7 @@ class BuildError(msgspec.Struct, frozen=True):
 
 
 def open_error(answer: object) -> BuildError | None:
-    """Of a forkchoice update with attributes; None where it started a block."""
+    """Return the error of a forkchoice update with attributes; None where it started a block."""
     if isinstance(answer, ErrorAnswer):
         return _open_rpc_error(answer)
     if not isinstance(answer, ForkchoiceAnswer):
@@ -67,15 +67,16 @@ def _temporary(text: str) -> BuildError:
 
 
 def seal_error(answer: object, verb: str) -> BuildError:
-    """Of engine_getPayload without a payload; `verb` is "seal" or "cancel"."""
+    """Return the error of engine_getPayload without a payload; `verb` is "seal" or "cancel"."""
     if isinstance(answer, ErrorAnswer) and answer.code == _ENGINE_UNKNOWN_PAYLOAD:
         return BuildError(UNKNOWN_PAYLOAD, "unknown payload")
     return BuildError(OTHER, f"failed to {verb} payload: {_reason(answer)}")
 
 
 def commit_error(answer: object) -> BuildError | None:
-    """Of engine_newPayload; None where the engine has validated the block. Differs: op-node makes a block the head
-    that the engine could not validate yet."""
+    """Return the error of engine_newPayload; None where the engine has validated the block.
+
+    Differs: op-node makes a block the head that the engine could not validate yet."""
     if not isinstance(answer, PayloadAnswer):
         return BuildError(SERVER_ERROR, f"failed to insert payload: failed to execute payload: {_reason(answer)}")
     if answer.status == "VALID":

@@ -27,8 +27,9 @@ from rollup_node.stages.protocol.types import L1BlockRef
 
 
 class GetL1BlockRef(msgspec.Struct, frozen=True):
-    """The canonical L1 block of a number; answered by its reference, None if L1 has none yet. `fresh`: references read
-    before may be of a chain before a reorg."""
+    """The canonical L1 block of a number; answered by its reference, None if L1 has none yet.
+
+    `fresh`: references read before may be of a chain before a reorg."""
 
     number: int
     fresh: bool

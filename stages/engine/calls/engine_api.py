@@ -21,7 +21,7 @@ BlockName = int | Label | Hash
 
 
 def show_name(name: BlockName) -> str:
-    """A block's name for people: a number, a label, or a hash in hex."""
+    """Return a block's name for people: a number, a label, or a hash in hex."""
     return to_hex(name) if isinstance(name, bytes) else str(name)
 
 
@@ -103,8 +103,9 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """No answer, or none that can be read: the endpoint is away, slow or broken. `unreadable`: it has answered, with a
-    block that is incomplete or of another form."""
+    """No answer, or none that can be read: the endpoint is away, slow or broken.
+
+    `unreadable`: it has answered, with a block that is incomplete or of another form."""
 
     reason: str
     unreadable: bool = False
@@ -127,7 +128,7 @@ EngineAnswer = (
 
 
 def answer_text(answer: object) -> str:
-    """An answer that is not the one to the call, as a text: that of an error, or why there is none."""
+    """Return an answer that is not the one to the call, as a text: that of an error, or why there is none."""
     match answer:
         case ErrorAnswer():
             return f"{answer.message} ({answer.code})"
@@ -137,7 +138,7 @@ def answer_text(answer: object) -> str:
 
 
 def is_syncing(answer: object) -> bool:
-    """Whether the engine may lack the block that the call builds on: it answered SYNCING or ACCEPTED [ENG38]."""
+    """Return whether the engine may lack the block that the call builds on: it answered SYNCING or ACCEPTED [ENG38]."""
     return isinstance(answer, ForkchoiceAnswer | PayloadAnswer) and answer.status in ("SYNCING", "ACCEPTED")
 
 
@@ -164,7 +165,7 @@ _INVALID = ("INVALID", "INVALID_BLOCK_HASH")
 
 
 def build_start_result(answer: object) -> CallResult:
-    """Of a forkchoice update with attributes [ENG12 to ENG20]."""
+    """Classify the answer to engine_forkchoiceUpdated with attributes [ENG12 to ENG20]."""
     if isinstance(answer, ErrorAnswer):
         text = f"the engine did not start a block: {answer_text(answer)}"
         if answer.code == INVALID_ATTRIBUTES:
@@ -183,7 +184,7 @@ def build_start_result(answer: object) -> CallResult:
 
 
 def forkchoice_result(answer: object) -> CallResult:
-    """Of a forkchoice update without attributes [ENG26 to ENG29]."""
+    """Classify the answer to engine_forkchoiceUpdated without attributes [ENG26 to ENG29]."""
     if isinstance(answer, ErrorAnswer):
         reset = answer.code == INVALID_FORKCHOICE
         text = f"the engine did not take the forkchoice: {answer_text(answer)}"
@@ -196,8 +197,9 @@ def forkchoice_result(answer: object) -> CallResult:
 
 
 def insert_result(answer: object) -> CallResult:
-    """Of a new payload: of a block that this node had built [ENG23 to ENG25], or of an unsafe block in CL mode
-    [ENG30 to ENG32]."""
+    """Classify the answer to engine_newPayload.
+
+    The block is one that this node had built [ENG23 to ENG25], or an unsafe block in CL mode [ENG30 to ENG32]."""
     if isinstance(answer, ErrorAnswer):
         return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer_text(answer)}")
     if not isinstance(answer, PayloadAnswer):
@@ -215,8 +217,9 @@ def _status_text(what: str, status: str, error: str | None) -> str:
 
 
 def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes, number: int, answer: object) -> None:
-    """Raises ForkMismatchError if an engine's answer to the attributes of block `number` says that it has other forks
-    at their time [ENG13]."""
+    """Raise ForkMismatchError if an engine's answer to attributes says that it has other forks [ENG13].
+
+    `number` is that of the block."""
     if not isinstance(answer, ErrorAnswer) or answer.code not in (INVALID_ATTRIBUTES, INVALID_PARAMS):
         return
     time = attributes.timestamp

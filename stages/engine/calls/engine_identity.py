@@ -1,5 +1,6 @@
-"""Which engine it is and which forks it knows, by what it says of itself: by its name where `l2.enginekind` is not
-given, and by release and chain config before a fork [ENG41, ENG42]."""
+"""Which engine it is and which forks it knows, by what it says of itself.
+
+By its name where `l2.enginekind` is not given, and by release and chain config before a fork [ENG41, ENG42]."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -51,8 +52,9 @@ class EngineIdentity(msgspec.Struct, frozen=True):
 
 
 def identity_of_versions(found: Any) -> EngineIdentity | None:
-    """The identity in an answer to `engine_getClientVersionV1`; None for an answer of another form. An engine behind a
-    multiplexer is not the only one: the first counts."""
+    """Return the identity in an answer to `engine_getClientVersionV1`; None for an answer of another form.
+
+    An engine behind a multiplexer is not the only one: the first counts."""
     if not isinstance(found, list) or not found or not isinstance(found[0], dict):
         return None
     name, version, code = (found[0].get(key) for key in ("name", "version", "code"))
@@ -63,7 +65,9 @@ def identity_of_versions(found: Any) -> EngineIdentity | None:
 
 
 def identity_of_text(found: Any) -> EngineIdentity | None:
-    """The identity in an answer to `web3_clientVersion`, such as `op-reth/v2.10.0/x86_64`; None for another form."""
+    """Return the identity in an answer to `web3_clientVersion`, such as `op-reth/v2.10.0/x86_64`.
+
+    None for another form."""
     if not isinstance(found, str) or not found.strip():
         return None
     name, _, rest = found.partition("/")
@@ -77,9 +81,10 @@ def _cut(text: str) -> str:
 def fork_doubts(
     rollup: RollupConfig, identity: EngineIdentity | None, chain_config: Any, network: str, now: float
 ) -> Iterator[ForkDoubt]:
-    """A doubt for each fork after `now`, in Unix seconds, that the engine does not know. `chain_config` is the answer
-    to `debug_chainConfig`, None without one; `network` the built-in network with the chain's fork times, empty for none
-    [ENG42]."""
+    """Return a doubt for each fork after `now`, in Unix seconds, that the engine does not know.
+
+    `chain_config` is the answer to `debug_chainConfig`, None without one; `network` the built-in network with the
+    chain's fork times, empty for none [ENG42]."""
     for fork in FORKS:
         start = rollup.fork_times.get(fork.name)
         if start is None or start <= now or not _concerns_engines(fork):
@@ -91,7 +96,7 @@ def fork_doubts(
 
 
 def _concerns_engines(fork: Fork) -> bool:
-    """Whether the fork changes L2 blocks: Delta, for one, changes batches alone."""
+    """Return whether the fork changes L2 blocks: Delta, for one, changes batches alone."""
     return fork.l2 is not None or fork.activation is not None
 
 

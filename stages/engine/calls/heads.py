@@ -20,8 +20,9 @@ class Forkchoice(msgspec.Struct, frozen=True):
 
 
 class Heads(msgspec.Struct, frozen=True):
-    """All on one chain: finalized <= safe <= pending safe <= unsafe. `pending_safe` is ahead of `safe` in the middle of
-    a span batch. Values: a move returns new heads.
+    """All on one chain: finalized <= safe <= pending safe <= unsafe.
+
+    `pending_safe` is ahead of `safe` in the middle of a span batch. Values: a move returns new heads.
 
     `safe` is the local safe head. With a supervisor `cross_safe` is behind it and is what the engine knows as safe, and
     `cross_unsafe` is behind the unsafe head [RPC39]; None is the same head as the local one."""
@@ -39,27 +40,28 @@ class Heads(msgspec.Struct, frozen=True):
         return self.cross_safe or self.safe
 
     def forkchoice(self) -> Forkchoice:
-        """The forkchoice state that has these heads."""
+        """Return the forkchoice state that has these heads."""
         return Forkchoice(self.unsafe.hash, self.verified_safe.hash, self.finalized.hash)
 
     def with_unsafe(self, ref: L2BlockRef) -> "Heads":
-        """The heads with another tip. Raises CriticalError when it is below the finalized block [ENG36]."""
+        """Return the heads with another tip. Raises CriticalError when it is below the finalized block [ENG36]."""
         if ref.number < self.finalized.number:
             raise CriticalError(f"the unsafe head {ref} would be below the finalized block {self.finalized}")
         return msgspec.structs.replace(self, unsafe=ref)
 
     def with_derived(self, ref: L2BlockRef, concluding: bool) -> "Heads":
-        """The heads after a derived block of this chain, which is safe when it concludes its batch."""
+        """Return the heads after a derived block of this chain, which is safe when it concludes its batch."""
         moved = msgspec.structs.replace(self, pending_safe=ref, safe=ref if concluding else self.safe)
         return moved if ref.number <= self.unsafe.number else moved.with_unsafe(ref)
 
     def without_pending(self) -> "Heads":
-        """The heads after the rest of a span batch was dropped: its first blocks do not become safe either [ENG34]."""
+        """Return the heads without the rest of a span batch: its first blocks do not become safe either [ENG34]."""
         return msgspec.structs.replace(self, pending_safe=self.safe)
 
     def with_finalized(self, ref: L2BlockRef) -> "Heads":
-        """The heads with this block finalized; unchanged when it is not above the finalized block, or above the safe
-        head [FIN7]."""
+        """Return the heads with this block finalized.
+
+        Unchanged when it is not above the finalized block, or above the safe head [FIN7]."""
         if not self.finalized.number < ref.number <= self.verified_safe.number:
             return self
         return msgspec.structs.replace(self, finalized=ref)
@@ -78,7 +80,7 @@ class UnreadableBlockError(ResetError):
 
 
 def l2_block_info(payload: ExecutionPayload, rollup: RollupConfig) -> L2BlockInfo:
-    """Reads a block of the engine's chain. Raises UnreadableBlockError when it is not of this rollup."""
+    """Read a block of the engine's chain. Raises UnreadableBlockError when it is not of this rollup."""
     try:
         ref, config = l2_ref_of_payload(rollup, payload), system_config_of_payload(rollup, payload)
         if ref.number == rollup.genesis.l2.number:

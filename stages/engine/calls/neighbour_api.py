@@ -57,8 +57,9 @@ class FollowReason(StrEnum):
 
 
 class GetFollowStatus(msgspec.Struct, frozen=True):
-    """optimism_syncStatus; answered by FollowStatus or FollowUnread. With `check_chain` the node's chain is compared
-    before, as it is with the first call and after a failure [FSR8]."""
+    """optimism_syncStatus; answered by FollowStatus or FollowUnread.
+
+    With `check_chain` the node's chain is compared before, as it is with the first call and after a failure [FSR8]."""
 
     check_chain: bool = False
 

@@ -1,5 +1,6 @@
-"""The block that replaces one that is invalid across chains, and what it says of the one that it replaced [IOP18,
-IOP24]."""
+"""The block that replaces one that is invalid across chains [IOP18, IOP24].
+
+It says which one it replaced."""
 
 from rollup_node.stages.protocol.addresses import OPTIMISTIC_BLOCK_DEPOSITOR
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
@@ -16,8 +17,9 @@ class ReplacementError(Exception):
 
 
 def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
-    """The attributes of the replacement: the block's deposits and one more. Raises ReplacementError for a block of
-    before Isthmus, whose header has no withdrawals root."""
+    """Return the attributes of the replacement: the block's deposits and one more.
+
+    Raises ReplacementError for a block of before Isthmus, whose header has no withdrawals root."""
     if payload.withdrawals_root is None:
         raise ReplacementError("withdrawals-root is nil")
     preimage = output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
@@ -39,6 +41,7 @@ def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
 
 def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None:
     """State root, message passer storage root and hash of the block that this one replaced; None if it replaced none.
+
     Raises ReplacementError for a replacement that is malformed."""
     if not payload.transactions:
         raise ReplacementError("expected block-replacement tx and more")

@@ -1,5 +1,6 @@
-"""The last stimuli of the engine core, one line each: messages, calls handed out, answers, failures, resets. It is
-written to the log when a bug or a critical error ends the process, so that a report carries what led to it."""
+"""The last stimuli of the engine core, one line each: messages, calls handed out, answers, failures, resets.
+
+It is written to the log when a bug or a critical error ends the process, so that a report carries what led to it."""
 
 from collections import deque
 from enum import Enum
@@ -23,17 +24,18 @@ class StimulusLog:
         return len(self._entries)
 
     def add(self, unix: float, kind: str, *values: object) -> None:
-        """Adds a line: the time in Unix seconds, a word, and values as `describe` shows them."""
+        """Add a line: the time in Unix seconds, a word, and values as `describe` shows them."""
         self._entries.append((unix, " ".join((kind, *map(describe, values)))))
 
     def lines(self) -> list[str]:
-        """The lines with their times."""
+        """Return the lines with their times."""
         return [f"{unix:.6f} {text}" for unix, text in self._entries]
 
 
 def describe(value: object) -> str:
-    """A short text of a message, call or answer: blocks and attributes by number and hash or time, bytes by their
-    beginning."""
+    """Return a short text of a message, call or answer.
+
+    Blocks and attributes by number and hash or time, bytes by their beginning."""
     match value:
         case str():
             return value[:MAX_TEXT]

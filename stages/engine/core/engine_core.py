@@ -1,6 +1,7 @@
-"""The engine machine: one synchronous state machine between the node's messages and the execution engine. Messages,
-answers and the time go in; calls and actions come out. The process runs `next_calls`, hands each answer back, does the
-actions, and sleeps until a message, an answer or `wait_until`.
+"""The engine machine: one synchronous state machine between the node's messages and the execution engine.
+
+Messages, answers and the time go in; calls and actions come out. The process runs `next_calls`, hands each answer back,
+does the actions, and sleeps until a message, an answer or `wait_until`.
 
 Calls that can move heads are made one at a time. Of those that are due the first of this table is made; the reads below
 them have lanes of their own, each with one call at a time, so that no slow read delays heads or derivation:
@@ -92,6 +93,7 @@ MAX_OVERLAP_REQUESTS = 8
 
 class EngineCore:
     """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
+
     Neither clock needs to be steady: all times come from the caller. `_rows` is the table above; `_owners` are the rows
     that take the failures of a purpose."""
 
@@ -191,8 +193,9 @@ class EngineCore:
 
     @property
     def last_safe_head(self) -> L2BlockRef | None:
-        """The safe head once no block after it can be derived, and the engine and the safe head database have it
-        [LFT4]; None before."""
+        """The safe head once no block after it can be derived [LFT4]; None before.
+
+        The engine and the safe head database have it then."""
         heads = self._state.controller.announced
         if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
             return None
@@ -210,8 +213,9 @@ class EngineCore:
         self._inbox.on_message(message, now)
 
     def sequencer_change(self, message: PeerRequest) -> bool | None:
-        """Return whether the sequencer is started or stopped by a request that succeeds now; None for any other
-        [ADM5]."""
+        """Return whether the sequencer is started or stopped by a request that succeeds now.
+
+        None for any other [ADM5]."""
         sequencer = self._state.sequencer.sequencer
         match message:
             case StartSequencerRequest(head=head) if sequencer.start_error(head) is None:
@@ -231,8 +235,10 @@ class EngineCore:
         self._inbox.request(peer, message, now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to an open call; one to any other call is ignored, and of one from before a reset only that
-        it has come counts. Raises CriticalError when the engine contradicts a rule that holds for every engine."""
+        """Take the answer to an open call.
+
+        One to any other call is ignored, and of one from before a reset only that it has come counts. Raises
+        CriticalError when the engine contradicts a rule that holds for every engine."""
         state = self._state
         state.log.add(now.unix, f"answer {pending.number}", answer)
         opened = self._open.get(pending.purpose.lane)

@@ -49,8 +49,10 @@ AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the l
 
 
 class CoreState(CoreContext):
-    """The machines and the rows that several topics name. `first_reset` numbers the starts of this life of the process.
-    `l1_genesis` is L1 block 0 if the unconfirmed start is the L2 genesis and safe heads are recorded."""
+    """The machines and the rows that several topics name.
+
+    `first_reset` numbers the starts of this life of the process. `l1_genesis` is L1 block 0 if the unconfirmed start is
+    the L2 genesis and safe heads are recorded."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
         super().__init__(config, backoff)
@@ -178,8 +180,9 @@ class CoreState(CoreContext):
         return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
 
     def reset(self, error: ResetError, now: Instant) -> None:
-        """Clear what was built on the heads and search for a new start, or have the supervisor choose it. Answers to
-        open calls are ignored."""
+        """Clear what was built on the heads and search for a new start, or have the supervisor choose it.
+
+        Answers to open calls are ignored."""
         self.interop.reset(str(error), now.monotonic)
         self._clear(error, now)
 
@@ -261,9 +264,10 @@ class CoreState(CoreContext):
         return msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
 
     def restart_due(self, now: Instant) -> None:
-        """Restart derivation, if that is due. The current job ends before, unless it waits before an activation block
-        [UPG24] or fails before its block is inserted: the safe head is that block then, and has to be recorded
-        [SDB2]."""
+        """Restart derivation, if that is due.
+
+        The current job ends before, unless it waits before an activation block [UPG24] or fails before its block is
+        inserted: the safe head is that block then, and has to be recorded [SDB2]."""
         waits = self.attributes.hold is not None or self.waits(CallPurpose.ATTRIBUTES, now)
         is_free = self.attributes.job is None or (waits and not self.attributes.inserted)
         if self.start_row.restart is not None and is_free:
@@ -332,8 +336,9 @@ class CoreState(CoreContext):
         self.recover_drive(processed=True)
 
     def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
-        """Note that a block became safe on this chain; safe across chains it becomes by itself only without a
-        supervisor, or before interop."""
+        """Note that a block became safe on this chain.
+
+        Safe across chains it becomes by itself only without a supervisor, or before interop."""
         if self.interop.is_active(ref.timestamp):
             self.interop.on_local_safe(ref, source, now.monotonic)
             return
@@ -355,8 +360,9 @@ class CoreState(CoreContext):
             self.send_start()
 
     def recover_drive(self, processed: bool = False) -> None:
-        """End the back-off that starts, forkchoice updates and attributes share: when none of them is under way, and
-        with each block that is processed."""
+        """End the back-off that starts, forkchoice updates and attributes share.
+
+        When none of them is under way, and with each block that is processed."""
         if (processed or self.attributes.job is None) and not self.session.restart_wanted:
             self.recover(CallPurpose.FORKCHOICE)
 

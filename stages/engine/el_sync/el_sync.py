@@ -1,5 +1,6 @@
-"""EL sync: the execution engine fetches the chain by itself, and derivation starts behind the block where that ends
-[ELS1 to ELS12].
+"""EL sync: the execution engine fetches the chain by itself [ELS1 to ELS12].
+
+Derivation starts behind the block where that ends.
 
 | state                  | what happens                                          | next state                         |
 |------------------------|-------------------------------------------------------|------------------------------------|
@@ -63,8 +64,10 @@ class ELSyncState(Enum):
 
 
 class ELSyncOptions(msgspec.Struct, frozen=True):
-    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded. Unless the kind
-    `is_given` the engine's own name decides, and `engine_kind` is that of an engine without one [ENG41]."""
+    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded.
+
+    Unless the kind `is_given` the engine's own name decides, and `engine_kind` is that of an engine without one
+    [ENG41]."""
 
     enabled: bool
     engine_kind: str
@@ -91,15 +94,17 @@ Event = ELSyncStarted | ELSyncSkipped | DroppedUnsafeBlock
 
 
 def offset_blocks(seconds: float, block_time: int) -> int:
-    """The blocks of `syncmode.offset-el-safe`, rounded up [ELS5]."""
+    """Return the blocks of `syncmode.offset-el-safe`, rounded up [ELS5]."""
     return ceil(int(seconds) / block_time) if seconds > 0 and block_time else 0
 
 
 class ELSync:
-    """`target` is the highest block known, which the engine is to sync to; `rival` the last block since that is not
-    above it; `attempt` the block whose insertion and forkchoice update are under way, `chosen` once it is inserted;
-    `synced` the block where the sync has ended, `heads` those behind it once they are looked up. `events` wait for the
-    core. `offset` is in blocks; it shrinks, for one try, where the engine has pruned its blocks [ELS12]."""
+    """`target` is the highest block known, which the engine is to sync to.
+
+    `rival` the last block since that is not above it; `attempt` the block whose insertion and forkchoice update are
+    under way, `chosen` once it is inserted; `synced` the block where the sync has ended, `heads` those behind it once
+    they are looked up. `events` wait for the core. `offset` is in blocks; it shrinks, for one try, where the engine has
+    pruned its blocks [ELS12]."""
 
     def __init__(self, rollup: RollupConfig, options: ELSyncOptions) -> None:
         self._rollup, self._options = rollup, options
@@ -141,7 +146,7 @@ class ELSync:
 
     @property
     def waiting_for(self) -> str:
-        """What it is that goes on, as a line for operators."""
+        """Operator-facing status line."""
         if self.state is ELSyncState.WILL_START:
             return f"{EL_SYNC}: waiting for an unsafe block from peers or admin_postUnsafePayload to sync to"
         if self.state is ELSyncState.STARTED and self.target is not None:
@@ -151,7 +156,7 @@ class ELSync:
         return f"{EL_SYNC}: looking up the heads behind the synced block"
 
     def wait_until(self) -> float | None:
-        """When something is due by time alone."""
+        """Return when something is due by time alone."""
         if self.state is ELSyncState.STARTED and self.target is not None:
             stale_at = inf if self.rival is None else self._target_at + STALE_TARGET_SECONDS
             return min(self.resend_at, self._listen_until, stale_at)
@@ -161,7 +166,7 @@ class ELSync:
     # --- what comes in ---------------------------------------------------------------------------------------------
 
     def offer(self, payload: ExecutionPayload) -> None:
-        """Takes an unsafe block. The highest one is the target; after the sync they wait in the queue [ELS2]."""
+        """Take an unsafe block. The highest one is the target; after the sync they wait in the queue [ELS2]."""
         latest = self.labels.get("latest")
         is_lower = latest is not None and payload.block_number <= latest.number and payload.block_hash != latest.hash
         if not self.in_progress or is_lower:
@@ -172,7 +177,7 @@ class ELSync:
             self.rival = payload
 
     def restart(self) -> None:
-        """A reset before the end: the engine's labels are read again. A target stays."""
+        """Note a reset before the end: the engine's labels are read again. A target stays."""
         if self.in_progress:
             self.state = ELSyncState.WILL_START
             self._listen_until = inf
@@ -188,8 +193,9 @@ class ELSync:
             self.state = ELSyncState.STARTED
 
     def take_unreadable(self, call: object) -> bool:
-        """The engine has answered with a block that is incomplete, or of before the rollup; whether that is an answer,
-        which it is for a label."""
+        """Take that the engine has answered with a block that is incomplete, or of before the rollup.
+
+        Whether that is an answer, which it is for a label."""
         is_label = isinstance(call, GetBlockRef) and isinstance(call.name, str)
         if self.state is ELSyncState.WILL_START and is_label:
             self.answer(call, None, 0.0)
@@ -198,9 +204,10 @@ class ELSync:
         return False
 
     def lacks_block(self) -> None:
-        """The engine lacks a block behind the synced one, or has it without its transactions: the heads are set nearer
-        to the synced block, where the engine has more, and not at a safe head that is recorded. At the synced block
-        itself, a higher one is synced to [ELS12]."""
+        """Note that the engine lacks a block behind the synced one, or has it without its transactions.
+
+        The heads are set nearer to the synced block, where the engine has more, and not at a safe head that is
+        recorded. At the synced block itself, a higher one is synced to [ELS12]."""
         if self.state is not ELSyncState.FINISHED_NOT_FINALIZED or self.synced is None:
             return
         if self._recorded is not None and self.heads is None:
@@ -214,20 +221,20 @@ class ELSync:
         self._shrink_offset()
 
     def finish(self) -> None:
-        """The engine has confirmed the heads [ELS4]."""
+        """Note that the engine has confirmed the heads [ELS4]."""
         self.state = ELSyncState.FINISHED
         self.target = self.rival = None
         self._begin()
 
     def take_events(self) -> list[Event]:
-        """The events since the last call."""
+        """Return the events since the last call."""
         events, self.events = self.events, []
         return events
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
     def next(self, monotonic: float, unix: float) -> EngineCall | RecordCall | None:
-        """The call that is due."""
+        """Return the call that is due."""
         if self.state is ELSyncState.WILL_START:
             if self._kind is None:
                 return GetIdentity()
@@ -242,7 +249,7 @@ class ELSync:
         return self._next_lookup() if self.state is ELSyncState.FINISHED_NOT_FINALIZED else None
 
     def answer(self, call: object, answer: object, monotonic: float) -> None:
-        """Takes the answer to the call that was due. Raises TemporaryError when it is to be made again."""
+        """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
         match call:
             case FindSafeHeads() | KeepSafeHeads() | GetBlockRef() if self._recorded is not None:
                 self._recorded.answer(call, answer)
@@ -307,7 +314,7 @@ class ELSync:
     # --- started ---------------------------------------------------------------------------------------------------
 
     def _begin_attempt(self, monotonic: float) -> EngineCall | None:
-        """The insertion of the target, if it was not sent before or not for a while [ELS10]."""
+        """Return the insertion of the target, if it was not sent before or not for a while [ELS10]."""
         if monotonic >= self._listen_until:
             self._skip("the engine does not get the last unsafe blocks, and this node sequences")  # [ELS9]
             return None
@@ -324,7 +331,7 @@ class ELSync:
         return NewPayload(target)
 
     def _replace_stale_target(self, monotonic: float) -> None:
-        """A tip that has had no successor for a minute, while lower blocks arrive, is of a chain given up [ELS11]."""
+        """Give up a tip that has had no successor for a minute, while lower blocks arrive [ELS11]."""
         if self.target is not None and self._target_at == inf:
             self._target_at = monotonic
         if self.rival is None or monotonic < self._target_at + STALE_TARGET_SECONDS:
@@ -369,8 +376,9 @@ class ELSync:
     # --- finished, not finalized -----------------------------------------------------------------------------------
 
     def _next_lookup(self) -> EngineCall | RecordCall | None:
-        """The block behind the synced one, then those of the labels above it: they may be of another chain; and where
-        the record of safe heads goes on."""
+        """Return the block behind the synced one, then those of the labels above it: they may be of another chain.
+
+        And where the record of safe heads goes on."""
         if self.heads is not None or self.synced is None:
             return None
         number = max(self._rollup.genesis.l2.number, self.synced.number - self.offset)
@@ -389,7 +397,7 @@ class ELSync:
         return call
 
     def _known(self, label: Label) -> L2BlockRef | None:
-        """The engine's block of a label, from before the sync, if it is above the block behind the synced one."""
+        """Return the engine's block of a label from before the sync, if it is above the block behind it."""
         known = self.labels.get(label)
         return known if known is not None and self._behind is not None and known.number > self._behind.number else None
 
@@ -410,8 +418,9 @@ class ELSync:
             self._refuted |= known - self._confirmed
 
     def _set_heads(self, synced: L2BlockRef, behind: L2BlockRef) -> None:
-        """The heads after the sync; a safe head that is recorded takes the place of the others [SDB9]. Raises
-        TemporaryError where the synced chain lacks the finalized block; another target may have it."""
+        """Set the heads after the sync; a safe head that is recorded takes the place of the others [SDB9].
+
+        Raises TemporaryError where the synced chain lacks the finalized block; another target may have it."""
         finalized, safe = self._known("finalized"), self._known("safe")
         if finalized is not None and finalized.hash in self._refuted:
             self.state, self.target, self.sent = ELSyncState.STARTED, None, None

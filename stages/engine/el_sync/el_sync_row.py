@@ -28,8 +28,9 @@ MAX_ETA = 10 * 365 * 86_400
 
 
 class SyncEstimate(msgspec.Struct, frozen=True):
-    """The engine's block and those left; `rate` in blocks a second, `eta` in seconds and None without a rate; `stalled`
-    are the seconds since the block last changed."""
+    """The engine's block and those left; `rate` in blocks a second, `eta` in seconds and None without a rate.
+
+    `stalled` are the seconds since the block last changed."""
 
     current: int
     to_go: int
@@ -68,7 +69,7 @@ class SyncProgress:
         self.due_at = 0.0
 
     def add(self, current: int, target: int, monotonic: float) -> SyncEstimate:
-        """Takes the engine's block; `target` is the highest block known."""
+        """Take the engine's block; `target` is the highest block known."""
         if not self._samples or self._samples[-1][1] != current:
             self._moved_at = monotonic
         if self._samples and current < self._samples[-1][1]:
@@ -166,8 +167,9 @@ class ELSyncRow(HeadRow):
 
 
 class SyncProgressRow(CoreRow):
-    """The engine's progress, every ten seconds while it syncs [ELS13]; an engine that does not tell it is left
-    alone."""
+    """The engine's progress, every ten seconds while it syncs [ELS13].
+
+    An engine that does not tell it is left alone."""
 
     purpose = CallPurpose.EL_SYNC_PROGRESS
 

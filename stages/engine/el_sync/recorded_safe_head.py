@@ -1,5 +1,6 @@
-"""Where derivation resumes after EL sync if safe heads are recorded: at the last recorded one that the synced chain
-has, so that the record has no gap [SDB9]."""
+"""Where derivation resumes after EL sync if safe heads are recorded.
+
+At the last recorded one that the synced chain has, so that the record has no gap [SDB9]."""
 
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
 from rollup_node.stages.engine.safedb.entries import (
@@ -16,9 +17,10 @@ RecordCall = FindSafeHeads | GetBlockRef | KeepSafeHeads
 
 
 class RecordedSafeHead:
-    """`number` is the L2 block that the heads are set at otherwise, `highest` that of the synced block; no record is
-    used unless it is `usable`. Once `is_done`, `block` is the recorded safe head, None if there is none on the chain;
-    the database then ends at it."""
+    """`number` is the L2 block that the heads are set at otherwise, `highest` that of the synced block.
+
+    No record is used unless it is `usable`. Once `is_done`, `block` is the recorded safe head, None if there is none on
+    the chain; the database then ends at it."""
 
     def __init__(self, number: int, highest: int, *, usable: bool = True) -> None:
         self._number, self._highest = number, highest
@@ -28,7 +30,7 @@ class RecordedSafeHead:
         self.is_done = False
 
     def next(self) -> RecordCall | None:
-        """The call that is due; None once this is done."""
+        """Return the call that is due; None once this is done."""
         if self._candidates is None:
             return FindSafeHeads(self._number)
         if self.is_done:
@@ -39,7 +41,7 @@ class RecordedSafeHead:
         return KeepSafeHeads(present)
 
     def answer(self, call: object, answer: object) -> None:
-        """Takes the answer to the call that was due. Raises TemporaryError when it is to be made again."""
+        """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
         match call, answer:
             case FindSafeHeads(), FoundSafeHeads():
                 self._take_found(answer)
@@ -51,7 +53,7 @@ class RecordedSafeHead:
                 raise TemporaryError("the answer is not one to this call")
 
     def lacks_block(self) -> None:
-        """The engine has no such block, or not all of it."""
+        """Note that the engine has no such block, or not all of it."""
         self._take_block(None)
 
     def _take_found(self, found: FoundSafeHeads) -> None:

@@ -1,6 +1,8 @@
-"""Follows the heads of another node instead of deriving [FSR1 to FSR13]. A round reads the source's status, compares
-its L1 blocks with our L1 and its L2 blocks with our engine, and ends with heads to import or with a block to move to.
-Rounds begin every two block times, whatever became of the last one, and every second while the chain is held [FSR3].
+"""Follows the heads of another node instead of deriving [FSR1 to FSR13].
+
+A round reads the source's status, compares its L1 blocks with our L1 and its L2 blocks with our engine, and ends with
+heads to import or with a block to move to. Rounds begin every two block times, whatever became of the last one, and
+every second while the chain is held [FSR3].
 
 | state     | next call                                | then                                                       |
 |-----------|------------------------------------------|------------------------------------------------------------|
@@ -68,13 +70,14 @@ class FollowResetError(ResetError):
 
 
 class FollowSource:
-    """`status` is that of the present round; `ready`: its heads may be imported. `target` is the status whose local
-    safe head our tip is to become first, `syncing` the target that the engine fetches the chain up to, as far as is
-    known, and `hold_until` when our own chain goes on without it. `taken` is the update of the move that the engine has
-    accepted. `resumed`: the engine has reached the target without the source, which is `failing`. `start_heads` are
-    those to start over with. `proven` is the number up to which the source has proven to have replaced our chain, 0 if
-    it has not [FSR11]. `current_l1` is that of the last round that ended well. Times are monotonic seconds but for
-    those of `unix`."""
+    """`status` is that of the present round; `ready`: its heads may be imported.
+
+    `target` is the status whose local safe head our tip is to become first, `syncing` the target that the engine
+    fetches the chain up to, as far as is known, and `hold_until` when our own chain goes on without it. `taken` is the
+    update of the move that the engine has accepted. `resumed`: the engine has reached the target without the source,
+    which is `failing`. `start_heads` are those to start over with. `proven` is the number up to which the source has
+    proven to have replaced our chain, 0 if it has not [FSR11]. `current_l1` is that of the last round that ended well.
+    Times are monotonic seconds but for those of `unix`."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool) -> None:
         self.enabled = enabled
@@ -103,11 +106,11 @@ class FollowSource:
         return 2.0 * self._rollup.block_time
 
     def holds(self, now: float) -> bool:
-        """Whether nothing is inserted or built, so that the engine gets on with the block that it was pointed at."""
+        """Return whether nothing is inserted or built, so that the engine gets on with its block."""
         return self.syncing is not None and now < self.hold_until
 
     def end_round(self) -> None:
-        """Forgets the status; another one is read when it is due."""
+        """Forget the status; another one is read when it is due."""
         self.status = self.target = self.taken = None
         self.ready = self.resumed = self._replaces = False
         self._l1.clear()
@@ -130,20 +133,20 @@ class FollowSource:
         self.syncing = self._unreached = None
 
     def failed(self, error: FollowError) -> None:
-        """A round ended without heads. A move that needs no status stays due."""
+        """Note that a round ended without heads. A move that needs no status stays due."""
         self.failing = error.result is not None
         if not self.resumed:
             self.end_round()
 
     def resume(self) -> None:
-        """The engine has fetched the chain that it was pointed at: it is moved to without a status."""
+        """Note that the engine has fetched the chain that it was pointed at: it is moved to without a status."""
         self.end_round()
         self.target, self.resumed = self.syncing, True
 
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def next(self, heads: Heads, now: float) -> FollowCall | None:
-        """The call that is due, while these heads are in force."""
+        """Return the call that is due, while these heads are in force."""
         if not self.enabled or self.ready or self.target is not None:
             return None
         if self.status is None:
@@ -161,7 +164,7 @@ class FollowSource:
         return next((GetBlockRef(ref.number) for ref, _ in self._to_compare(self.status, heads)), None)
 
     def answer(self, call: FollowCall, answer: object, heads: Heads, unix: float) -> None:
-        """Takes the answer to a call. Raises FollowError, after which the round is to be ended."""
+        """Take the answer to a call. Raises FollowError, after which the round is to be ended."""
         if isinstance(call, GetFollowStatus):
             if not isinstance(answer, FollowStatus):
                 reason = answer.reason if isinstance(answer, FollowUnread) else FollowReason.NO_ANSWER
@@ -192,7 +195,8 @@ class FollowSource:
     # --- what the source says ----------------------------------------------------------------------------------------
 
     def _check(self, status: FollowStatus, heads: Heads, unix: float) -> None:
-        """Raises FollowError for heads that contradict each other, the chain's config or what is final [FSR2, FSR6].
+        """Raise FollowError for heads that contradict each other, the chain's config or what is final [FSR2, FSR6].
+
         Raises NetworkLeftError where the source is beyond a foreign fork [LFT4]."""
         if self._rollup.is_foreign(status.local_safe.timestamp):
             raise network_left(self._rollup, status.local_safe)
@@ -228,7 +232,7 @@ class FollowSource:
             raise _invalid(FollowReason.BLOCK_TIME, text)
 
     def _l1_blocks(self, status: FollowStatus) -> Iterator[tuple[BlockId, str]]:
-        """The L1 blocks of a status, lowest first, so that our L1 is asked for what it has had longest."""
+        """Return the L1 blocks of a status, lowest first, so that our L1 is asked for what it has had longest."""
         yield status.finalized.l1_origin, "L1 origin of the finalized head"
         yield status.safe.l1_origin, "L1 origin of the safe head"
         yield status.local_safe.l1_origin, "L1 origin of the local safe head"
@@ -253,8 +257,9 @@ class FollowSource:
     # --- our chain ---------------------------------------------------------------------------------------------------
 
     def _to_compare(self, status: FollowStatus, heads: Heads) -> Iterator[tuple[L2BlockRef, str]]:
-        """The blocks that our chain should have, and has not been asked for; our tip as well while the engine fetches
-        another chain, which it may have moved to by itself."""
+        """Return the blocks that our chain should have, and has not been asked for.
+
+        Our tip as well while the engine fetches another chain, which it may have moved to by itself."""
         if self._is_ahead(status, heads):
             return
         if self.syncing is not None and heads.unsafe.number not in self._compared:
@@ -269,11 +274,11 @@ class FollowSource:
         return status.local_safe.number > heads.unsafe.number
 
     def _awaited(self, heads: Heads) -> FollowStatus | None:
-        """What the engine fetches above our tip."""
+        """Return what the engine fetches above our tip."""
         return self.syncing if self.syncing is not None and self._is_ahead(self.syncing, heads) else None
 
     def _take_synced(self, status: FollowStatus, syncing: FollowStatus, answer: object) -> None:
-        """The engine has fetched the chain up to a target, or gets a newer one."""
+        """Note that the engine has fetched the chain up to a target, or gets a newer one."""
         if isinstance(answer, L2BlockRef) and answer.number > 0:
             self.target = syncing
         elif answer is None:
@@ -307,8 +312,9 @@ class FollowSource:
         self._compared.add(answer.number)
 
     def confirm(self, call: GetBlockRef, answer: object) -> bool:
-        """Takes the answer to what `to_confirm` asks for; whether all is confirmed. Raises FollowError for a block that
-        is not as the source says."""
+        """Take the answer to what `to_confirm` asks for; whether all is confirmed.
+
+        Raises FollowError for a block that is not as the source says."""
         wanted = self.to_confirm()
         if wanted is None or call != GetBlockRef(wanted.hash):
             return False
@@ -321,8 +327,9 @@ class FollowSource:
         return self.to_confirm() is None
 
     def to_confirm(self) -> L2BlockRef | None:
-        """The block of the target to ask the engine for, once it has accepted the move: the source may have named it
-        with another number or origin."""
+        """Return the block of the target to ask the engine for, once it has accepted the move.
+
+        The source may have named it with another number or origin."""
         if self.target is None or self.taken is None:
             return None
         refs = self.target.local_safe, self.target.safe
@@ -331,7 +338,7 @@ class FollowSource:
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def imported(self, heads: Heads) -> Heads:
-        """The heads with those of the source, none of which goes back [FSR7]."""
+        """Return the heads with those of the source, none of which goes back [FSR7]."""
         if self.status is None or self.status.local_safe.number > heads.unsafe.number:
             return heads
         safe = _higher(self.status.safe, heads.safe)
@@ -340,16 +347,18 @@ class FollowSource:
         return moved.with_finalized(self.status.finalized)
 
     def moved(self, heads: Heads) -> Heads | None:
-        """The heads after the move to the source's chain. The finalized block stays, so that the engine checks that
-        it is an ancestor."""
+        """Return the heads after the move to the source's chain.
+
+        The finalized block stays, so that the engine checks that it is an ancestor."""
         if self.target is None:
             return None
         tip = self.target.local_safe
         return Heads(tip, tip, _higher(self.target.safe, heads.finalized), heads.finalized)
 
     def forkchoice(self, heads: Heads) -> Forkchoice | None:
-        """The forkchoice state of the move; None when none is due. Our chain may have grown up to the target meanwhile:
-        they are compared then."""
+        """Return the forkchoice state of the move; None when none is due.
+
+        Our chain may have grown up to the target meanwhile: they are compared then."""
         if self.target is not None and not self._replaces and not self._is_ahead(self.target, heads):
             self.target = None
             self.resumed = False
@@ -357,8 +366,9 @@ class FollowSource:
         return None if moved is None else moved.forkchoice()
 
     def wait_for_sync(self, now: float) -> None:
-        """The engine lacks the target and fetches the chain. Our own is held for a while, unless it was just held for
-        another block that did not come [FSR3]."""
+        """Note that the engine lacks the target and fetches the chain.
+
+        Our own is held for a while, unless it was just held for another block that did not come [FSR3]."""
         # A target that the engine has and still does not take is replaced without asking for it again.
         unreached = self.target if self.target is self.syncing else None
         self._unreached = None if unreached is None else unreached.local_safe.hash
@@ -373,8 +383,10 @@ class FollowSource:
             self.due_at = min(now + SYNCING_SECONDS, self.hold_until)
 
     def reached(self, now: float) -> bool:
-        """The engine has taken the target; whether it replaces a block of our chain, which proves that the chain is
-        another one up to there [FSR11]. The next round begins at once."""
+        """Note that the engine has taken the target.
+
+        Whether it replaces a block of our chain, which proves that the chain is another one up to there [FSR11]. The
+        next round begins at once."""
         replaces = self._replaces
         if self.target is not None and replaces:
             self.proven = self.target.local_safe.number
@@ -383,7 +395,7 @@ class FollowSource:
         return replaces
 
     def succeeded(self) -> None:
-        """The round ended well, or a move without one."""
+        """Note that the round ended well, or a move without one."""
         if not self.resumed:
             self.failing = False
         if self.status is not None and not self.resumed:

@@ -1,5 +1,6 @@
-"""Whether the engine has fetched the chain up to the block that it was pointed at, while the source that named it is
-away [FSR10]. Without a source nobody names another block, and the L1 origins may be of a chain before an L1 reorg.
+"""Finds out whether the engine has fetched the chain of a source that is away [FSR10].
+
+Without a source nobody names another block, and the L1 origins may be of a chain before an L1 reorg.
 
 | state   | next call                                       | then                                            |
 |---------|-------------------------------------------------|-------------------------------------------------|
@@ -30,7 +31,7 @@ class FollowTarget:
         self._canonical: set[int] = set()
 
     def start(self, status: FollowStatus) -> None:
-        """The source that said this is away."""
+        """Note that the source that said this is away."""
         if status is not self._status:
             self.due_at, self._status, self._is_reached = 0.0, status, False
             self._canonical.clear()
@@ -40,13 +41,13 @@ class FollowTarget:
         self._status = None
 
     def retry(self, at: float) -> None:
-        """The engine lacks the block or does not move to it; it is asked again at that time."""
+        """Note that the engine lacks the block or does not move to it; it is asked again at that time."""
         if self._status is not None:
             self.due_at, self._is_reached = at, False
             self._canonical.clear()
 
     def next(self, now: float) -> GetBlockRef | GetL1BlockRef | None:
-        """The call that is due."""
+        """Return the call that is due."""
         if self._status is None or now < self.due_at:
             return None
         if not self._is_reached:
@@ -55,8 +56,9 @@ class FollowTarget:
         return GetL1BlockRef(number, fresh=not self._canonical)
 
     def answer(self, call: GetBlockRef | GetL1BlockRef, answer: object, now: float) -> bool:
-        """Takes the answer to a call; whether the chain may be moved to the target. Raises TemporaryError when it is
-        asked again, StaleTargetError when it is given up."""
+        """Take the answer to a call; whether the chain may be moved to the target.
+
+        Raises TemporaryError when it is asked again, StaleTargetError when it is given up."""
         if self._status is None:
             return False
         if isinstance(call, GetL1BlockRef):

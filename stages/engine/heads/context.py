@@ -34,15 +34,17 @@ class Row(Protocol):
         """Return the call to make now. Raises TemporaryError and ResetError as `answer`."""
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of this row. Raises TemporaryError when the call is to be made again, ResetError
-        when a new start is needed."""
+        """Take the answer to a call of this row.
+
+        Raises TemporaryError when the call is to be made again, ResetError when a new start is needed."""
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Take that there is no answer. Raises as `answer`."""
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Note that a call of this purpose failed. Returns the seconds until a forkchoice update that failed with it is
-        due again; None if it is due at once."""
+        """Note that a call of this purpose failed.
+
+        Returns the seconds until a forkchoice update that failed with it is due again; None if it is due at once."""
 
 
 class CoreContext(ABC):
@@ -92,8 +94,9 @@ class CoreContext(ABC):
     def fail(
         self, purpose: CallPurpose, error: str, now: Instant, *, reason: str = "", pause: float | None = None
     ) -> float:
-        """Note a temporary failure; returns the seconds until the next attempt, those of `pause` if it is set. `reason`
-        tells apart what one task fails by."""
+        """Note a temporary failure; returns the seconds until the next attempt, those of `pause` if it is set.
+
+        `reason` tells apart what one task fails by."""
         seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
         self.log.add(now.unix, "failed", purpose, error)
         self.do(WorkFailed(purpose.task, Severity.TEMPORARY, error, seconds, reason))
@@ -105,8 +108,9 @@ class CoreContext(ABC):
             self.do(WorkRecovered(purpose.task, failures))
 
     def ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
-        """Return whether a block is not fetched again: the engine's answer cannot be read, or it gave none twice in a
-        row [ENG21, SEQ6]."""
+        """Return whether a block is not fetched again.
+
+        The engine's answer cannot be read, or it gave none twice in a row [ENG21, SEQ6]."""
         if not isinstance(call, GetPayload):
             return False
         again = call == self._failed_fetch
@@ -133,8 +137,9 @@ class CoreContext(ABC):
     @property
     @abstractmethod
     def may_join(self) -> bool:
-        """Whether the next derived block may be started with the update to the last one: nothing else waits for the
-        time between them, and the safe head needs no record before it [SDB13]."""
+        """Whether the next derived block may be started with the update to the last one.
+
+        Nothing else waits for the time between them, and the safe head needs no record before it [SDB13]."""
 
     @abstractmethod
     def holds_for_sync(self, now: Instant) -> bool:
@@ -218,8 +223,10 @@ class HeadRow(CoreRow):
         """Note that the block of this row has become the engine's head."""
 
     def hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:
-        """Return whether the heads are sent again before the answer counts: the engine may have lost blocks, in a
-        restart say. It takes them up then, or shows that a new start is needed [ENG38]."""
+        """Return whether the heads are sent again before the answer counts.
+
+        The engine may have lost blocks, in a restart say. It takes them up then, or shows that a new start is needed
+        [ENG38]."""
         core = self._core
         core.controller.distrust()
         if core.controller.forkchoice_due() is None:
@@ -237,6 +244,7 @@ class HeadRow(CoreRow):
 
 class ReadRow(CoreRow):
     """Requests of other processes that are calls themselves, oldest first; the answer is the response of type `kind`.
+
     The oldest waits until it is answered; what finds no room is repeated by the process that needs it."""
 
     outlives_resets = True

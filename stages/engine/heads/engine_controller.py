@@ -1,5 +1,6 @@
-"""The heads in force, and which of them the execution engine has accepted. Until a start is found, and while a new one
-is searched for, there are no heads.
+"""The heads in force, and which of them the execution engine has accepted.
+
+Until a start is found, and while a new one is searched for, there are no heads.
 
 The forkchoice update that is due is computed from this state and never stored, so there is nothing to cancel: an update
 is due while the heads differ from those of the last accepted one [ENG37]."""
@@ -19,8 +20,10 @@ from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
 
 class EngineController:
-    """`announced` are the heads as others may know them: whoever reads one of them finds it in the engine, under the
-    same label. They are those of a start, which the engine returned, or of an update that it accepted.
+    """`announced` are the heads as others may know them.
+
+    Whoever reads one of them finds it in the engine, under the same label. They are those of a start, which the engine
+    returned, or of an update that it accepted.
 
     `backup_unsafe_head` is the tip that a derived block displaced, until that block is safe; `restoring_backup`: the
     block was dropped, and the next update tries the old tip [ENG35]. `promoted_from` is the L1 block whose derived
@@ -37,12 +40,12 @@ class EngineController:
     # --- starts ----------------------------------------------------------------------------------------------------
 
     def start(self, heads: Heads) -> None:
-        """A start was found; the heads are in force, and the engine has accepted none of them."""
+        """Note that a start was found; the heads are in force, and the engine has accepted none of them."""
         self.clear()
         self.heads = self.announced = heads
 
     def restart(self) -> None:
-        """Derivation starts over at the safe head; the tip stays, and what the engine has accepted."""
+        """Note that derivation starts over at the safe head; the tip stays, and what the engine has accepted."""
         if self.heads is not None:
             self.heads = self.heads.without_pending()
         self.promoted_from = self.backup_unsafe_head = None
@@ -57,12 +60,12 @@ class EngineController:
     # --- moves -----------------------------------------------------------------------------------------------------
 
     def advance(self, ref: L2BlockRef) -> None:
-        """A block that the engine has validated becomes the unsafe head."""
+        """Make a block that the engine has validated the unsafe head."""
         if self.heads is not None:
             self.heads = self.heads.with_unsafe(ref)
 
     def insert_derived(self, ref: L2BlockRef, concluding: bool) -> None:
-        """A derived block that the engine has built and validated becomes the unsafe head, whatever the tip was."""
+        """Make a derived block that the engine has built and validated the unsafe head, whatever the tip was."""
         if self.heads is None:
             return
         if self.heads.unsafe.number >= ref.number:
@@ -70,7 +73,7 @@ class EngineController:
         self.heads = self.heads.with_unsafe(ref).with_derived(ref, concluding)
 
     def promote(self, ref: L2BlockRef, concluding: bool, derived_from: L1BlockRef) -> None:
-        """A block of the chain is as derived: it is pending safe, or safe when it concludes its batch."""
+        """Note that a block of the chain is as derived: it is pending safe, or safe when it concludes its batch."""
         if self.heads is None:
             return
         self.heads = self.heads.with_derived(ref, concluding)
@@ -80,20 +83,23 @@ class EngineController:
         self._moved()
 
     def drop_pending(self) -> None:
-        """The rest of a batch was dropped: the pending safe head goes back, and a displaced tip is tried again."""
+        """Note that the rest of a batch was dropped.
+
+        The pending safe head goes back, and a displaced tip is tried again."""
         if self.heads is not None:
             self.restoring_backup = self.backup_unsafe_head is not None
             self.heads = self.heads.without_pending()
             self._moved()
 
     def finalize(self, ref: L2BlockRef) -> None:
-        """A safe block is final; ignored where that would be no step forward [FIN7]."""
+        """Note that a safe block is final; ignored where that would be no step forward [FIN7]."""
         if self.heads is not None:
             self.heads = self.heads.with_finalized(ref)
 
     def promote_cross(self, safe: L2BlockRef | None, unsafe: L2BlockRef | None) -> None:
-        """Blocks are safe, or unsafe and verified, across chains; the verified unsafe head is not behind the safe
-        one."""
+        """Note that blocks are safe, or unsafe and verified, across chains.
+
+        The verified unsafe head is not behind the safe one."""
         if self.heads is None:
             return
         heads = self.heads if safe is None else msgspec.structs.replace(self.heads, cross_safe=safe)
@@ -103,19 +109,19 @@ class EngineController:
         self._moved()
 
     def follow(self, heads: Heads) -> None:
-        """The heads of a follow source are in force."""
+        """Note that the heads of a follow source are in force."""
         self.heads = heads
         self._moved()
 
     def _moved(self) -> None:
-        """Announces moves for which the engine needs no update: those of the pending safe head."""
+        """Announce moves for which the engine needs no update: those of the pending safe head."""
         if self.forkchoice_due() is None:
             self.announced = self.heads
 
     # --- forkchoice updates ----------------------------------------------------------------------------------------
 
     def forkchoice_due(self) -> ForkchoiceUpdate | None:
-        """The forkchoice update that the engine needs; None if it has accepted these heads."""
+        """Return the forkchoice update that the engine needs; None if it has accepted these heads."""
         if self.heads is None:
             return None
         wanted = self.heads.forkchoice()
@@ -124,18 +130,19 @@ class EngineController:
         return None if wanted == self.accepted else ForkchoiceUpdate(wanted)
 
     def distrust(self) -> None:
-        """The engine may have lost the heads that it accepted: an update is due again [ENG38]."""
+        """Note that the engine may have lost the heads that it accepted: an update is due again [ENG38]."""
         self.accepted = None
 
     def accept(self, sent: Forkchoice) -> None:
-        """The engine has accepted an update, perhaps with attributes."""
+        """Note that the engine has accepted an update, perhaps with attributes."""
         self.accepted = sent
         if self.heads is not None and self.heads.forkchoice() == sent:
             self.announced = self.heads
 
     def answer(self, call: ForkchoiceUpdate, answer: object) -> None:
-        """Takes the answer to the update that was due. Raises TemporaryError when the same update is due again, and
-        ResetError when a new start is needed."""
+        """Take the answer to the update that was due.
+
+        Raises TemporaryError when the same update is due again, and ResetError when a new start is needed."""
         if self.restoring_backup and self.backup_unsafe_head is not None:
             self._answer_restore(self.backup_unsafe_head, call.forkchoice, answer)
             return
@@ -144,7 +151,9 @@ class EngineController:
         self.promoted_from = None
 
     def _answer_restore(self, backup_unsafe_head: L2BlockRef, sent: Forkchoice, answer: object) -> None:
-        """The displaced tip is back or given up; it is tried again only where the engine could not decide [ENG35]."""
+        """Note that the displaced tip is back or given up.
+
+        It is tried again only where the engine could not decide [ENG35]."""
         result = forkchoice_result(answer)
         if result.status is CallStatus.RETRY:
             raise TemporaryError(result.text)
@@ -157,7 +166,7 @@ class EngineController:
 
 
 def raise_unless_done(result: CallResult) -> None:
-    """Raises ResetError where a reset follows from an answer, TemporaryError where another try does."""
+    """Raise ResetError where a reset follows from an answer, TemporaryError where another try does."""
     if result.status is CallStatus.RESET:
         raise ResetError(result.text)
     if result.status is not CallStatus.DONE:

@@ -37,9 +37,11 @@ class DerivedFrom(msgspec.Struct, frozen=True):
 
 
 class Finality:
-    """Follows L1's finalized head. `safe` holds what became safe from which L1 block, in ascending order; `checked` are
-    the L1 blocks that were found canonical since L1's finalized head moved. With Alt-DA only what was derived from L1
-    blocks up to `settled_l1` can be final [ADA11]; it is infinite without.
+    """Follows L1's finalized head.
+
+    `safe` holds what became safe from which L1 block, in ascending order; `checked` are the L1 blocks that were found
+    canonical since L1's finalized head moved. With Alt-DA only what was derived from L1 blocks up to `settled_l1` can
+    be final [ADA11]; it is infinite without.
 
     `lookback` and `delay` in L1 blocks; None for the defaults."""
 
@@ -55,14 +57,14 @@ class Finality:
         self.checked: tuple[L1BlockRef, ...] = ()
 
     def reset(self) -> None:
-        """A new start: drops what was derived [FIN8]; L1's finalized head stays."""
+        """Drop what was derived, for a new start [FIN8]; L1's finalized head stays."""
         self.safe.clear()
         self.checked = ()
         self.due = False
         self.tried_at = None
 
     def note_safe(self, block: L2BlockRef, derived_from: L1BlockRef) -> None:
-        """A block became safe from an L1 block; one from a lower L1 block than before is ignored [FIN1]."""
+        """Note that a block became safe from an L1 block; one from a lower L1 block than before is ignored [FIN1]."""
         entry = DerivedFrom(derived_from, block)
         if self.safe and self.safe[-1].l1 == derived_from:
             self.safe[-1] = entry
@@ -73,8 +75,10 @@ class Finality:
         del self.safe[: -self.lookback]
 
     def note_finalized_l1(self, head: L1BlockRef | None) -> bool:
-        """L1's finalized head moved; False if it is lower than before, which is ignored [FIN6]. None: the l1 process
-        has none (it was started again) or dropped it as disproved, so that any may follow [FIN9]."""
+        """Note L1's finalized head; False if it is lower than before, which is ignored [FIN6].
+
+        None: the l1 process has none (it was started again) or dropped it as disproved, so that any may follow
+        [FIN9]."""
         if head is None:
             self.finalized_l1, self.due, self.checked = None, False, ()
             self.settled_l1 = self._unsettled
@@ -91,15 +95,18 @@ class Finality:
             self.settled_l1, self.due = number, True
 
     def note_idle(self, current_l1: L1BlockRef) -> None:
-        """Derivation is idle at an L1 block: finality is due again, at once after a start and then at most once in
-        `delay` blocks [FIN4]."""
+        """Note that derivation is idle at an L1 block.
+
+        Finality is due again, at once after a start and then at most once in `delay` blocks [FIN4]."""
         if self.finalized_l1 is None:
             return
         if self.tried_at is None or current_l1.number >= self.tried_at + self.delay:
             self.tried_at, self.due = current_l1.number, True
 
     def next(self, finalized: L2BlockRef) -> NeedCanonicalL1 | Finalize | None:
-        """What is due above the present finalized block: two L1 blocks to compare, then the finalization [FIN3]."""
+        """Return what is due above the present finalized block.
+
+        Two L1 blocks to compare, then the finalization [FIN3]."""
         candidate = self._candidate() if self.due else None
         if candidate is None or self.finalized_l1 is None or candidate.l2.number <= finalized.number:
             return None
@@ -109,8 +116,9 @@ class Finality:
         return Finalize(candidate.l2)
 
     def add_canonical(self, need: NeedCanonicalL1, found: L1BlockRef | None) -> None:
-        """Takes the canonical L1 block of a need, None if L1 has none. Raises ResetError when it is another one than
-        the finalized block or the block derived from [FIN5]."""
+        """Take the canonical L1 block of a need, None if L1 has none.
+
+        Raises ResetError when it is another one than the finalized block or the block derived from [FIN5]."""
         candidate = self._candidate()
         if candidate is None or self.finalized_l1 is None or found is None or found.number != need.number:
             return
@@ -124,7 +132,7 @@ class Finality:
                 self.checked = (*self.checked, ref)
 
     def done(self) -> None:
-        """The block of `Finalize` is finalized."""
+        """Note that the block of `Finalize` is finalized."""
         self.due = False
 
     def _candidate(self) -> DerivedFrom | None:

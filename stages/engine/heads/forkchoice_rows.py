@@ -15,8 +15,9 @@ def moves_heads(call: CoreCall | None) -> bool:
 
 
 class ForkchoiceRow(HeadRow):
-    """A pending update, at once for a start and for a displaced tip. Not while a derived block is being built: the
-    engine's head is the parent of that block then."""
+    """A pending update, at once for a start and for a displaced tip.
+
+    Not while a derived block is being built: the engine's head is the parent of that block then."""
 
     purpose = CallPurpose.FORKCHOICE
 
@@ -48,8 +49,9 @@ class ForkchoiceRow(HeadRow):
 
 
 class FinishRow(HeadRow):
-    """The update that makes an inserted block the head, or confirms the heads before a held answer is processed; on
-    behalf of the row that needs it."""
+    """The update that makes an inserted block the head, or confirms the heads before a held answer is processed.
+
+    On behalf of the row that needs it."""
 
     def __init__(self, core: CoreContext, forkchoice: ForkchoiceRow) -> None:
         super().__init__(core)
@@ -78,8 +80,9 @@ class FinishRow(HeadRow):
 
 
 class DoubtRow(HeadRow):
-    """The question whether the engine still has the tip, on behalf of the work whose update it answered with SYNCING
-    [UNS7]."""
+    """The question whether the engine still has the tip [UNS7].
+
+    It is on behalf of the work whose update the engine answered with SYNCING."""
 
     @property
     def purpose(self) -> CallPurpose:
@@ -119,8 +122,9 @@ class SafeHeadsRow(CoreRow):
             self._written()
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Raise ResetError for an entry that could not be written: derivation starts over, so that it is derived
-        again."""
+        """Raise ResetError for an entry that could not be written.
+
+        Derivation starts over, so that it is derived again."""
         if isinstance(pending.call, RecordSafeHead):
             raise ResetError(answer.reason)
         super().unavailable(pending, answer, now)

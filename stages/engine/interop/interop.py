@@ -1,5 +1,6 @@
-"""The node as a supervisor manages it [IOP4, IOP20 to IOP22]: events for it, and what it decides. Everything is off
-unless `interop.rpc.addr` is given.
+"""The node as a supervisor manages it [IOP4, IOP20 to IOP22]: events for it, and what it decides.
+
+Everything is off unless `interop.rpc.addr` is given.
 
 Two events are needs, a start and the next L1 block. They are sent again until they are met [IOP29]: the supervisor may
 not be connected, may fail, or may not have the L1 block yet.
@@ -33,14 +34,15 @@ class OrdinarySearch:
 
 
 def block_ref(ref: L2BlockRef) -> BlockRef:
-    """The reference without the L1 origin."""
+    """Return the reference without the L1 origin."""
     return BlockRef(ref.hash, ref.number, ref.parent_hash, ref.timestamp)
 
 
 class Interop:
-    """`events` are the last ones with their numbers, which begin after `first`. `start` is the start that the
-    supervisor has chosen, None while it is waited for. `provided_l1` is the L1 block that derivation may read next.
-    `_exhausted` is where derivation waits for another one."""
+    """`events` are the last ones with their numbers, which begin after `first`.
+
+    `start` is the start that the supervisor has chosen, None while it is waited for. `provided_l1` is the L1 block that
+    derivation may read next. `_exhausted` is where derivation waits for another one."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool, first: int = 0) -> None:
         self.enabled = enabled
@@ -67,33 +69,33 @@ class Interop:
         return self.start if isinstance(self.start, Heads) else None
 
     def is_active(self, timestamp: int) -> bool:
-        """Whether blocks of that time are subject to the supervisor."""
+        """Return whether blocks of that time are subject to the supervisor."""
         return self.enabled and self._active_from is not None and timestamp >= self._active_from
 
     # --- events ----------------------------------------------------------------------------------------------------
 
     def reset(self, reason: str, now: float) -> None:
-        """The node needs another start, which the supervisor chooses."""
+        """Ask for another start, which the supervisor chooses."""
         self.start = self.provided_l1 = self._unsafe = self._origin = self._exhausted = None
         self._reset_reason = reason
         self._send_reset(now)
 
     def choose_start(self, start: Heads | OrdinarySearch) -> None:
-        """The supervisor has chosen a start; it provides L1 blocks from there on."""
+        """Note that the supervisor has chosen a start; it provides L1 blocks from there on."""
         self.start, self.provided_l1, self._exhausted = start, None, None
 
     def on_derivation_start(self) -> None:
-        """Derivation starts over, and reports where it is then."""
+        """Note that derivation starts over, and reports where it is then."""
         self._exhausted = None
 
     def on_unsafe(self, ref: L2BlockRef, now: float) -> None:
-        """The unsafe head, which may have moved."""
+        """Take the unsafe head, which may have moved."""
         if ref != self._unsafe and self.is_active(ref.timestamp):
             self._send("unsafe", ref.id, REPEAT_SECONDS, InteropEvent(unsafe_block=block_ref(ref)), now)
         self._unsafe = ref
 
     def on_local_safe(self, ref: L2BlockRef, source: L1BlockRef, now: float) -> None:
-        """A block became safe on this chain."""
+        """Note that a block became safe on this chain."""
         if self.is_active(ref.timestamp):
             event = InteropEvent(derivation_update=DerivedPair(source, block_ref(ref)))
             self._send("safe", ref.id, REPEAT_SECONDS, event, now)
@@ -110,13 +112,13 @@ class Interop:
         self._send_exhausted(now)
 
     def on_l1_head(self, head: L1BlockRef, now: float) -> None:
-        """The L1 head: with another one, what the supervisor has not met yet is sent again [IOP29]."""
+        """Take the L1 head: with another one, what the supervisor has not met yet is sent again [IOP29]."""
         if head != self._l1_head:
             self._l1_head = head
             self._repeat(now)
 
     def replaced(self, ref: L2BlockRef, invalidated: Hash, now: float) -> None:
-        """An invalidated block was replaced."""
+        """Note that an invalidated block was replaced."""
         event = InteropEvent(replace_block=Replacement(block_ref(ref), invalidated))
         self._send("replaced", ref.id, REPEAT_SECONDS, event, now)
 
@@ -130,7 +132,7 @@ class Interop:
         return self._sent_at("exhausted") + EXHAUSTED_SECONDS if self._needs_l1 else None
 
     def repeat_due(self, now: float) -> None:
-        """Sends a need again, if it is time to."""
+        """Send a need again, if it is time to."""
         at = self.repeat_at
         if at is not None and now >= at:
             self._repeat(now)
@@ -159,7 +161,7 @@ class Interop:
         return -math.inf if last is None else last[1]
 
     def _send(self, kind: str, value: object, repeat: float, event: InteropEvent, now: float) -> None:
-        """Queues an event, unless the last one of its kind had the same value and is younger than `repeat` seconds."""
+        """Queue an event, unless the last one of its kind had the same value and is younger than `repeat` seconds."""
         if not self.enabled:
             return
         last = self._sent.get(kind)

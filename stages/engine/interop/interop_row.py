@@ -1,5 +1,4 @@
-"""What a supervisor decides, applied to the heads, and the block that replaces one that it has found invalid [IOP7 to
-IOP14, IOP24]:
+"""The decisions of a supervisor, and the block that replaces one that is invalid [IOP7 to IOP14, IOP24].
 
 | step   | call                                | goes to                                              |
 |--------|-------------------------------------|------------------------------------------------------|
@@ -73,6 +72,7 @@ MAX_EARLY = 1000
 
 class InteropRow(HeadRow):
     """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
+
     `_number` counts replacements; `_called` is the number of the one that the last call was made for. `_final` is a
     block that becomes final once all safe heads are recorded. `_early` are promotions that wait for the heads of the
     start that the supervisor chose before, each with the number of resets before it."""
@@ -90,9 +90,10 @@ class InteropRow(HeadRow):
         self._resets = self._final_resets = self._number = self._called = 0
 
     def decide(self, decision: Decision, now: Instant, reset_count: int) -> None:
-        """Apply a decision for which blocks were read after so many resets; a promotion once there are heads. Ignored
-        are blocks that were read before a reset [IOP28]: they may be of another chain, and the supervisor has gone on
-        from the start that it chose."""
+        """Apply a decision for which blocks were read after so many resets; a promotion once there are heads.
+
+        Ignored are blocks that were read before a reset [IOP28]: they may be of another chain, and the supervisor has
+        gone on from the start that it chose."""
         core, heads = self._core, self._core.confirmed_heads
         if reset_count != core.reset_count and not isinstance(decision, ForceStart | ProvideL1):
             return
@@ -120,8 +121,9 @@ class InteropRow(HeadRow):
         core.publish(now)
 
     def _promote_safe(self, verified: L2BlockRef, block: L2BlockRef, source: L1BlockRef) -> None:
-        """Promote a safe block. An older promotion is ignored: recorded, it would delete what came after it [SDB11,
-        SDB14]."""
+        """Promote a safe block.
+
+        An older promotion is ignored: recorded, it would delete what came after it [SDB11, SDB14]."""
         last = self._safe_heads.last_l1
         if block.number < verified.number or (last is not None and source.number < last):
             return
@@ -132,16 +134,18 @@ class InteropRow(HeadRow):
             self._safe_heads.note_safe(block, source)
 
     def promote_due(self, now: Instant) -> None:
-        """Apply the promotions that came before the heads. The supervisor repeats none, and a safe head that is not
-        recorded would make the record wrong [SDB2]."""
+        """Apply the promotions that came before the heads.
+
+        The supervisor repeats none, and a safe head that is not recorded would make the record wrong [SDB2]."""
         if self._early and self._core.confirmed_heads is not None:
             early, self._early = self._early, []
             for decision, reset_count in early:
                 self.decide(decision, now, reset_count)
 
     def finalize_due(self, now: Instant) -> None:
-        """Finalize the block that the supervisor has named, once all safe heads are recorded [SDB13]. A reset ends
-        it."""
+        """Finalize the block that the supervisor has named, once all safe heads are recorded [SDB13].
+
+        A reset ends it."""
         core, final = self._core, self._final
         if final is None or (self._safe_heads.pending and self._final_resets == core.reset_count):
             return
@@ -153,8 +157,9 @@ class InteropRow(HeadRow):
     # --- replacement -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call for the replacement, while no derived block is being built. A reset ends it. The
-        caller makes each call that is returned."""
+        """Return the next call for the replacement, while no derived block is being built.
+
+        A reset ends it. The caller makes each call that is returned."""
         core, heads, replacing = self._core, self._core.confirmed_heads, self._replacing
         if replacing is None or heads is None or core.building_derived:
             return None
@@ -172,8 +177,9 @@ class InteropRow(HeadRow):
         return ForkchoiceUpdate(forkchoice, replacing.attributes)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call; one of a replacement whose place another has taken is ignored. Raises ResetError
-        when the block cannot be replaced."""
+        """Take the answer to a call; one of a replacement whose place another has taken is ignored.
+
+        Raises ResetError when the block cannot be replaced."""
         replacing = self._replacing
         if replacing is None or self._called != self._number:
             return

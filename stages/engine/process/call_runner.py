@@ -23,15 +23,15 @@ log = get_logger("engine")
 
 class CallRunner:
     """`ask` makes one call; its TemporaryError becomes the answer Unavailable, with its code in front.
-    `wake` is called when an answer is
-    there."""
+
+    `wake` is called when an answer is there."""
 
     def __init__(self, ask: Callable[[CoreCall], Awaitable[CoreAnswer]], wake: Callable[[], None]) -> None:
         self._ask, self._wake = ask, wake
         self._tasks: dict[asyncio.Task[CoreAnswer], PendingCall] = {}
 
     def start(self, pending: PendingCall) -> None:
-        """Makes a call."""
+        """Make a call."""
         task = asyncio.create_task(self._run(pending.call), name=f"{pending.purpose.value} call")
         self._tasks[task] = pending
         task.add_done_callback(lambda _: self._wake())
@@ -44,12 +44,12 @@ class CallRunner:
             return Unavailable(text, unreadable=isinstance(error, UnreadableAnswerError))
 
     def answers(self) -> list[tuple[PendingCall, CoreAnswer]]:
-        """The answers since the last call. Raises what `ask` raised besides TemporaryError."""
+        """Return the answers since the last call. Raises what `ask` raised besides TemporaryError."""
         done = [task for task in self._tasks if task.done()]
         return [(self._tasks.pop(task), task.result()) for task in done]
 
     async def close(self, seconds: float) -> None:
-        """Waits up to `seconds` for the calls that move heads or record them, and cancels the others."""
+        """Wait up to `seconds` for the calls that move heads or record them, and cancel the others."""
         moving = [task for task, pending in self._tasks.items() if pending.purpose.lane in _LASTING]
         if moving:
             await asyncio.wait(moving, timeout=seconds)
@@ -62,7 +62,7 @@ class CallRunner:
 
 @contextmanager
 def stimuli_logged(stimuli: StimulusLog) -> Iterator[None]:
-    """Writes the stimuli to the log when an exception ends the block, unless it asks for a new start; it goes on."""
+    """Write the stimuli to the log when an exception ends the block, unless it asks for a new start; it goes on."""
     try:
         yield
     except RestartError:
@@ -73,7 +73,7 @@ def stimuli_logged(stimuli: StimulusLog) -> Iterator[None]:
 
 
 def write_stimuli(stimuli: StimulusLog) -> None:
-    """Writes all lines, oldest first, in records of LINES_A_RECORD lines."""
+    """Write all lines, oldest first, in records of LINES_A_RECORD lines."""
     lines = stimuli.lines()
     for first in range(0, len(lines), LINES_A_RECORD):
         part = lines[first : first + LINES_A_RECORD]

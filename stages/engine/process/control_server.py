@@ -1,5 +1,6 @@
-"""The requests of the rpc process: admin calls, blocks to build, the parts of output roots, and safe heads. A repeated
-request gets the first response again; some responses come when what was requested has happened."""
+"""The requests of the rpc process: admin calls, blocks to build, the parts of output roots, and safe heads.
+
+A repeated request gets the first response again; some responses come when what was requested has happened."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,8 +24,9 @@ Key = tuple[ProcessId, int]
 
 
 class ResponseCache(Generic[R]):
-    """The last responses, at most `most` of them and `most_bytes` in all. One that is larger alone is not kept, and its
-    repeated request is handled again."""
+    """The last responses, at most `most` of them and `most_bytes` in all.
+
+    One that is larger alone is not kept, and its repeated request is handled again."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -36,12 +38,12 @@ class ResponseCache(Generic[R]):
         return len(self._responses)
 
     def get(self, key: Key) -> R | None:
-        """The response to a request, if it is kept."""
+        """Return the response to a request, if it is kept."""
         found = self._responses.get(key)
         return None if found is None else found[0]
 
     def add(self, key: Key, response: R, size: int) -> None:
-        """Keeps a response of `size` bytes in place of the oldest ones."""
+        """Keep a response of `size` bytes in place of the oldest ones."""
         self.size -= self._responses.pop(key, (None, 0))[1]
         if size > self._most_bytes:
             return
@@ -61,12 +63,12 @@ class ControlServer:
         self._server = bus.serve("engine.control", self._take)
 
     def respond(self, peer: ProcessId, response: RpcResponse) -> None:
-        """Sends a response and keeps it for repeated requests, unless it is a block that is too large."""
+        """Send a response and keep it for repeated requests, unless it is a block that is too large."""
         self.responses.add((peer, response.id), response, _size(response))
         self._server.send(peer, response)
 
     def refuse(self, peer: ProcessId, number: int, error: str) -> None:
-        """Answers an admin call with an error."""
+        """Answer an admin call with an error."""
         self.respond(peer, ControlResponse(number, error, None))
 
     def _take(self, peer: ProcessId, message: RpcRequest) -> None:
@@ -78,7 +80,7 @@ class ControlServer:
 
 
 def _size(response: RpcResponse) -> int:
-    """The bytes of memory that a response takes, about."""
+    """Return the bytes of memory that a response takes, about."""
     size = RESPONSE_BYTES + len(response.error or "")
     if isinstance(response, BuildResponse) and response.payload is not None:
         size += sum(TRANSACTION_BYTES + len(transaction) for transaction in response.payload.transactions)

@@ -1,5 +1,6 @@
-"""The server of `engine.interop`: events for the supervisor, and its calls with op-node's results and errors [IOP5 to
-IOP20]."""
+"""The server of `engine.interop`: events for the supervisor, and its calls [IOP5 to IOP20].
+
+Results and errors are those of op-node."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -71,8 +72,9 @@ class InteropError(Exception):
 
 
 class InteropServer:
-    """`decide` applies a decision for which blocks were read after so many resets; `reset_count` counts them. Decisions
-    run one after another in the order of their arrival, resets at once, and a repeated one gets the first
+    """`decide` applies a decision for which blocks were read after so many resets; `reset_count` counts them.
+
+    Decisions run one after another in the order of their arrival, resets at once, and a repeated one gets the first
     response again; reads run at the same time and are not kept [IOP31]."""
 
     def __init__(
@@ -112,14 +114,14 @@ class InteropServer:
         self._server = bus.serve("engine.interop", self._take)
 
     def send_events(self) -> None:
-        """Sends the events that were not sent to the rpc process yet."""
+        """Send the events that were not sent to the rpc process yet."""
         fresh = tuple((number, event) for number, event in self._interop.events if number > self._sent)
         if fresh and self._subscriber is not None:
             self._sent = fresh[-1][0]
             self._server.send(self._subscriber, InteropEvents(fresh))
 
     async def close(self) -> None:
-        """Cancels the calls that run."""
+        """Cancel the calls that run."""
         for task in self._calls.values():
             task.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
@@ -149,7 +151,7 @@ class InteropServer:
         self._server.send(key[0], response)
 
     async def _answer_in_order(self, request: InteropRequest) -> InteropResponse:
-        """A reset does not wait for decisions whose blocks are still being read: it makes them void [IOP28]."""
+        """Answer a reset at once: decisions whose blocks are still being read become void [IOP28]."""
         if request.method in RESETS:
             async with self._resets:
                 return await self._answer(request)
@@ -209,7 +211,7 @@ class InteropServer:
         self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
 
     async def _target(self, block: BlockId, name: str) -> L2BlockRef:
-        """A block to reset to, which must be canonical."""
+        """Return a block to reset to, which must be canonical."""
         found = await self._ask(block.number)
         if isinstance(found, str):
             raise InteropError("failed to find block reference", INTERNAL_ERROR, name)
@@ -296,7 +298,7 @@ class InteropServer:
         raise InteropError(f"failed to determine {shown}, could not get payload: {found or 'not found'}")
 
     async def _ask(self, name: BlockName) -> L2BlockRef | str | None:
-        """A block's reference, None if there is no such block, or the text of an error."""
+        """Return a block's reference, None if there is no such block, or the text of an error."""
         try:
             found = await self._client.ask(GetBlockRef(name))
         except TemporaryError as error:
@@ -331,7 +333,7 @@ def _size(response: InteropResponse) -> int:
 
 
 def shown_block(ref: BlockRef) -> dict[str, Any]:
-    """A block reference as JSON [IOP21]."""
+    """Return a block reference as JSON [IOP21]."""
     return {
         "hash": to_hex(ref.hash),
         "number": ref.number,
@@ -341,7 +343,7 @@ def shown_block(ref: BlockRef) -> dict[str, Any]:
 
 
 def shown_l2(ref: L2BlockRef) -> dict[str, Any]:
-    """An L2 block reference as JSON [RPC21]."""
+    """Return an L2 block reference as JSON [RPC21]."""
     origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
     return {**shown_block(block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
 

@@ -1,5 +1,6 @@
-"""What the engine process reads of L1: blocks and references by number from the l1 process, requested until they
-arrive."""
+"""What the engine process reads of L1.
+
+Blocks and references by number from the l1 process, requested until they arrive."""
 
 import asyncio
 import time
@@ -38,8 +39,10 @@ class L1Client:
         self._client = bus.connect("l1.origins", self._take)
 
     async def ref(self, number: int, fresh: bool = False) -> L1BlockRef | None:
-        """The canonical L1 block of a number, None if there is none yet. With `fresh`, what was read before is
-        forgotten first, since L1 may have had a reorg. Raises TemporaryError when the l1 process cannot answer."""
+        """Return the canonical L1 block of a number, None if there is none yet.
+
+        With `fresh`, what was read before is forgotten first, since L1 may have had a reorg. Raises TemporaryError when
+        the l1 process cannot answer."""
         if fresh:
             self._refs.clear()
             self._missing.clear()
@@ -66,7 +69,7 @@ class L1Client:
         return found
 
     def request(self, first: int, count: int) -> None:
-        """Requests blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""
+        """Request blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""
         now = self._clock()
         if (first, count) != self._wanted or now - self._requested_at >= REPEAT_SECONDS:
             self._wanted, self._requested_at = (first, count), now

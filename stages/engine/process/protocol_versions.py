@@ -1,5 +1,6 @@
-"""The protocol versions that L1 signals: they are passed on to the execution engine, compared, and may halt the node
-[PRV3 to PRV7]."""
+"""The protocol versions that L1 signals.
+
+They are passed on to the execution engine, compared, and may halt the node [PRV3 to PRV7]."""
 
 import asyncio
 import time
@@ -41,7 +42,7 @@ class ProtocolVersions:
         self.task = PeriodicTask("protocol versions", self._step)
 
     def update(self, found: RuntimeConfig) -> None:
-        """Takes what L1 signals. Without any version nothing happens."""
+        """Take what L1 signals. Without any version nothing happens."""
         versions = (found.recommended_version, found.required_version)
         is_repeated = versions == self._last and time.monotonic() - self._last_at < REPEAT_SECONDS
         if versions != (ZERO_HASH, ZERO_HASH) and not is_repeated:
@@ -49,7 +50,7 @@ class ProtocolVersions:
             self.task.wake.set()
 
     async def _step(self) -> float:
-        """Raises HaltError when the required version is too new."""
+        """Raise HaltError when the required version is too new."""
         versions, self._due = self._due, None
         if versions is None:
             return IDLE_SECONDS

@@ -40,7 +40,7 @@ class SequencerStateFile:
         self._path = Path(path)
 
     def load(self) -> SequencerState:
-        """What is kept; nothing for a missing file, and for one that cannot be read."""
+        """Return what is kept; nothing for a missing file, and for one that cannot be read."""
         try:
             return msgspec.json.decode(read_private_file(self._path, MAX_STATE_BYTES), type=SequencerState)
         except FileNotFoundError:
@@ -51,7 +51,7 @@ class SequencerStateFile:
             return SequencerState()
 
     def store(self, state: SequencerState) -> None:
-        """Keeps a state. Raises OSError; what was kept before stays then."""
+        """Keep a state. Raises OSError; what was kept before stays then."""
         replace_private_file(self._path, msgspec.json.encode(state))
 
 
@@ -67,22 +67,25 @@ class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class AdminStateFile:
-    """A JSON object. It is replaced by rename, so that it is whole whenever the node or the machine fails. `_last` is
-    what was last read or stored."""
+    """A JSON object.
+
+    It is replaced by rename, so that it is whole whenever the node or the machine fails. `_last` is what was last read
+    or stored."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._last = AdminState()
 
     def load(self) -> AdminState:
-        """What is stored; nothing for a missing file. Raises AdminStateError when it cannot be read [ADM1]."""
+        """Return what is stored; nothing for a missing file. Raises AdminStateError when it cannot be read [ADM1]."""
         self._last = self._read()
         return self._last
 
     def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
-        """Stores what is given, whether the sequencer is started or the SDM opt-in, and keeps the other; it is on disk
-        when this returns. A file that cannot be read is overwritten. Raises AdminStateError when it cannot be written
-        [ADM2, ADM5]."""
+        """Store what is given, whether the sequencer is started or the SDM opt-in, and keep the other.
+
+        It is on disk when this returns. A file that cannot be read is overwritten. Raises AdminStateError when it
+        cannot be written [ADM2, ADM5]."""
         try:
             self.load()
         except AdminStateError as error:
@@ -129,7 +132,7 @@ class AdminStateFile:
 
 
 def _make_folder(folder: Path) -> None:
-    """Makes a folder and those above it, each an entry on disk."""
+    """Make a folder and those above it, each an entry on disk."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o755, exist_ok=True)
@@ -137,8 +140,10 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A rename is on disk once the folder is. Some file systems do not sync folders, and some folders may be written to
-    but not read: neither may keep a sequencer from being stopped."""
+    """Note that a rename is on disk once the folder is.
+
+    Some file systems do not sync folders, and some folders may be written to but not read: neither may keep a sequencer
+    from being stopped."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -166,7 +171,7 @@ class SequencerStore:
         self._admin_file = AdminStateFile(kept) if kept else None
 
     def load(self) -> EngineConfig:
-        """The configuration with what is kept in place of the options."""
+        """Return the configuration with what is kept in place of the options."""
         config, self._state = self._config, SequencerState() if self._file is None else self._file.load()
         stored = self._admin_state()
         active = stored.sequencer_started
@@ -181,13 +186,14 @@ class SequencerStore:
         )
 
     def store_active(self, active: bool) -> None:
-        """Keeps whether the sequencer is started; with `rpc.admin-state` it is on disk when this returns. Raises
-        StoreFailedError."""
+        """Keep whether the sequencer is started; with `rpc.admin-state` it is on disk when this returns.
+
+        Raises StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, active=active)
         self._store(wanted, lambda file: file.store(started=active))
 
     def store_sdm_opt_in(self, enabled: bool) -> None:
-        """Keeps the SDM opt-in, as `store_active`. Raises StoreFailedError."""
+        """Keep the SDM opt-in, as `store_active`. Raises StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, sdm_opt_in=enabled)
         self._store(wanted, lambda file: file.store(sdm_opt_in=enabled))
 
@@ -206,7 +212,7 @@ class SequencerStore:
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
 
     def store_recover(self, recover: bool) -> None:
-        """Keeps whether recover mode is on. Raises StoreFailedError."""
+        """Keep whether recover mode is on. Raises StoreFailedError."""
         self._replace(msgspec.structs.replace(self._state, recover=recover))
 
     def _admin_state(self) -> AdminState:

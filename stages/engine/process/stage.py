@@ -1,5 +1,7 @@
-"""The engine process: one loop around the engine core, which decides everything. The loop makes the core's calls, hands
-it their answers, and performs its actions; messages of other processes go to the core as they arrive."""
+"""The engine process: one loop around the engine core, which decides everything.
+
+The loop makes the core's calls, hands it their answers, and performs its actions; messages of other processes go to the
+core as they arrive."""
 
 import asyncio
 import random
@@ -53,12 +55,14 @@ log = get_logger("engine")
 
 
 def present() -> Instant:
-    """The present time."""
+    """Return the present time."""
     return Instant(time.time(), time.monotonic())
 
 
 class EngineStage:
-    """`periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
+    """The engine process.
+
+    `periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
     process."""
 
     def __init__(
@@ -138,15 +142,16 @@ class EngineStage:
     # --- what the runtime calls ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Nothing to open: the clients connect with their first call."""
+        """Log what this node leaves to others; the clients connect with their first call."""
         if self.config.conductor_enabled:
             log.info("sequencer is stopped until the conductor starts it", conductor=self._conductor.name)
         if self._follow is not None:
             log.info("following the heads of another node instead of deriving", source=self._follow.name)
 
     async def close(self) -> None:
-        """Waits a moment for a block that is sealed, and for the calls that move and record heads; then closes
-        connections and files."""
+        """Wait a moment for a sealed block and for the calls that move and record heads.
+
+        Then connections and files are closed."""
         self._stored.close()
         await self._finish_last_block(SEAL_SECONDS)
         if self._interop is not None:
@@ -161,7 +166,7 @@ class EngineStage:
         await self._safe_heads.close(FINISH_SECONDS)
 
     async def _finish_last_block(self, seconds: float) -> None:
-        """Ends sequencing, with the block that is sealed: the conductor and peers may have it already [SEQ28]."""
+        """End sequencing, with the block that is sealed: the conductor and peers may have it already [SEQ28]."""
         self.core.shut_down()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -172,11 +177,11 @@ class EngineStage:
                         await asyncio.wait_for(self._loop.wake.wait(), pause)
 
     def reset(self, error: Exception) -> None:
-        """Raises the error: the core handles resets by itself, so no task of this stage ends in one."""
+        """Raise the error: the core handles resets by itself, so no task of this stage ends in one."""
         raise error
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Takes the problems that the runtime knows of."""
+        """Take the problems that the runtime knows of."""
         self._status.set_runtime_problems(problems)
         self._actions.tick()
 
@@ -202,7 +207,7 @@ class EngineStage:
         return pause
 
     def _check_end(self) -> None:
-        """Raises NetworkLeftError at the last block that can be derived [LFT4]."""
+        """Raise NetworkLeftError at the last block that can be derived [LFT4]."""
         safe = self.core.last_safe_head
         if safe is not None:
             raise network_left(self.config.rollup, safe)
@@ -214,7 +219,7 @@ class EngineStage:
             self._actions.perform(self.core.take_actions())
 
     async def _ask(self, call: CoreCall) -> CoreAnswer:
-        """Makes one call. Raises TemporaryError when there is no answer."""
+        """Make one call. Raises TemporaryError when there is no answer."""
         match call:
             case GetL1BlockRef(number=number, fresh=fresh):
                 return await self._l1.ref(number, fresh)
@@ -272,8 +277,9 @@ class EngineStage:
     # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
-        """Notices that the engine is away also while there is nothing to call it for, or what it is called for fails
-        by something else."""
+        """Notice that the engine is away also while no call shows it.
+
+        There may be nothing to call it for, or what it is called for fails by something else."""
         if self._silent >= WATCH_SECONDS and not self._status.engine_fails:
             await self._client.check_chain()
         left = WATCH_SECONDS - self._silent
@@ -284,7 +290,7 @@ class EngineStage:
         return min(self._client.silent, self._reading_client.silent)
 
     async def _repeat(self) -> float:
-        """Repeats the needs towards the p2p process."""
+        """Repeat the needs towards the p2p process."""
         heads = self.core.heads
         if self._p2p is not None:
             self._p2p.repeat(0 if heads is None else heads.unsafe.number)
@@ -298,5 +304,5 @@ def _follow_client(config: EngineConfig, meter: Meter) -> FollowClient | None:
 
 
 def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:
-    """Makes the stage; its servers are bound at once."""
+    """Make the stage; its servers are bound at once."""
     return EngineStage(config, bus, meter)

@@ -1,5 +1,7 @@
-"""Admin calls whose effect is kept: what a call brings about is stored before it does, and the call fails if that fails
-[ADM5, ADM7]. The files are written in a thread, for a slow disk must delay neither heads nor the sequencer."""
+"""Admin calls whose effect is kept.
+
+What a call brings about is stored before it does, and the call fails if that fails [ADM5, ADM7]. The files are written
+in a thread, for a slow disk must delay neither heads nor the sequencer."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,9 +30,10 @@ log = get_logger("engine")
 
 
 class StoredRequests:
-    """One call at a time, in the order of arrival. `apply` makes a call take effect, `refuse` answers it with an error.
-    `in_force` is whether the sequencer is started, `_stored` what another life of the process would begin with; None
-    where that is not known."""
+    """One call at a time, in the order of arrival.
+
+    `apply` makes a call take effect, `refuse` answers it with an error. `in_force` is whether the sequencer is started,
+    `_stored` what another life of the process would begin with; None where that is not known."""
 
     def __init__(
         self,
@@ -49,13 +52,13 @@ class StoredRequests:
         self.task = PeriodicTask("sequencer state", self._step)
 
     def add(self, peer: ProcessId, message: StoredRequest) -> None:
-        """Takes a call, perhaps a repeated one; without room for it its repetition is taken."""
+        """Take a call, perhaps a repeated one; without room for it its repetition is taken."""
         if len(self._waiting) < MAX_ADMIN_REQUESTS:
             self._waiting.setdefault((peer, message.id), message)
             self.task.wake.set()
 
     def close(self) -> None:
-        """Ends the thread once it has written what it is at; calls that wait get no answer."""
+        """End the thread once it has written what it is at; calls that wait get no answer."""
         self._thread.shutdown(wait=False)
 
     async def _step(self) -> float:
@@ -70,7 +73,7 @@ class StoredRequests:
         return await self._restore()
 
     async def _keep(self, message: StoredRequest) -> str | None:
-        """Stores what a call brings about; the error text if that fails."""
+        """Store what a call brings about; the error text if that fails."""
         if isinstance(message, SetRecoverModeRequest):
             error = await self._write(lambda: self._store.store_recover(message.mode))
             return None if error is None else f"failed to store recover mode: {error}"

@@ -1,5 +1,6 @@
-"""The sequencer with what it builds from: L1 origins, the system config of the tip, payload attributes. Names the
-engine call that is due; only what the tip lacks comes first, in this order:
+"""The sequencer with what it builds from: L1 origins, the system config of the tip, payload attributes.
+
+Names the engine call that is due; only what the tip lacks comes first, in this order:
 
 | missing                                        | what happens                                        |
 |------------------------------------------------|-----------------------------------------------------|
@@ -32,8 +33,10 @@ class L1BlockRange(msgspec.Struct, frozen=True):
 
 
 class BlockProduction:
-    """`tip_config` is the last tip whose system config was read, by its hash. Times are Unix seconds. `stopped` is
-    whether the sequencer begins stopped, as it always does with a conductor [CND6]."""
+    """`tip_config` is the last tip whose system config was read, by its hash.
+
+    Times are Unix seconds. `stopped` is whether the sequencer begins stopped, as it always does with a conductor
+    [CND6]."""
 
     def __init__(self, config: EngineConfig, stopped: bool) -> None:
         self.config = config
@@ -56,21 +59,22 @@ class BlockProduction:
         return self.selector.recover
 
     def set_recover(self, recover: bool) -> None:
-        """Sets the mode for the next blocks."""
+        """Set the mode for the next blocks."""
         self.selector.recover = recover
 
     def wanted_l1_blocks(self, heads: Heads) -> L1BlockRange | None:
-        """The L1 blocks that the next origins need and that are missing [SEQ18]."""
+        """Return the L1 blocks that the next origins need and that are missing [SEQ18]."""
         first, count = self.selector.wanted(heads.unsafe, self.window)
         return L1BlockRange(first, count) if count else None
 
     def wait_until(self) -> float | None:
-        """The time of the next action; None when only an event can lead to one."""
+        """Return the time of the next action; None when only an event can lead to one."""
         return None if self.without_origin else self.sequencer.wait_until()
 
     def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
-        """The call that is due now; `forkchoice_due` is the update that the engine lacks. Raises TemporaryError when
-        no block can be built yet, ResetError when the tip cannot be built on."""
+        """Return the call that is due now; `forkchoice_due` is the update that the engine lacks.
+
+        Raises TemporaryError when no block can be built yet, ResetError when the tip cannot be built on."""
         need = self.sequencer.next(now)
         self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
         if isinstance(need, NeedAttributes):
@@ -94,7 +98,7 @@ class BlockProduction:
         return None if isinstance(call, NeedAttributes) else call
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
-        """Takes the engine's answer to the call that was due. Raises TemporaryError and ResetError as `next`."""
+        """Take the engine's answer to the call that was due. Raises TemporaryError and ResetError as `next`."""
         if isinstance(call, GetBlock):
             self._take_tip(call.name, answer)
             return None
@@ -127,9 +131,10 @@ def sequencer_attributes(
     epoch: L1Block,
     recover: bool,
 ) -> PayloadAttributes:
-    """The attributes of the block after `parent` with the L1 origin `epoch`. The engine adds transactions of its pool
-    unless the block is more than the sequencer drift after its origin, activates a fork whose first block stays empty,
-    or the sequencer is in recover mode [SEQ19]."""
+    """Return the attributes of the block after `parent` with the L1 origin `epoch`.
+
+    The engine adds transactions of its pool unless the block is more than the sequencer drift after its origin,
+    activates a fork whose first block stays empty, or the sequencer is in recover mode [SEQ19]."""
     header = epoch.header
     prepared = prepare_attributes(
         rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates

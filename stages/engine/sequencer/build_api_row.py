@@ -1,5 +1,6 @@
-"""The calls of the `opstack` namespace: somebody else builds and commits blocks with this engine [RPC61 to RPC66]. One
-request is worked on at a time, and its calls are made between those of the node itself:
+"""The calls of the `opstack` namespace: somebody else builds and commits blocks with this engine [RPC61 to RPC66].
+
+One request is worked on at a time, and its calls are made between those of the node itself:
 
 | request | calls                                                                      |
 |---------|----------------------------------------------------------------------------|
@@ -40,8 +41,9 @@ BuildRequest = OpenBlockRequest | SealBlockRequest | CommitBlockRequest
 
 
 class BuildApiRow(HeadRow):
-    """The oldest request is the one under way; a reset undoes its calls so far, which were made after `_reset_count`
-    resets."""
+    """The oldest request is the one under way.
+
+    A reset undoes its calls so far, which were made after `_reset_count` resets."""
 
     purpose = CallPurpose.BUILD_API
 
@@ -65,8 +67,9 @@ class BuildApiRow(HeadRow):
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call of the oldest request; requests wait for heads, and while a derived block is being
-        built."""
+        """Return the next call of the oldest request.
+
+        Requests wait for heads, and while a derived block is being built."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
             return None

@@ -43,8 +43,10 @@ class L1Window:
         return True
 
     def note_block(self, block: L1Block) -> None:
-        """Adds a canonical block. Blocks that do not link to it are removed with all beyond them, since they are of a
-        chain before a reorg, and so are the lowest beyond MAX_BLOCKS."""
+        """Add a canonical block.
+
+        Blocks that do not link to it are removed with all beyond them, since they are of a chain before a reorg, and so
+        are the lowest beyond MAX_BLOCKS."""
         number, header = block.header.number, block.header
         below, above = self.blocks.get(number - 1), self.blocks.get(number + 1)
         if below is not None and below.header.hash != header.parent_hash:
@@ -56,11 +58,11 @@ class L1Window:
             del self.blocks[min(self.blocks)]
 
     def clear(self) -> None:
-        """Removes the blocks, since L1 may have had a reorg. The head stays."""
+        """Remove the blocks, since L1 may have had a reorg. The head stays."""
         self.blocks.clear()
 
     def get(self, number: int) -> L1Block | None:
-        """The block of a number, None if it is not kept."""
+        """Return the block of a number, None if it is not kept."""
         return self.blocks.get(number)
 
 
@@ -81,8 +83,10 @@ class OriginSelector:
         return (missing[0], last - missing[0] + 1) if missing else (current, 0)
 
     def select(self, head: L2BlockRef, window: L1Window) -> SelectedOrigin | NoOrigin:
-        """The origin of the block after `head`. Raises InconsistentOriginError when the head's origin is not on the L1
-        chain, or the next L1 block does not follow it [SEQ14]."""
+        """Return the origin of the block after `head`.
+
+        Raises InconsistentOriginError when the head's origin is not on the L1 chain, or the next L1 block does not
+        follow it [SEQ14]."""
         current = window.get(head.l1_origin.number)
         if current is None:
             return NoOrigin(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")
@@ -105,9 +109,9 @@ class OriginSelector:
         return SelectedOrigin(current)
 
     def _visible(self, number: int, window: L1Window) -> bool:
-        """Whether a block is deep enough below L1's head to be built on."""
+        """Return whether a block is deep enough below L1's head to be built on."""
         return window.head is not None and number + self.confirmations <= window.head.number
 
     def _surely_missing(self, number: int, window: L1Window) -> bool:
-        """Whether L1 has no such block that could be built on."""
+        """Return whether L1 has no such block that could be built on."""
         return window.head is not None and not self._visible(number, window)

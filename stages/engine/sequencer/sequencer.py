@@ -104,9 +104,11 @@ class BuildDropped(msgspec.Struct, frozen=True):
 
 
 class Sequencer:
-    """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none. `conducted`:
-    a conductor decides who sequences, and stores each block before it is published and inserted. `problem` is why the
-    last attempt failed, from then until a block is built or none is to be; `failures` counts failed attempts."""
+    """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none.
+
+    `conducted`: a conductor decides who sequences, and stores each block before it is published and inserted. `problem`
+    is why the last attempt failed, from then until a block is built or none is to be; `failures` counts failed
+    attempts."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class Sequencer:
     # --- admin API -------------------------------------------------------------------------------------------------
 
     def start_error(self, head: Hash) -> str | None:
-        """Why admin_startSequencer would fail now [RPC57, SEQ26]."""
+        """Return why admin_startSequencer would fail now [RPC57, SEQ26]."""
         if not self.enabled:
             return NOT_ENABLED
         if self.active:
@@ -162,14 +164,15 @@ class Sequencer:
         return None
 
     def stop_error(self) -> str | None:
-        """Why admin_stopSequencer would fail now [RPC58]."""
+        """Return why admin_stopSequencer would fail now [RPC58]."""
         if not self.enabled:
             return NOT_ENABLED
         return None if self.active else NOT_RUNNING
 
     def stop(self) -> str | None:
-        """admin_stopSequencer; the error text if it fails [SEQ27]. `active` becomes False once a sealed block is
-        inserted, or could not be committed."""
+        """admin_stopSequencer; the error text if it fails [SEQ27].
+
+        `active` becomes False once a sealed block is inserted, or could not be committed."""
         error = self.stop_error()
         if error is not None:
             return error
@@ -178,7 +181,7 @@ class Sequencer:
         return None
 
     def stop_without_last(self) -> None:
-        """Ends a stop at once: a sealed block is not inserted [SEQ27]."""
+        """End a stop at once: a sealed block is not inserted [SEQ27]."""
         if self.stopping:
             self._stopped()
 
@@ -193,7 +196,7 @@ class Sequencer:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def on_heads(self, heads: Heads, now: float) -> None:
-        """The engine has accepted a forkchoice update with these heads [SEQ1, SEQ13, SEQ20]."""
+        """Note that the engine has accepted a forkchoice update with these heads [SEQ1, SEQ13, SEQ20]."""
         last, self.heads = self.heads, heads
         self.pause &= ~SequencerPause.DERIVED_BUILD
         lagging = self.max_safe_lag > 0 and heads.safe.number + self.max_safe_lag <= heads.unsafe.number
@@ -221,8 +224,9 @@ class Sequencer:
         self._end_stop()
 
     def on_start(self, heads: Heads, now: float) -> None:
-        """A start is confirmed. After the first one of this process the sequencer acts at once, later after one block
-        time [SEQ9]."""
+        """Note that a start is confirmed.
+
+        After the first one of this process the sequencer acts at once, later after one block time [SEQ9]."""
         self.pause &= ~SequencerPause.RESET
         self.on_heads(heads, now)
         if self.started_before:
@@ -230,18 +234,18 @@ class Sequencer:
         self.started_before = True
 
     def on_derived_build(self) -> None:
-        """A derived block is built on the tip: pause until the next forkchoice update [SEQ10]."""
+        """Note that a derived block is built on the tip: pause until the next forkchoice update [SEQ10]."""
         self.pause |= SequencerPause.DERIVED_BUILD
         self._drop()
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
     def wait_until(self) -> float | None:
-        """The time of the next action; None when only an event can lead to one."""
+        """Return the time of the next action; None when only an event can lead to one."""
         return None if not self.active or self.pause or self.heads is None else self.due
 
     def next(self, now: float) -> NeedAttributes | EngineCall | None:
-        """What is due now. After a block was inserted nothing is, until `on_heads` confirms it as the head."""
+        """Return what is due now. After a block was inserted nothing is, until `on_heads` confirms it as the head."""
         due = self.wait_until()
         if due is None or now < due or self.heads is None:
             return None
@@ -254,20 +258,22 @@ class Sequencer:
         return ForkchoiceUpdate(self.heads.forkchoice(), self.attributes)
 
     def set_attributes(self, need: NeedAttributes, attributes: PayloadAttributes) -> None:
-        """Takes the attributes of a need; ignored if the tip is another one by now."""
+        """Take the attributes of a need; ignored if the tip is another one by now."""
         if self.heads is not None and need.parent == self.heads.unsafe and self.phase is SequencerPhase.IDLE:
             self.attributes = attributes
 
     def retry_later(self, reason: str, now: float) -> None:
-        """The action could not be tried (no origin, endpoint away): it is due again in 1 s; a build that has started,
-        and a sealed block, are kept [SEQ6, SEQ8]."""
+        """Make the action due again in 1 s: it could not be tried (no origin, endpoint away).
+
+        A build that has started, and a sealed block, are kept [SEQ6, SEQ8]."""
         if self.phase is SequencerPhase.IDLE:
             self.attributes = None
         self._failed(reason, now + RETRY_SECONDS)
 
     def next_commit(self, now: float) -> CommitPayload | None:
-        """The commit that is due now; answered by `committed` or `commit_failed`, unless the block is dropped before
-        [CND5]."""
+        """Return the commit that is due now.
+
+        Answered by `committed` or `commit_failed`, unless the block is dropped before [CND5]."""
         due = self.wait_until()
         if self.phase is not SequencerPhase.FETCHED or self.sealed is None or due is None or now < due:
             return None
@@ -275,15 +281,17 @@ class Sequencer:
         return CommitPayload(self.sealed)
 
     def committed(self, payload: ExecutionPayload, now: float) -> bool:
-        """The conductor has the payload; whether it is the block to publish and insert."""
+        """Note that the conductor has the payload; returns whether it is the block to publish and insert."""
         if not self._is_committing(payload):
             return False
         self.phase, self.due = SequencerPhase.SEALED, now
         return True
 
     def commit_failed(self, payload: ExecutionPayload, reason: str, now: float) -> None:
-        """The commit, if it is that of the present block, is due again in 1 s [SEQ21]. The block is kept: the engine
-        may return another one the second time, though the conductor has stored this one."""
+        """Note that the commit, if it is that of the present block, is due again in 1 s [SEQ21].
+
+        The block is kept: the engine may return another one the second time, though the conductor has stored this
+        one."""
         if self._is_committing(payload):
             self.phase = SequencerPhase.FETCHED
             self._failed(f"failed to commit unsafe payload to conductor: {reason}", now + RETRY_SECONDS)
@@ -293,8 +301,9 @@ class Sequencer:
         return self.phase is SequencerPhase.COMMITTING and payload == self.sealed
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
-        """Takes the engine's answer to the call that was due; an answer to another call is ignored. Raises ResetError
-        when a new start is needed, and ForkMismatchError when the engine has other forks."""
+        """Take the engine's answer to the call that was due; an answer to another call is ignored.
+
+        Raises ResetError when a new start is needed, and ForkMismatchError when the engine has other forks."""
         heads = self.heads
         if heads is None:
             return None

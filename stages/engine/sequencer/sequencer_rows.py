@@ -89,8 +89,10 @@ class AdminRequests:
 
 
 class Sequencing:
-    """The sequencer with the admin calls that wait for it. `last_announced` are the heads known last; `derived` returns
-    up to which number the chain with these heads follows from L1, or from what a follow source has proven."""
+    """The sequencer with the admin calls that wait for it.
+
+    `last_announced` are the heads known last; `derived` returns up to which number the chain with these heads follows
+    from L1, or from what a follow source has proven."""
 
     def __init__(self, core: CoreContext, stopped: bool, blocks: UnsafeBlocks, derived: Callable[[Heads], int]) -> None:
         self.production = BlockProduction(core.config, stopped)
@@ -133,16 +135,18 @@ class Sequencing:
         return accepted is None or accepted.head != heads.unsafe.hash
 
     def finish_stops(self, now: Instant) -> None:
-        """Answer admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head, also
-        where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
+        """Answer admin_stopSequencer once the sequencer has stopped, and the engine has its last block as its head.
+
+        That holds also where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
         waits = self.sequencer.active or self.last_block_waits or self._lost.pending
         if self.admin.stops and not waits:
             self.answer_stops()
             self._core.publish(now)
 
     def answer_stops(self) -> None:
-        """Answer admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting: the last
-        one that was known, the zero hash where none ever was."""
+        """Answer admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting.
+
+        The last one that was known, the zero hash where none ever was."""
         core, heads = self._core, self.sequencer.heads or self.last_announced
         head = None if heads is None else heads.unsafe
         stops = self.admin.take_stops()
@@ -244,8 +248,9 @@ class CommitRow(CoreRow):
 
 
 class LeaderRow(CoreRow):
-    """The admin calls of the sequencer, and the question for the leader. `ask_at` is the monotonic time from which a
-    waiting stop asks for the leader again."""
+    """The admin calls of the sequencer, and the question for the leader.
+
+    `ask_at` is the monotonic time from which a waiting stop asks for the leader again."""
 
     outlives_resets = True
     purpose = CallPurpose.LEADER

@@ -1,6 +1,7 @@
-"""The search for a pipeline start, as calls: the heads (unless they are in force already), the system config of the
-safe block, the base, and L1 block 0 for the safe head database. One call at a time; any error ends the search, and the
-next one starts from nothing.
+"""The search for a pipeline start, as calls.
+
+The heads (unless they are in force already), the system config of the safe block, the base, and L1 block 0 for the safe
+head database. One call at a time; any error ends the search, and the next one starts from nothing.
 
 | part  | calls                                                      | result                         |
 |-------|------------------------------------------------------------|--------------------------------|
@@ -45,6 +46,7 @@ SEARCH_PAUSE = 1.0
 
 class FoundStart(msgspec.Struct, frozen=True):
     """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block.
+
     `l1_genesis` is L1 block 0 where it is wanted and the safe head is the L2 genesis. `was_safe` is the number of the
     block that the engine calls safe, where its labels were read."""
 
@@ -61,10 +63,11 @@ T = TypeVar("T")
 
 
 class PipelineStartSearch:
-    """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is
-    searched for; `heads` are the heads to start with where they are known [ELS5]. `offset` is how many blocks safe and
-    finalized are set behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1
-    block 0 is wanted."""
+    """One search.
+
+    `call` is the call that is due; None once the start is `found`. With `safe`, only the base is searched for; `heads`
+    are the heads to start with where they are known [ELS5]. `offset` is how many blocks safe and finalized are set
+    behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1 block 0 is wanted."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class PipelineStartSearch:
         self.call: StartCall | None = next(self._steps)
 
     def answer(self, answer: object) -> None:
-        """Takes the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
+        """Take the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
         if isinstance(answer, Unavailable):
             raise TemporaryError(answer.reason)
         try:
@@ -95,8 +98,10 @@ class PipelineStartSearch:
             self.call, self.found = None, end.value
 
     def lacks_block(self) -> bool:
-        """The engine has answered with a block that is incomplete; whether the search goes on without it, which it does
-        where safe and finalized are set behind the tip. Raises as `answer`."""
+        """Take that the engine has answered with a block that is incomplete.
+
+        Whether the search goes on without it, which it does where safe and finalized are set behind the tip. Raises as
+        `answer`."""
         if not isinstance(self.call, GetBlock | GetBlockRef) or not (self._walk.recovers and self._walk.offset):
             return False
         self.answer(None)
@@ -136,9 +141,10 @@ class PipelineStartSearch:
         return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
 
     def _look_back(self, safe: L2BlockRef) -> int:
-        """How far below the new safe head's origin the base lies at least: derivation has read the L1 origin of the
-        safe head before, and inputs used up to there may still be challenged [ADA14]. Heads that derivation has not
-        reached have no such inputs."""
+        """Return how far below the new safe head's origin the base lies at least.
+
+        Derivation has read the L1 origin of the safe head before, and inputs used up to there may still be challenged
+        [ADA14]. Heads that derivation has not reached have no such inputs."""
         read_to = self._read_to
         if read_to is None or read_to.number < safe.number:
             return 0
@@ -162,7 +168,7 @@ class PipelineStartSearch:
         return need
 
     def _find_parent(self, child: L2BlockRef) -> Generator[StartCall, object, L2BlockRef | None]:
-        """The parent of a block: ancestors are read by number, many at once, and found by their hashes."""
+        """Return the parent of a block: ancestors are read by number, many at once, and found by their hashes."""
         wanted, last = child.parent_hash, child.number - 1
         if wanted not in self._ancestors:
             refs = yield GetBlockRefs(max(0, last - PREFETCH + 1), last)
@@ -177,16 +183,17 @@ class PipelineStartSearch:
 
 
 def _expect(answer: object, kind: type[T]) -> T | None:
-    """An answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
+    """Return an answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
     if answer is not None and not isinstance(answer, kind):
         raise TemporaryError("the answer is not one to the call of the search")
     return answer
 
 
 class StartRow(CoreRow):
-    """`search` is a search on its way, at the earliest at `search_at`; `restart` a start at the safe head that waits
-    until no head-moving call is open. `begin` makes a search for heads, None while there is to be none; `end` takes
-    what was found."""
+    """`search` is a search on its way, at the earliest at `search_at`.
+
+    `restart` a start at the safe head that waits until no head-moving call is open. `begin` makes a search for heads,
+    None while there is to be none; `end` takes what was found."""
 
     purpose = CallPurpose.START
 

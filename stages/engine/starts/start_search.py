@@ -50,7 +50,7 @@ class NeedParent(msgspec.Struct, frozen=True):
 
 
 class NeedOrigin(msgspec.Struct, frozen=True):
-    """The canonical L1 block of a number, None if there is none yet."""
+    """Return the canonical L1 block of a number, None if there is none yet."""
 
     number: int
 
@@ -63,7 +63,7 @@ class StartSearchError(TemporaryError):
 
 
 def sync_lookback(rollup: RollupConfig) -> int:
-    """How many L1 blocks may still change what is safe [STA12]."""
+    """Return how many L1 blocks may still change what is safe [STA12]."""
     window = rollup.seq_window_size
     return (
         window if rollup.alt_da is None else max(window, rollup.alt_da.challenge_window + rollup.alt_da.resolve_window)
@@ -71,8 +71,9 @@ def sync_lookback(rollup: RollupConfig) -> int:
 
 
 def challenge_lookback(rollup: RollupConfig) -> int:
-    """For how many L1 blocks an input that was used can be taken out of the chain again: both windows of a keccak
-    commitment, 0 where nothing is challenged [ADA8, ADA10]."""
+    """For how many L1 blocks an input that was used can be taken out of the chain again.
+
+    Both windows of a keccak commitment, 0 where nothing is challenged [ADA8, ADA10]."""
     alt_da = rollup.alt_da
     if alt_da is None or alt_da.commitment_type != KECCAK_COMMITMENT:
         return 0
@@ -80,12 +81,14 @@ def challenge_lookback(rollup: RollupConfig) -> int:
 
 
 class StartSearch:
-    """One search. `skip_check` is `l2.skip-sync-start-check` [STA14]; `offset` is how many blocks behind the tip safe
-    and finalized are set where the chain was synced without finality [STA2]. `at` is the block that the walk has
-    reached, `origin` the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None
-    until the next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is
-    safe; `read_again`: the labels contradicted each other, and are read a second time; `recovers`: safe and finalized
-    are set behind the tip, whatever the labels."""
+    """One search.
+
+    `skip_check` is `l2.skip-sync-start-check` [STA14]; `offset` is how many blocks behind the tip safe and finalized
+    are set where the chain was synced without finality [STA2]. `at` is the block that the walk has reached, `origin`
+    the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None until the next lower
+    block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe; `read_again`: the
+    labels contradicted each other, and are read a second time; `recovers`: safe and finalized are set behind the tip,
+    whatever the labels."""
 
     def __init__(self, rollup: RollupConfig, skip_check: bool = False, offset: int = 0) -> None:
         self.rollup, self.offset = rollup, offset
@@ -102,12 +105,13 @@ class StartSearch:
         self.state: Need | Heads = NeedLabel("finalized")
 
     def next(self) -> Need | Heads:
-        """The next need, or the heads to start with."""
+        """Return the next need, or the heads to start with."""
         return self.state
 
     def add_block(self, need: Need, block: L2BlockRef | None) -> None:
-        """Takes the engine's block, None if it has none; for another need than the present one it is ignored. Raises
-        StartSearchError when the search cannot go on."""
+        """Take the engine's block, None if it has none; for another need than the present one it is ignored.
+
+        Raises StartSearchError when the search cannot go on."""
         if need != self.state:
             return
         if isinstance(need, NeedLabel):
@@ -121,15 +125,18 @@ class StartSearch:
             self._take_parent(need, block)
 
     def add_origin(self, need: NeedOrigin, origin: L1BlockRef | None) -> None:
-        """Takes the canonical L1 block, None if it is not visible yet; for another need than the present one it is
-        ignored. Raises StartSearchError when the search cannot go on."""
+        """Take the canonical L1 block, None if it is not visible yet.
+
+        For another need than the present one it is ignored. Raises StartSearchError when the search cannot go on."""
         if need == self.state and self.at is not None:
             self.origin = origin
             self._visit(self.at)
 
     def shrink(self) -> bool:
-        """The engine lacks a block that a start behind the tip needs: safe and finalized are set half as far behind
-        [STA2]. False if they are set at the tip, or where the walk ended."""
+        """Note that the engine lacks a block that a start behind the tip needs.
+
+        Safe and finalized are set half as far behind [STA2]. False if they are set at the tip, or where the walk
+        ended."""
         if not self.recovers or self.offset == 0:
             return False
         self.offset //= 2
@@ -179,7 +186,7 @@ class StartSearch:
     # --- the walk --------------------------------------------------------------------------------------------------
 
     def _go_to(self, block: L2BlockRef) -> None:
-        """The next block of the walk; its origin is needed unless it is that of the block before."""
+        """Go to the next block of the walk; its origin is needed unless it is that of the block before."""
         same = self.at is not None and self.at.l1_origin.number == block.l1_origin.number
         self.at = block
         if same:
@@ -228,7 +235,7 @@ class StartSearch:
             )
 
     def _compare(self, at: L2BlockRef) -> None:
-        """An origin that is not visible leaves the candidate in place [STA5]; a different one discards it [STA7]."""
+        """Compare an origin: an invisible one leaves the candidate in place [STA5], another discards it [STA7]."""
         if self.origin is None:
             self.canonical = None
         elif self.origin.hash == at.l1_origin.hash:
@@ -308,9 +315,11 @@ class MissingBlockError(ResetError):
 
 
 class BaseSearch:
-    """Needs blocks, one at a time, until the base is found. `above` is the lowest known block on the walk, and `below`
-    the number and origin number of a block beneath its end; `origin` is that of the block where the walk ends.
-    `look_back` is how many L1 blocks below the safe head's origin the base lies at least."""
+    """Needs blocks, one at a time, until the base is found.
+
+    `above` is the lowest known block on the walk, and `below` the number and origin number of a block beneath its end;
+    `origin` is that of the block where the walk ends. `look_back` is how many L1 blocks below the safe head's origin
+    the base lies at least."""
 
     def __init__(self, rollup: RollupConfig, safe: L2BlockInfo, look_back: int = 0) -> None:
         self.rollup, self.look_back = rollup, look_back
@@ -324,14 +333,15 @@ class BaseSearch:
         self._walk_from(safe)
 
     def next(self) -> NeedBlock | Base:
-        """The next need, or the result."""
+        """Return the next need, or the result."""
         if self.found is not None:
             return Base(self.found.ref.l1_origin, self.found.config)
         return NeedBlock(self._guess())
 
     def add_block(self, number: int, block: L2BlockInfo | None) -> None:
-        """Takes the block of `number`, None if the engine has none; a number that is not needed is ignored. Raises
-        ResetError when the chain below the safe head is broken [RS5]."""
+        """Take the block of `number`, None if the engine has none; a number that is not needed is ignored.
+
+        Raises ResetError when the chain below the safe head is broken [RS5]."""
         need = self.next()
         if not isinstance(need, NeedBlock) or need.number != number:
             return
@@ -364,7 +374,9 @@ class BaseSearch:
             self._walk_from(block)
 
     def _walk_from(self, block: L2BlockInfo) -> None:
-        """The walk has reached this block; it ends there, or is expected to end `depth` below the safe head."""
+        """Note that the walk has reached this block.
+
+        It ends there, or is expected to end `depth` below the safe head."""
         genesis, safe_origin = self.rollup.genesis, self.safe.ref.l1_origin.number
         self.above, self.below = block, (genesis.l2.number, genesis.l1.number)
         self.depth = self._depth_at(block)
@@ -383,8 +395,10 @@ class BaseSearch:
         return self.above.ref.number - self.above.ref.sequence_number - 1
 
     def _guess(self) -> int:
-        """A block between `below` and `above`: where the epoch above the end is by their distance, every third time in
-        the middle; the last one of the end once the epoch above it is known."""
+        """Return a block between `below` and `above`.
+
+        Where the epoch above the end is by their distance, every third time in the middle; the last one of the end once
+        the epoch above it is known."""
         last = self._last_of_epoch_below()
         above, (number, origin) = self.above.ref, self.below
         if self.steps_by_epoch or above.l1_origin.number <= self.origin + 1:

@@ -1,5 +1,6 @@
-"""The latest blocks of this node are put back into an execution engine that came back without them, before the
-sequencer builds others [SEQ39 to SEQ43]. Times are monotonic seconds.
+"""Puts the latest blocks of this node back into an execution engine that lost them [SEQ39 to SEQ43].
+
+That comes before the sequencer builds others. Times are monotonic seconds.
 
 | phase    | event                                             | next phase                                        |
 |----------|---------------------------------------------------|---------------------------------------------------|
@@ -45,9 +46,11 @@ class LostBlocksPhase(Enum):
 
 
 class LostBlocks:
-    """`head` is the unsafe head; `queued` are the blocks that were last put into the unsafe queue, and `count` is how
-    many were since the start. `reason` says why not all come back, None while nothing is known against it. `asked` is
-    how often the p2p process was asked without an answer."""
+    """The blocks that the engine lost, and how far putting them back is.
+
+    `head` is the unsafe head; `queued` are the blocks that were last put into the unsafe queue, and `count` is how
+    many were since the start. `reason` says why not all come back, None while nothing is known against it. `asked`
+    is how often the p2p process was asked without an answer."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool) -> None:
         self._rollup, self._enabled = rollup, enabled
@@ -68,7 +71,7 @@ class LostBlocks:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def begin(self, head: BlockId, now: float) -> None:
-        """A start is confirmed, with this unsafe head."""
+        """Note that a start is confirmed, with this unsafe head."""
         self.clear()
         if self._enabled:
             self._ask(head, now)
@@ -79,7 +82,9 @@ class LostBlocks:
         self.queued, self._blocks, self.count = [], [], 0
 
     def on_head(self, head: BlockId, now: float) -> None:
-        """The unsafe head may have moved: the next blocks are asked for, unless queued ones follow it, or may."""
+        """Note that the unsafe head may have moved.
+
+        The next blocks are asked for, unless queued ones follow it, or may."""
         if not self.pending or head == self.head:
             return
         if self.phase is LostBlocksPhase.QUEUED and self._is_on_the_way(head):
@@ -91,7 +96,7 @@ class LostBlocks:
         return head.number < self.queued[0].number - 1 or any(each.parent_hash == head.hash for each in self.queued)
 
     def refused(self, block_hash: Hash, reason: str) -> None:
-        """The engine calls a block invalid."""
+        """Note that the engine calls a block invalid."""
         number = next((each.number for each in self.queued if each.hash == block_hash), None)
         if number is not None and self.pending:
             self._end(f"the execution engine refuses block {number}: {reason}")
@@ -107,7 +112,7 @@ class LostBlocks:
     # --- the p2p process -------------------------------------------------------------------------------------------
 
     def question(self, now: float) -> BlockId | None:
-        """The head above which the latest blocks are to be asked for now; None if it is not time for that."""
+        """Return the head above which the latest blocks are to be asked for now; None if it is not time for that."""
         if self.phase is not LostBlocksPhase.ASKING or now < self.ask_at:
             return None
         self.ask_at = now + ASK_SECONDS
@@ -115,7 +120,7 @@ class LostBlocks:
         return self.head
 
     def answer(self, head: BlockId, blocks: tuple[ExecutionPayload, ...]) -> None:
-        """Takes the latest blocks above that head, in order; ignored for another head than the present one."""
+        """Take the latest blocks above that head, in order; ignored for another head than the present one."""
         if self.phase is not LostBlocksPhase.ASKING or head != self.head:
             return
         if not blocks:
@@ -132,15 +137,16 @@ class LostBlocks:
     # --- L1 origins ------------------------------------------------------------------------------------------------
 
     def origin_call(self) -> GetL1BlockRef | None:
-        """The call for the next L1 block that is the origin of some of the blocks."""
+        """Return the call for the next L1 block that is the origin of some of the blocks."""
         if self.phase is not LostBlocksPhase.CHECKING:
             return None
         number = next(ref.l1_origin.number for _, ref in self._blocks if ref.l1_origin.number not in self._canonical)
         return GetL1BlockRef(number, fresh=not self._canonical)
 
     def add_origin(self, number: int, found: L1BlockRef | None) -> None:
-        """Takes the canonical L1 block of a number, None if L1 has none yet: the first block with another origin, and
-        those above it, are not put back [SEQ40]."""
+        """Take the canonical L1 block of a number, None if L1 has none yet.
+
+        The first block with another origin, and those above it, are not put back [SEQ40]."""
         if self.phase is not LostBlocksPhase.CHECKING:
             return
         self._canonical.add(number)
@@ -162,8 +168,10 @@ class LostBlocks:
     # --- the unsafe queue ------------------------------------------------------------------------------------------
 
     def release(self, lowest: ExecutionPayload | None, now: float) -> list[ExecutionPayload]:
-        """The blocks that are to be queued now; none while the queue's lowest block is of another chain, or of an
-        unknown one, and peers have time to fill the gap below it [SEQ41]."""
+        """Return the blocks that are to be queued now.
+
+        None while the queue's lowest block is of another chain, or of an unknown one, and peers have time to fill the
+        gap below it [SEQ41]."""
         if self.phase is not LostBlocksPhase.READY:
             return []
         others_until = self.deadline - PATIENCE_SECONDS + OTHERS_SECONDS
@@ -175,15 +183,16 @@ class LostBlocks:
         return released
 
     def _belongs(self, other: ExecutionPayload) -> bool:
-        """Whether a queued block is known to be of the same chain."""
+        """Return whether a queued block is known to be of the same chain."""
         known = {ref.number: ref.hash for _, ref in self._blocks}
         if other.block_number in known:
             return known[other.block_number] == other.block_hash
         return known.get(other.block_number - 1) == other.parent_hash or other.block_number < min(known)
 
     def expire(self, works: bool, now: float) -> None:
-        """Gives up if the head has not moved for too long; `works`: the next block is in the queue, and waits only for
-        the engine."""
+        """Give up if the head has not moved for too long.
+
+        `works`: the next block is in the queue, and waits only for the engine."""
         if self.phase not in (LostBlocksPhase.ASKING, LostBlocksPhase.QUEUED):
             return
         if works:
@@ -193,7 +202,7 @@ class LostBlocks:
             self._end(NO_ANSWER if asking else "the blocks below them are neither on L1 nor at peers")
 
     def wait_until(self) -> float | None:
-        """When something becomes due by time alone; None while nothing does."""
+        """Return when something becomes due by time alone; None while nothing does."""
         if self.phase is LostBlocksPhase.ASKING:
             return min(self.ask_at, self.deadline)
         if self.phase is LostBlocksPhase.READY:

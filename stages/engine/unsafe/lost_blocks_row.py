@@ -1,5 +1,6 @@
-"""Puts the latest blocks of this node back into an execution engine that lost them: what is asked of the p2p process
-and of L1, and when the blocks are queued [SEQ39 to SEQ43]."""
+"""Puts the latest blocks of this node back into an execution engine that lost them.
+
+What is asked of the p2p process and of L1, and when the blocks are queued [SEQ39 to SEQ43]."""
 
 from collections.abc import Callable
 

@@ -60,7 +60,7 @@ class QueuePosition(NamedTuple):
 
 
 def size_of(payload: ExecutionPayload) -> int:
-    """The bytes that a block counts as [UNS1]."""
+    """Return the bytes that a block counts as [UNS1]."""
     transactions = payload.transactions
     return _FIXED_COST + sum(map(len, transactions)) + _COST_PER_TRANSACTION * len(transactions)
 
@@ -80,7 +80,7 @@ class UnsafeQueue:
         return len(self._positions)
 
     def add(self, payload: ExecutionPayload) -> bool:
-        """Adds a block; False if its hash is queued already. Beyond the bound the lowest blocks are dropped [UNS1]."""
+        """Add a block; False if its hash is queued already. Beyond the bound the lowest blocks are dropped [UNS1]."""
         if payload.block_hash in self._hashes:
             return False
         self._arrivals += 1
@@ -104,8 +104,9 @@ class UnsafeQueue:
         return self._payloads[max(self._positions)] if self._positions else None
 
     def next(self, heads: Heads) -> ExecutionPayload | None:
-        """The block that follows the unsafe head, None if it is not queued. Blocks that these heads rule out are
-        dropped first [UNS2]."""
+        """Return the block that follows the unsafe head, None if it is not queued.
+
+        Blocks that these heads rule out are dropped first [UNS2]."""
         while (payload := self.lowest) is not None:
             if payload.block_number > heads.unsafe.number + 1:
                 return None
@@ -116,7 +117,7 @@ class UnsafeQueue:
         return None
 
     def drop(self, block: Hash) -> None:
-        """Drops an invalid block, if it is queued."""
+        """Drop an invalid block, if it is queued."""
         position = next((at for at, each in self._payloads.items() if each.block_hash == block), None)
         if position is not None:
             self._positions.remove(position)
@@ -124,13 +125,14 @@ class UnsafeQueue:
             self._forget(position)
 
     def drop_below(self, number: int) -> None:
-        """Drops the blocks below a number: the engine fetches them by itself [ELS2]."""
+        """Drop the blocks below a number: the engine fetches them by itself [ELS2]."""
         while (lowest := self.lowest) is not None and lowest.block_number < number:
             self._pop()
 
     def gap_end(self, heads: Heads, now: float) -> ExecutionPayload | None:
-        """The block above a gap that is to be filled; None without a gap, or when the head is too old [UNS4]. `now` in
-        Unix seconds."""
+        """Return the block above a gap that is to be filled; None without a gap, or when the head is too old [UNS4].
+
+        `now` in Unix seconds."""
         payload = self.lowest
         if payload is None or payload.block_number <= heads.unsafe.number + 1:
             return None
@@ -146,8 +148,10 @@ class UnsafeQueue:
 
 
 class GapFetch:
-    """`target` is the block that the engine fetches the chain up to, as far as is known; `taken` is the update that it
-    has accepted, until it is known that its chain has our pending safe head, which no update names."""
+    """`target` is the block that the engine fetches the chain up to, as far as is known.
+
+    `taken` is the update that it has accepted, until it is known that its chain has our pending safe head, which no
+    update names."""
 
     def __init__(self, rollup: RollupConfig) -> None:
         self.target: L2BlockRef | None = None
@@ -158,7 +162,7 @@ class GapFetch:
         self._inserted = False
 
     def begin(self, payload: ExecutionPayload) -> DroppedUnsafeBlock | None:
-        """The engine is to fetch the chain up to this block, which is dropped if it cannot be one of this rollup."""
+        """Have the engine fetch the chain up to this block, which is dropped if it cannot be one of this rollup."""
         try:
             self._ref = l2_block_info(payload, self._rollup).ref
         except UnreadableBlockError as error:
@@ -171,7 +175,7 @@ class GapFetch:
         self.target = self._payload = self._ref = self.taken = None
 
     def next(self, heads: Heads) -> GapCall | None:
-        """The call of the attempt that is due, while there is a gap between the tip and its block."""
+        """Return the call of the attempt that is due, while there is a gap between the tip and its block."""
         payload = self._payload
         if payload is None or payload.block_number <= heads.unsafe.number + 1:
             return None
@@ -182,8 +186,9 @@ class GapFetch:
         return ForkchoiceUpdate(Forkchoice(payload.block_hash, heads.verified_safe.hash, heads.finalized.hash))
 
     def answer(self, call: GapCall, answer: object, heads: Heads) -> L2BlockRef | DroppedUnsafeBlock | None:
-        """Takes the answer to that call: the block once the engine has the chain up to it, or that block if it is to be
-        dropped. Raises TemporaryError when the attempt has failed."""
+        """Take the answer to that call; returns the block once the engine has the chain up to it.
+
+        A block that is to be dropped is returned as such. Raises TemporaryError when the attempt has failed."""
         payload, ref = self._payload, self._ref
         if payload is None or ref is None:
             return None
@@ -219,9 +224,10 @@ class GapFetch:
 
 
 class UnsafeChain:
-    """`gap_at` is the monotonic time from which a gap may be filled: two block times after it was seen first, the last
-    attempt, or a move of the unsafe head [UNS4]. `has_gap`: there was one when it was looked for. `fetch` is what the
-    engine fetches of it [UNS6]."""
+    """`gap_at` is the monotonic time from which a gap may be filled.
+
+    Two block times after it was seen first, the last attempt, or a move of the unsafe head [UNS4]. `has_gap`: there was
+    one when it was looked for. `fetch` is what the engine fetches of it [UNS6]."""
 
     def __init__(self, rollup: RollupConfig) -> None:
         self.rollup = rollup
@@ -233,7 +239,7 @@ class UnsafeChain:
         self._inserting: L2BlockInfo | None = None
 
     def on_heads(self, heads: Heads | None, monotonic: float) -> None:
-        """The heads may have moved: a gap gets time to close by itself."""
+        """Note that the heads may have moved: a gap gets time to close by itself."""
         head = None if heads is None else heads.unsafe.hash
         if head is None:
             self.fetch.end()
@@ -242,7 +248,7 @@ class UnsafeChain:
             self.gap_at = monotonic + self._gap_pause
 
     def gap_end(self, heads: Heads, monotonic: float, unix: float) -> ExecutionPayload | None:
-        """The block above a gap that is to be filled now; None if there is none, or none is due."""
+        """Return the block above a gap that is to be filled now; None if there is none, or none is due."""
         end = self.queue.gap_end(heads, unix)
         if end is not None and not self.has_gap:
             # The blocks may only have come in another order.
@@ -254,8 +260,9 @@ class UnsafeChain:
         return end
 
     def next(self, heads: Heads) -> NewPayload | DroppedUnsafeBlock | None:
-        """The insertion of the block that follows the tip, or that block, dropped because it cannot be one of this
-        rollup; None if it is not queued."""
+        """Return the insertion of the block that follows the tip; None if it is not queued.
+
+        A block that cannot be one of this rollup is dropped, and returned as such."""
         payload = self.queue.next(heads)
         if payload is None:
             return None
@@ -266,8 +273,9 @@ class UnsafeChain:
         return NewPayload(payload)
 
     def answer(self, call: NewPayload, answer: object) -> L2BlockInfo | DroppedUnsafeBlock:
-        """Takes the engine's answer to an insertion: the block if it is the new tip. Raises TemporaryError when it is
-        to be tried again [ENG30 to ENG32]."""
+        """Take the engine's answer to an insertion: the block if it is the new tip.
+
+        Raises TemporaryError when it is to be tried again [ENG30 to ENG32]."""
         result, block = insert_result(answer), self._inserting
         if result.status is CallStatus.INVALID:
             return self._drop(call.payload, result.text)

@@ -1,5 +1,4 @@
-"""The rows of unsafe blocks: the block after the tip, and the gap that the execution engine is to fetch [UNS1 to
-UNS6]."""
+"""The rows of unsafe blocks: the block after the tip, and the gap that the engine is to fetch [UNS1 to UNS6]."""
 
 from collections.abc import Callable
 
@@ -25,8 +24,9 @@ STALE_SECONDS = 60.0
 
 
 class UnsafeBlocks:
-    """The unsafe chain and the blocks that the engine lost, as several rows change them. `forget` is called with the
-    hash of a block that is invalid."""
+    """The unsafe chain and the blocks that the engine lost, as several rows change them.
+
+    `forget` is called with the hash of a block that is invalid."""
 
     def __init__(self, core: CoreContext, forget: Callable[[Hash], None]) -> None:
         config = core.config
@@ -103,8 +103,9 @@ class UnsafeBlockRow(HeadRow):
 
 
 class GapRow(HeadRow):
-    """The calls that have the engine fetch a gap, and the requests of its blocks from peers [UNS4 to UNS6]. `_since` is
-    when the gap was seen first, None without one; `_shown`: operators were told."""
+    """The calls that have the engine fetch a gap, and the requests of its blocks from peers [UNS4 to UNS6].
+
+    `_since` is when the gap was seen first, None without one; `_shown`: operators were told."""
 
     purpose = CallPurpose.UNSAFE_GAP
 

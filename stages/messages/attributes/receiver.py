@@ -1,4 +1,4 @@
-"""The attributes that derivation has sent and that are not the present job, and which results it has not got.
+"""Attributes queued behind the current job, and results not yet acknowledged.
 
 The first attributes of a run have a parent that the engine has. Those behind were derived ahead: each counts only if
 the block before was accepted with the number, time, L1 origin and system config that it was derived on [ENG40].
@@ -18,8 +18,9 @@ MAX_UNREPORTED = 8
 
 
 class AttributesReceiver:
-    """`offered` are attributes on a known parent, `ahead` those that follow, in sequence. `reported` is the sequence of
-    the last result that was sent."""
+    """`offered` are attributes on a known parent, `ahead` those that follow, in sequence.
+
+    `reported` is the sequence of the last result that was sent."""
 
     def __init__(self) -> None:
         self.offered: AttributesReady | None = None
@@ -28,14 +29,16 @@ class AttributesReceiver:
         self._accepted: deque[tuple[int, Hash]] = deque(maxlen=2 * MAX_AHEAD)
 
     def clear(self) -> None:
-        """A new start: sequences begin again."""
+        """Forget all: a new start, with which sequences begin again."""
         self.offered, self.reported = None, 0
         self.ahead.clear()
         self._accepted.clear()
 
     def add(self, derived: AttributesReady, newest: int | None) -> None:
-        """Takes attributes; `newest` is the sequence of the present job or of the last accepted block, None after any
-        other end. Attributes ahead that leave a gap, or are known, are ignored."""
+        """Take attributes of derivation.
+
+        `newest` is the sequence of the current job or of the last accepted block, None after any other end.
+        Attributes ahead that leave a gap, or are known, are ignored."""
         if derived.parent_config is None:
             self.offered = derived
             return
@@ -47,8 +50,10 @@ class AttributesReceiver:
             self.ahead.append(derived)
 
     def following(self, sequence: int, block: L2BlockRef, config: SystemConfig) -> AttributesReady | None:
-        """The attributes after number `sequence`, of which `block` with this system config was made, now with their
-        parent; None if none wait. Attributes that were derived on another block are dropped, and all behind them."""
+        """Return the attributes after number `sequence`, now with their parent; None if none wait.
+
+        `block` with this system config was made of the attributes before. Attributes that were derived on another
+        block are dropped, and all behind them."""
         while self.ahead and self.ahead[0].sequence <= sequence:
             self.ahead.popleft()
         if not self.ahead:
@@ -63,15 +68,17 @@ class AttributesReceiver:
     # --- results ---------------------------------------------------------------------------------------------------
 
     def accept(self, sequence: int, block: Hash) -> None:
-        """The block of these attributes is in the chain."""
+        """Note that the block of these attributes is in the chain."""
         self._accepted.append((sequence, block))
 
     def repeat_from(self, sequence: int) -> None:
-        """Derivation has no result of these attributes."""
+        """Note that derivation has no result of these attributes."""
         self.reported = min(self.reported, sequence - 1)
 
     def take_accepted(self, last: int) -> tuple[Hash, ...]:
-        """The blocks accepted before number `last` whose results were not sent; they count as sent now, with it."""
+        """Return the blocks accepted before number `last` whose results were not sent.
+
+        They count as sent now, with it."""
         found = tuple(block for sequence, block in self._accepted if self.reported < sequence < last)
         self.reported = last
         return found

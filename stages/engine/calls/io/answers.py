@@ -1,5 +1,7 @@
-"""What an engine's answers may be: the types that JSON is decoded to, and the values that the machines take of them
-[ENG1 to ENG10]. Members that are not named are skipped; hex strings are checked where they become values."""
+"""What an engine's answers may be.
+
+The types that JSON is decoded to, and the values that the machines take of them [ENG1 to ENG10]. Members that are not
+named are skipped; hex strings are checked where they become values."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -45,7 +47,7 @@ class ForkchoiceUpdated(msgspec.Struct, rename="camel"):
 
 
 def payload_answer(found: PayloadStatus) -> PayloadAnswer:
-    """A payload's status; one that is missing is no status the machines know. Raises HexError."""
+    """Return a payload's status; one that is missing is no status the machines know. Raises HexError."""
     error = found.validation_error
     return PayloadAnswer(
         str(found.status)[:MAX_STATUS],
@@ -55,7 +57,7 @@ def payload_answer(found: PayloadStatus) -> PayloadAnswer:
 
 
 def forkchoice_answer(found: ForkchoiceUpdated) -> ForkchoiceAnswer:
-    """The status after a forkchoice update, and the id of the block that it started. Raises HexError."""
+    """Return the status after a forkchoice update, and the id of the block that it started. Raises HexError."""
     answer = payload_answer(found.payload_status)
     return ForkchoiceAnswer(answer.status, _optional("payloadId", found.payload_id, from_hex), answer.error)
 
@@ -68,7 +70,7 @@ class Syncing(msgspec.Struct, rename="camel"):
 
 
 def syncing_blocks(found: Syncing) -> SyncingBlocks:
-    """The engine's present and highest block, 0 where it does not say. Raises HexError."""
+    """Return the engine's present and highest block, 0 where it does not say. Raises HexError."""
     current = _optional("currentBlock", found.current_block, from_quantity)
     return SyncingBlocks(current or 0, _optional("highestBlock", found.highest_block, from_quantity) or 0)
 
@@ -87,7 +89,7 @@ Envelope: Any = msgspec.defstruct(
 
 
 def payload_of_envelope(found: Any) -> ExecutionPayload:
-    """The payload in an Envelope. Raises PayloadError."""
+    """Return the payload in an Envelope. Raises PayloadError."""
     payload = found.executionPayload
     return envelope_from_json(
         {
@@ -118,12 +120,12 @@ BlockWithCalls: Any = msgspec.defstruct("BlockWithCalls", [*HEADER_MEMBERS, ("tr
 
 
 def payload_of_block(found: Any) -> ExecutionPayload:
-    """The payload of a Block, whose hash is checked. Raises BlockError."""
+    """Return the payload of a Block, whose hash is checked. Raises BlockError."""
     return payload_from_block_json(msgspec.structs.asdict(found))
 
 
 def ref_of_block(rollup: RollupConfig, found: Any) -> L2BlockRef:
-    """The reference of a BlockWithCalls, whose hash is not checked. Raises BlockError."""
+    """Return the reference of a BlockWithCalls, whose hash is not checked. Raises BlockError."""
     block = msgspec.structs.asdict(found)
     if found.transactions is not None:
         block["transactions"] = msgspec.to_builtins(found.transactions[:1])
@@ -131,8 +133,9 @@ def ref_of_block(rollup: RollupConfig, found: Any) -> L2BlockRef:
 
 
 def ref_of_result(rollup: RollupConfig, result: msgspec.Raw) -> L2BlockRef | None:
-    """The reference of the block in an undecoded result; None if it is null. Raises BlockError and
-    MalformedJsonError."""
+    """Return the reference of the block in an undecoded result; None if it is null.
+
+    Raises BlockError and MalformedJsonError."""
     found = decode_json(bytes(result), BlockWithCalls | None, L2_BLOCK.values)
     return None if found is None else ref_of_block(rollup, found)
 
@@ -147,14 +150,16 @@ class AccountProof(msgspec.Struct, rename="camel"):
 
 
 def proven_storage_root(found: AccountProof, state_root: Hash, address: Address) -> Hash | None:
-    """The account's storage root; None if the account is proven absent. Raises HexError and ProofError."""
+    """Return the account's storage root; None if the account is proven absent. Raises HexError and ProofError."""
     nodes = _optional("accountProof", found.account_proof, lambda texts: [from_hex(text) for text in texts])
     account = verify_account(state_root, address, nodes or [])
     return None if account is None else account.storage_root
 
 
 def _optional(name: str, value: S | None, convert: Callable[[S], T]) -> T | None:
-    """What a function makes of a member, unless that is null or missing. Raises HexError, which names the member."""
+    """Return what a function makes of a member, unless that is null or missing.
+
+    Raises HexError, which names the member."""
     try:
         return None if value is None else convert(value)
     except HexError as error:

@@ -1,5 +1,7 @@
-"""The execution engine over HTTP: engine and eth namespaces with a fresh token, method versions by fork [ENG1 to
-ENG10], and answers as the values that the machines take. An endpoint that is away is a TemporaryError."""
+"""The execution engine over HTTP: its calls, and answers as the values that the machines take.
+
+Calls of the engine and eth namespaces have a fresh token and method versions by fork [ENG1 to ENG10]. An endpoint
+that is away is a TemporaryError."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -85,7 +87,7 @@ class Token:
         self._headers: dict[str, str] = {}
 
     def headers(self) -> dict[str, str]:
-        """The Authorization header."""
+        """Return the Authorization header."""
         now = time.time()
         if not 0 <= now - self._made_at < TOKEN_SECONDS:
             self._headers = {"Authorization": authorization(self._secret, now)}
@@ -94,8 +96,9 @@ class Token:
 
 
 class EngineClient:
-    """Calls one engine; `timeout` in seconds. Without a `secret` only the eth namespace answers. `record` takes how it
-    answers."""
+    """Calls one engine; `timeout` in seconds.
+
+    Without a `secret` only the eth namespace answers. `record` takes how it answers."""
 
     def __init__(
         self,
@@ -122,13 +125,13 @@ class EngineClient:
         return time.monotonic() - self._answered_at
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._rpc.close()
 
     # --- calls of the machines -------------------------------------------------------------------------------------
 
     async def ask(self, call: EngineCall) -> EngineAnswer:
-        """Makes a call. Raises TemporaryError when the engine does not answer, or not as it should."""
+        """Make a call. Raises TemporaryError when the engine does not answer, or not as it should."""
         try:
             match call:
                 case GetBlock():
@@ -190,13 +193,14 @@ class EngineClient:
         return SyncingBlocks(number, number)
 
     async def fork_doubts(self, network: str, now: float) -> list[ForkDoubt]:
-        """The forks to come that the engine seems not to know; as the function of that name. Raises TemporaryError when
-        the engine does not answer."""
+        """Return the forks to come that the engine seems not to know; as the function of that name.
+
+        Raises TemporaryError when the engine does not answer."""
         identity = await engine_identity(self._call)
         return list(fork_doubts(self._rollup, identity, await chain_config(self._call), network, now))
 
     async def check_chain(self) -> None:
-        """Raises TemporaryError when the engine is away, or on another chain."""
+        """Raise TemporaryError when the engine is away, or on another chain."""
         try:
             text = await self._call(str, "eth_chainId")
         except RpcFailure as failure:
@@ -206,8 +210,10 @@ class EngineClient:
             raise self._error(f"it is on chain {found}, not on {self._rollup.l2_chain_id}")
 
     async def signal_versions(self, recommended: Hash, required: Hash) -> Hash | None:
-        """Signals the protocol versions of L1; the version that the engine supports, None if it lacks the method
-        [PRV3]. Raises TemporaryError when the engine does not answer."""
+        """Signals the protocol versions of L1.
+
+        The version that the engine supports, None if it lacks the method [PRV3]. Raises TemporaryError when the engine
+        does not answer."""
         method = "engine_signalSuperchainV1"
         versions = {"recommended": to_hex(recommended), "required": to_hex(required)}
         try:
@@ -225,21 +231,23 @@ class EngineClient:
         return None if block is None else self._read(method, lambda: answers.ref_of_block(self._rollup, block))
 
     async def payload(self, name: BlockName) -> ExecutionPayload | None:
-        """A block with its transactions, whose hash is checked; None if the engine has no such block. Raises
-        TemporaryError when it does not answer or the block cannot be read."""
+        """Return a block with its transactions, whose hash is checked; None if the engine has no such block.
+
+        Raises TemporaryError when it does not answer or the block cannot be read."""
         block, method = await self._block(answers.Block, name)
         return None if block is None else self._read(method, lambda: answers.payload_of_block(block))
 
     async def payloads(self, first: int, last: int) -> list[ExecutionPayload] | None:
-        """The canonical blocks of a range, None if the engine lacks one of them. Raises TemporaryError when it does not
-        answer or a block cannot be read."""
+        """Return the canonical blocks of a range, None if the engine lacks one of them.
+
+        Raises TemporaryError when it does not answer or a block cannot be read."""
         found = [block for block in await self._range(first, last, answers.Block | None) if block is not None]
         if len(found) < last - first + 1:
             return None
         return self._read(BY_NUMBER, lambda: [answers.payload_of_block(block) for block in found])
 
     async def _refs(self, first: int, last: int) -> tuple[L2BlockRef, ...]:
-        """Of those canonical blocks of a range that the engine has and that can be read."""
+        """Return what the engine has and can be read of the canonical blocks of a range."""
         refs = []
         # Decoded one by one: a block that cannot be read does not hide the others of its batch.
         for result in await self._range(first, last, msgspec.Raw):
@@ -248,7 +256,7 @@ class EngineClient:
         return tuple(ref for ref in refs if ref is not None)
 
     async def _range(self, first: int, last: int, shape: Any) -> list[Any]:
-        """The results for the canonical blocks of a range that are no errors, in one batch."""
+        """Return the results for the canonical blocks of a range that are no errors, in one batch."""
         calls = [(BY_NUMBER, (hex(number), True)) for number in range(first, last + 1)]
         began = time.monotonic()
         try:
@@ -264,8 +272,9 @@ class EngineClient:
         return [block for block in found if not isinstance(block, RpcFailure)]
 
     async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
-        """The receipts of a block, each as JSON text; None if the engine has no such block. Raises TemporaryError when
-        it does not answer."""
+        """Return the receipts of a block, each as JSON text; None if the engine has no such block.
+
+        Raises TemporaryError when it does not answer."""
         method = "eth_getBlockReceipts"
         try:
             found: list[msgspec.Raw] | None = await self._call(list[msgspec.Raw] | None, method, to_hex(block_hash))
@@ -274,8 +283,9 @@ class EngineClient:
         return found
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
-        """The storage root of an account in a block, proven against the block's state root. Raises TemporaryError when
-        the engine returns no valid proof."""
+        """Return the storage root of an account in a block, proven against the block's state root.
+
+        Raises TemporaryError when the engine returns no valid proof."""
         method = "eth_getProof"
         try:
             found = await self._call(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
@@ -287,8 +297,9 @@ class EngineClient:
         return root
 
     async def _block(self, shape: Any, name: BlockName) -> tuple[Any, str]:
-        """A block, or None if the engine has no such block, and the method that returned it. The block of a label that
-        is pruned is unreadable: there is one [STA18]."""
+        """Return a block, or None if the engine has no such block, and the method that returned it.
+
+        The block of a label that is pruned is unreadable: there is one [STA18]."""
         method = "eth_getBlockByHash" if isinstance(name, bytes) else BY_NUMBER
         param = to_hex(name) if isinstance(name, bytes) else hex(name) if isinstance(name, int) else name
         try:
@@ -323,7 +334,7 @@ class EngineClient:
             self._meter.ended(method, time.monotonic() - began, outcome)
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
-        """What a function makes of an answer. Raises UnreadableAnswerError if it cannot."""
+        """Return what a function makes of an answer. Raises UnreadableAnswerError if it cannot."""
         try:
             return convert()
         except (PayloadError, BlockError, HexError, ProofError) as error:
@@ -337,15 +348,16 @@ class EngineClient:
 
 
 def _message(failure: RpcFailure) -> str:
-    """The text of an engine's error. The reason of an error of the Engine API is in its data."""
+    """Return the text of an engine's error. The reason of an error of the Engine API is in its data."""
     reason = failure.data.get("err") if isinstance(failure.data, dict) else None
     has_reason = isinstance(reason, str) and one_line(reason) not in failure.message
     return one_line(f"{failure.message}: {reason}") if has_reason else failure.message
 
 
 async def engine_identity(call: TypedCall) -> EngineIdentity | None:
-    """Who the engine says it is; None if it has neither method, or answers in another form. Raises what the call
-    raises for an engine that does not answer."""
+    """Who the engine says it is; None if it has neither method, or answers in another form.
+
+    Raises what the call raises for an engine that does not answer."""
     for method, params, read in (
         ("engine_getClientVersionV1", (OWN_VERSION,), identity_of_versions),
         ("engine_getClientVersionV1", (LISTED_VERSION,), identity_of_versions),
@@ -359,8 +371,9 @@ async def engine_identity(call: TypedCall) -> EngineIdentity | None:
 
 
 async def chain_config(call: TypedCall) -> dict[str, Any] | None:
-    """The configuration that the engine executes by; None if the port does not serve `debug_chainConfig`, as that of
-    most engines. Raises as `engine_identity`."""
+    """Return the configuration that the engine executes by.
+
+    None if the port does not serve `debug_chainConfig`, as that of most engines. Raises as `engine_identity`."""
     found = await _or_none(call, "debug_chainConfig")
     return found if isinstance(found, dict) else None
 

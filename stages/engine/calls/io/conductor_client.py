@@ -30,8 +30,9 @@ RPC = "conductor"
 
 
 class ConductorClient:
-    """Calls one conductor; `timeout` in seconds of a call with all its attempts, at most MAX_CALL_SECONDS [CND5]. It
-    connects with the first call."""
+    """Calls one conductor; `timeout` in seconds of a call with all its attempts, at most MAX_CALL_SECONDS [CND5].
+
+    It connects with the first call."""
 
     def __init__(self, url: str, timeout: float, meter: Meter | None = None) -> None:
         self._timeout = min(timeout, MAX_CALL_SECONDS)
@@ -44,11 +45,11 @@ class ConductorClient:
         return self._rpc.name
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._rpc.close()
 
     async def ask(self, call: ConductorCall) -> ConductorAnswer:
-        """Makes a call. Raises TemporaryError when the conductor refuses it, or does not answer as it should."""
+        """Make a call. Raises TemporaryError when the conductor refuses it, or does not answer as it should."""
         if isinstance(call, CommitPayload):
             await self._call(Any, "conductor_commitUnsafePayload", encode_envelope(call.payload))
             return Committed()
@@ -82,7 +83,7 @@ class ConductorClient:
 
 
 def encode_envelope(payload: ExecutionPayload) -> orjson.Fragment:
-    """The envelope of the Engine API as JSON: the root is left out when there is none [CND1]."""
+    """Return the envelope of the Engine API as JSON: the root is left out when there is none [CND1]."""
     root = payload.parent_beacon_root
     start = b"" if root is None else b'"parentBeaconBlockRoot":"%s",' % to_hex(root).encode()
     return orjson.Fragment(b'{%s"executionPayload":%s}' % (start, encode_payload(payload)))

@@ -13,8 +13,10 @@ _HOST_WORDS = ("invalid host", "host header", "host not allowed", "virtual host"
 
 
 def code_of(failure: EndpointError | RpcFailure) -> Code:
-    """The code for a call that failed: our host name, the time of our token, our secret, TLS, an error of the engine,
-    no answer of an engine that is up, or none of these: it cannot be reached."""
+    """Return the code for a call that failed.
+
+    Our host name, the time of our token, our secret, TLS, an error of the engine, no answer of an engine that is up, or
+    none of these: it cannot be reached."""
     words, status = str(failure).lower(), getattr(failure, "status", None)
     if status in (400, 403) and any(each in words for each in _HOST_WORDS):
         return Code.ENGINE_VHOST

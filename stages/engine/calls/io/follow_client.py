@@ -1,5 +1,6 @@
-"""The follow source over JSON-RPC [FSR1, FSR8]. One that is away, slow, of another chain or not a rollup node is a
-FollowClientError."""
+"""The follow source over JSON-RPC [FSR1, FSR8].
+
+One that is away, slow, of another chain or not a rollup node is a FollowClientError."""
 
 import time
 from typing import Annotated, Any
@@ -74,19 +75,20 @@ class FollowClient:
         return self._rpc.name
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._rpc.close()
 
     async def ask(self, *, check_chain: bool = False) -> FollowStatus | FollowUnread:
-        """The heads of the node, or why there are none."""
+        """Return the heads of the node, or why there are none."""
         try:
             return await self.status(check_chain=check_chain)
         except FollowClientError as error:
             return FollowUnread(error.reason, error.code.before(str(error)))
 
     async def status(self, *, check_chain: bool = False) -> FollowStatus:
-        """The heads of the node, after a check that it is one of this chain: with the first call, after a failure, and
-        with `check_chain`. Raises FollowClientError."""
+        """Return the heads of the node, after a check that it is one of this chain.
+
+        With the first call, after a failure, and with `check_chain`. Raises FollowClientError."""
         if check_chain or not self._chain_checked:
             await self.check_chain()
         try:
@@ -98,8 +100,9 @@ class FollowClient:
         return FollowStatus(current if any(current.hash) else None, *refs)
 
     async def check_chain(self) -> bool:
-        """Checks chain id and genesis; false if the node does not serve its config. Raises FollowClientError, and
-        WrongChainError for another chain."""
+        """Check chain id and genesis; false if the node does not serve its config.
+
+        Raises FollowClientError, and WrongChainError for another chain."""
         try:
             found = await self._call(_RollupConfig, "optimism_rollupConfig")
             genesis = hash_from_hex(found.genesis.l2.hash)
