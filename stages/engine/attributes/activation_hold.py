@@ -74,7 +74,7 @@ class OtherUpgrade(msgspec.Struct, frozen=True):
 
 def has_selectable_bundle(rollup: RollupConfig, time: int) -> bool:
     """Return whether a block of this time activates a fork whose bundle can be chosen."""
-    return any(each.bundle in SELECTABLE for each in rollup.schedule().activations(time))
+    return any(item.bundle in SELECTABLE for item in rollup.schedule().activations(time))
 
 
 def other_upgrade(
@@ -84,7 +84,7 @@ def other_upgrade(
 
     None if it does not."""
     activations = rollup.schedule().activations(attributes.timestamp)
-    forks = [each.bundle for each in activations if each.bundle is not None]
+    forks = [activation.bundle for activation in activations if activation.bundle is not None]
     if len(forks) != 1 or forks[0] not in SELECTABLE:
         return None
     fork, ours = forks[0], upgrade_transactions(rollup, activations)
@@ -94,7 +94,7 @@ def other_upgrade(
         return None
     if not all(map(is_deposit, theirs)):
         return None
-    fields = {each.field for each in mismatches(rollup, attributes, parent_hash, block)}
+    fields = {item.field for item in mismatches(rollup, attributes, parent_hash, block)}
     if not fields or fields - _FOLLOW_FROM_THE_BUNDLE:
         return None
     gas = block.gas_limit - attributes.gas_limit + upgrade_gas(rollup, activations)
@@ -109,7 +109,7 @@ def _described(
     linked = rollup.dependency_set_size > 1
     wrapped = len(theirs) > 2 and (theirs[0], theirs[-1]) == (SET_FEATURE, FUND)
     bundle = theirs[1:-1] if wrapped else theirs
-    intents = [entry.intent for each in rules.carried for entry in carried_file(fork, each).entries]
+    intents = [entry.intent for item in rules.carried for entry in carried_file(fork, item).entries]
     try:
         entries = entries_of_deposits(bundle, rules.label, intents)
     except DepositError:
@@ -123,7 +123,7 @@ def _described(
         if wrapped is linked:
             return None
     others = [] if same_bundle else rules.carried
-    carried = (each for each in others if carried_bundle(fork, each).transactions == bundle)
+    carried = (other for other in others if carried_bundle(fork, other).transactions == bundle)
     return OtherUpgrade(
         fork,
         block.block_number,
@@ -132,7 +132,7 @@ def _described(
         used.sha256,
         file,
         hashlib.sha256(file).hexdigest(),
-        next((each for each in carried if carried_bundle(fork, each).gas == gas), None),
+        next((item for item in carried if carried_bundle(fork, item).gas == gas), None),
         same_bundle,
     )
 
@@ -155,19 +155,19 @@ class ActivationHold:
     def add(self, parents: tuple[BatchParent, ...]) -> None:
         """Note that derivation asks again, with what L1 says by now."""
         self.look_again, self._denied = True, False
-        self._compare([each.hash for each in parents if each.number == self.other.number], self.other.hash)
-        self._later = [each for each in parents if each.number > self.other.number]
+        self._compare([parent.hash for parent in parents if parent.number == self.other.number], self.other.hash)
+        self._later = [parent for parent in parents if parent.number > self.other.number]
 
     def due(self, unsafe: int) -> int | None:
         """Return the number of the block that a parent is to be compared with; None if none can be."""
         if self._matched:
             return None
-        return next((each.number for each in self._later if each.number <= unsafe), None)
+        return next((item.number for item in self._later if item.number <= unsafe), None)
 
     def compare(self, number: int, found: Hash | None) -> None:
         """Take the hash of the chain's block of that number; None if the engine lacks it."""
-        named = [each.hash for each in self._later if each.number == number]
-        self._later = [each for each in self._later if each.number != number]
+        named = [item.hash for item in self._later if item.number == number]
+        self._later = [item for item in self._later if item.number != number]
         if found is not None:
             self._compare(named, found)
 

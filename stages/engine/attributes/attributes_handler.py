@@ -67,7 +67,7 @@ MAX_SIGNED = 4
 
 
 class AttributesHandler:
-    """The present job, the attributes that wait behind it, and the outcome of the last one.
+    """The current job, the attributes that wait behind it, and the outcome of the last one.
 
     `reset` is the number of the start that derivation works on; within it attributes are numbered by `sequence`. Up to
     number `was_safe` the engine's blocks were safe at the start."""
@@ -93,7 +93,7 @@ class AttributesHandler:
         self.safe_config = self.pending_config = safe_config
 
     def clear(self) -> None:
-        """Drop the present job, what waits, and the last outcome."""
+        """Drop the current job, what waits, and the last outcome."""
         self.safe_config = self.pending_config = self.job = self.last = None
         self.run.clear()
         self._sound = 0
@@ -101,7 +101,7 @@ class AttributesHandler:
     # --- jobs ------------------------------------------------------------------------------------------------------
 
     def add(self, derived: AttributesReady) -> None:
-        """Keep attributes of the present start until it is their turn."""
+        """Keep attributes of the current start until it is their turn."""
         newest = None
         if self.job is not None:
             newest = self.job.derived.sequence
@@ -114,17 +114,17 @@ class AttributesHandler:
     def note_signed(self, payload: ExecutionPayload) -> None:
         """Note that the sequencer has signed a block.
 
-        One that activates a fork is kept: the unsafe queue drops what does not fit the present tip, but after a reorg
+        One that activates a fork is kept: the unsafe queue drops what does not fit the current tip, but after a reorg
         it is the sequencer's block there [UPG24]."""
         if has_selectable_bundle(self.rollup, payload.timestamp):
             self._signed.append(payload)
 
     def forget_signed(self, block: Hash) -> None:
         """Note that the engine refuses a block."""
-        self._signed = deque((each for each in self._signed if each.block_hash != block), MAX_SIGNED)
+        self._signed = deque((item for item in self._signed if item.block_hash != block), MAX_SIGNED)
 
     def cancel_ahead(self) -> None:
-        """Drop what was derived ahead of the present job."""
+        """Drop what was derived ahead of the current job."""
         self.run.ahead.clear()
         if self.job is not None:
             self.job.following = None
@@ -135,7 +135,7 @@ class AttributesHandler:
         return None if derived is None else self.offer(derived)
 
     def begin_ahead(self) -> None:
-        """Take the attributes that were derived ahead of the last block as the present job [ENG40]."""
+        """Take the attributes that were derived ahead of the last block as the current job [ENG40]."""
         heads, last, config = self.controller.heads, self.last, self.pending_config
         if self.job is not None or not self.run.ahead or heads is None or last is None or config is None:
             return
@@ -150,14 +150,14 @@ class AttributesHandler:
         if job is None or job.step is not AttributesStep.CHOOSE or job.replaced or job.apart:
             return
         if job.inserted is not None:
-            found = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
+            result = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
             # A block with upgrade transactions is compared with the sequencer's before it is built [UPG24].
-            if found is not None and (self.schedule.activations(found.attributes.timestamp) or self._defect(found)):
-                found = None
-            job.following = found
+            if result is not None and (self.schedule.activations(result.attributes.timestamp) or self._defect(result)):
+                result = None
+            job.following = result
 
     def offer(self, derived: AttributesReady) -> AttributesResult | None:
-        """Take attributes as the present job.
+        """Take attributes as the current job.
 
         Returns an outcome when they were processed before or do not follow the pending safe head; attributes of another
         reset, or beside a job, are ignored. Raises ResetError when they build on another chain [CON27]."""
@@ -195,7 +195,7 @@ class AttributesHandler:
         return first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, block) is None
 
     def _signed_on(self, parent: Hash) -> ExecutionPayload | None:
-        return next((each for each in reversed(self._signed) if each.parent_hash == parent), None)
+        return next((item for item in reversed(self._signed) if item.parent_hash == parent), None)
 
     def _hold(self, job: AttributesJob, block: ExecutionPayload) -> bool:
         """Return whether derivation waits before this block, since it differs in its upgrade transactions alone."""
@@ -234,7 +234,7 @@ class AttributesHandler:
         return defect
 
     def fail(self) -> None:
-        """Note that an attempt to build the present job's block has failed for now."""
+        """Note that an attempt to build the current job's block has failed for now."""
         if self.job is not None:
             self.job.failed = True
 
@@ -261,11 +261,11 @@ class AttributesHandler:
 
     @property
     def inserted(self) -> bool:
-        """Whether the present job's block is inserted, and among the heads in force."""
+        """Whether the current job's block is inserted, and among the heads in force."""
         return self.job is not None and self.job.step is AttributesStep.CHOOSE
 
     def next(self) -> EngineCall | None:
-        """Return the call that is due for the present job; None without one."""
+        """Return the call that is due for the current job; None without one."""
         heads, job = self.controller.heads, self.job
         if heads is None or job is None:
             return None
@@ -344,14 +344,14 @@ class AttributesHandler:
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
         if not isinstance(answer, ExecutionPayload):
             raise TemporaryError("the engine's answer is not a block")
-        found = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
-        if found is None:
+        result = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
+        if result is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
         if self._hold(job, answer):
             if job.hold is not None:
                 job.hold.seen_again()
             return None
-        job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
+        job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {result.text}"
         job.step = AttributesStep.START
         return None
 
@@ -425,18 +425,18 @@ class AttributesHandler:
 
     # --- ends of a job ---------------------------------------------------------------------------------------------
 
-    def _chosen(self, job: AttributesJob, found: L2BlockInfo | None = None) -> AttributesResult:
-        """End the job: its block is in the chain, `found` there or built."""
-        found = found or job.inserted
-        if found is None:
+    def _chosen(self, job: AttributesJob, chosen: L2BlockInfo | None = None) -> AttributesResult:
+        """End the job: its block is in the chain, `chosen` there or built."""
+        block = chosen or job.inserted
+        if block is None:
             raise CriticalError("a job of derived attributes ended without its block")
-        self.controller.promote(found.ref, job.derived.concluding, job.derived.derived_from)
-        self.pending_config = found.config
+        self.controller.promote(block.ref, job.derived.concluding, job.derived.derived_from)
+        self.pending_config = block.config
         if job.derived.concluding:
-            self.safe_config = found.config
+            self.safe_config = block.config
         outcome = AttributesOutcome.REPLACED_BY_DEPOSITS if job.replaced else AttributesOutcome.ACCEPTED
         if not job.replaced:
-            self.run.accept(job.derived.sequence, found.ref.hash)
+            self.run.accept(job.derived.sequence, block.ref.hash)
         return self._done(job.derived, outcome, job.reason, job.payload)
 
     def _invalid(self, job: AttributesJob, reason: str) -> AttributesResult | None:

@@ -23,17 +23,17 @@ class SessionStep(Enum):
 
     NONE = "none"
     SEND_START = "send start"
-    """The present start is sent to its owner (again)."""
+    """The current start is sent to its owner (again)."""
     SEARCH = "search"
     """Derivation cannot go on: a new start is searched for."""
     RESTART = "restart"
     """Derivation gets a new start at the safe head in force."""
     TAKE = "take"
-    """Attributes are of the present start."""
+    """Attributes are of the current start."""
 
 
 class DerivationSession:
-    """`peer` is the life of derivation that was seen last, `owner` the one that the present start belongs to."""
+    """`peer` is the life of derivation that was seen last, `owner` the one that the current start belongs to."""
 
     def __init__(self) -> None:
         self.peer: ProcessId | None = None
@@ -42,7 +42,7 @@ class DerivationSession:
         self.restart_wanted = False
 
     def begin(self, start: PipelineStart) -> None:
-        """Note that a start is in force; it belongs to the present life."""
+        """Note that a start is in force; it belongs to the current life."""
         self.start, self.owner = start, self.peer
         self.restart_wanted = False
 
@@ -75,7 +75,7 @@ class DerivationSession:
     def attributes_step(self, peer: ProcessId, reset: int) -> SessionStep:
         """Return what follows from attributes.
 
-        Those of an earlier start are answered by the present one, and while derivation waits for a new start none
+        Those of an earlier start are answered by the current one, and while derivation waits for a new start none
         count."""
         if self.start is None or self.owner != peer:
             return SessionStep.NONE

@@ -85,7 +85,7 @@ class PayloadAnswer(msgspec.Struct, frozen=True):
 
 
 class SyncingBlocks(msgspec.Struct, frozen=True):
-    """How far the engine's own sync is: the numbers of its present block and of the highest one that it knows."""
+    """How far the engine's own sync is: the numbers of its current block and of the highest one that it knows."""
 
     current: int
     highest: int

@@ -46,31 +46,31 @@ class EngineIdentity(msgspec.Struct, frozen=True):
     @property
     def release(self) -> tuple[int, ...] | None:
         """The numbers of its version; None for a build without a release."""
-        found = _VERSION.search(self.version)
-        numbers = () if found is None else tuple(map(int, found.groups()))
+        result = _VERSION.search(self.version)
+        numbers = () if result is None else tuple(map(int, result.groups()))
         return numbers if any(numbers) else None
 
 
-def identity_of_versions(found: Any) -> EngineIdentity | None:
+def identity_of_versions(answer: Any) -> EngineIdentity | None:
     """Return the identity in an answer to `engine_getClientVersionV1`; None for an answer of another form.
 
     An engine behind a multiplexer is not the only one: the first counts."""
-    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
+    if not isinstance(answer, list) or not answer or not isinstance(answer[0], dict):
         return None
-    name, version, code = (found[0].get(key) for key in ("name", "version", "code"))
+    name, version, code = (answer[0].get(key) for key in ("name", "version", "code"))
     if not isinstance(name, str) or not name:
         return None
     shown = version if isinstance(version, str) else ""
     return EngineIdentity(_cut(name), _cut(shown), code if isinstance(code, str) and code in CODES else "")
 
 
-def identity_of_text(found: Any) -> EngineIdentity | None:
+def identity_of_text(answer: Any) -> EngineIdentity | None:
     """Return the identity in an answer to `web3_clientVersion`, such as `op-reth/v2.10.0/x86_64`.
 
     None for another form."""
-    if not isinstance(found, str) or not found.strip():
+    if not isinstance(answer, str) or not answer.strip():
         return None
-    name, _, rest = found.partition("/")
+    name, _, rest = answer.partition("/")
     return EngineIdentity(_cut(name), _cut(rest.partition("/")[0].removeprefix("v")))
 
 

@@ -414,7 +414,7 @@ class ELSync:
             self._shrink_offset()
         else:
             known = {ref.hash for ref in self._known_heads() if ref.number == name}
-            self._confirmed |= {found for found in known if block is not None and block.hash == found}
+            self._confirmed |= {result for result in known if block is not None and block.hash == result}
             self._refuted |= known - self._confirmed
 
     def _set_heads(self, synced: L2BlockRef, behind: L2BlockRef) -> None:

@@ -59,7 +59,7 @@ class RecordedSafeHead:
     def _take_found(self, found: FoundSafeHeads) -> None:
         self._tip = found.last
         entries = (found.last, found.first_from)
-        self._candidates = [each for each in entries if each is not None and each.safe_head.number <= self._highest]
+        self._candidates = [entry for entry in entries if entry is not None and entry.safe_head.number <= self._highest]
         self.is_done = found.last is None
 
     def _take_block(self, block: L2BlockRef | None) -> None:

@@ -70,7 +70,7 @@ class FollowResetError(ResetError):
 
 
 class FollowSource:
-    """`status` is that of the present round; `ready`: its heads may be imported.
+    """`status` is that of the current round; `ready`: its heads may be imported.
 
     `target` is the status whose local safe head our tip is to become first, `syncing` the target that the engine
     fetches the chain up to, as far as is known, and `hold_until` when our own chain goes on without it. `taken` is the
@@ -413,10 +413,10 @@ def _invalid(reason: FollowReason, text: str) -> FollowError:
     return FollowError(FollowResult.INVALID_STATE, reason, f"the source's status is inconsistent: {text}")
 
 
-def _other_fields(said: L2BlockRef, found: L2BlockRef) -> FollowError:
+def _other_fields(said: L2BlockRef, known: L2BlockRef) -> FollowError:
     """One hash, and two blocks."""
-    fields = [name for name in L2BlockRef.__struct_fields__ if getattr(said, name) != getattr(found, name)]
-    return _invalid(FollowReason.HEAD_FIELDS, f"its head {said} is not block {found}: {', '.join(fields)} differ")
+    fields = [name for name in L2BlockRef.__struct_fields__ if getattr(said, name) != getattr(known, name)]
+    return _invalid(FollowReason.HEAD_FIELDS, f"its head {said} is not block {known}: {', '.join(fields)} differ")
 
 
 def _text(answer: object) -> str:

@@ -52,7 +52,7 @@ class FollowTarget:
             return None
         if not self._is_reached:
             return GetBlockRef(self._status.local_safe.hash)
-        number = next(each.number for each in _origins(self._status) if each.number not in self._canonical)
+        number = next(item.number for item in _origins(self._status) if item.number not in self._canonical)
         return GetL1BlockRef(number, fresh=not self._canonical)
 
     def answer(self, call: GetBlockRef | GetL1BlockRef, answer: object, now: float) -> bool:
@@ -83,7 +83,7 @@ class FollowTarget:
             if origin.number == number and origin.hash != answer.hash:
                 raise StaleTargetError(f"the L1 origin {origin} of {status.local_safe} is not canonical any more")
         self._canonical.add(number)
-        return all(each.number in self._canonical for each in _origins(status))
+        return all(item.number in self._canonical for item in _origins(status))
 
 
 def _origins(status: FollowStatus) -> tuple[BlockId, ...]:

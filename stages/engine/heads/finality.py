@@ -115,19 +115,19 @@ class Finality:
                 return NeedCanonicalL1(ref.number)
         return Finalize(candidate.l2)
 
-    def add_canonical(self, need: NeedCanonicalL1, found: L1BlockRef | None) -> None:
+    def add_canonical(self, need: NeedCanonicalL1, block: L1BlockRef | None) -> None:
         """Take the canonical L1 block of a need, None if L1 has none.
 
         Raises ResetError when it is another one than the finalized block or the block derived from [FIN5]."""
         candidate = self._candidate()
-        if candidate is None or self.finalized_l1 is None or found is None or found.number != need.number:
+        if candidate is None or self.finalized_l1 is None or block is None or block.number != need.number:
             return
         for ref, what in ((self.finalized_l1, "finalized L1 block"), (candidate.l1, "block derived from")):
-            if ref.number == need.number and ref.hash != found.hash:
+            if ref.number == need.number and ref.hash != block.hash:
                 if ref == self.finalized_l1:
                     # It must not outlive its disproof, or every start would end here [FIN9].
                     self.note_finalized_l1(None)
-                raise ResetError(f"the {what} {ref} is not canonical: L1 has {found}")
+                raise ResetError(f"the {what} {ref} is not canonical: L1 has {block}")
             if ref.number == need.number:
                 self.checked = (*self.checked, ref)
 

@@ -39,8 +39,8 @@ class ResponseCache(Generic[R]):
 
     def get(self, key: Key) -> R | None:
         """Return the response to a request, if it is kept."""
-        found = self._responses.get(key)
-        return None if found is None else found[0]
+        result = self._responses.get(key)
+        return None if result is None else result[0]
 
     def add(self, key: Key, response: R, size: int) -> None:
         """Keep a response of `size` bytes in place of the oldest ones."""

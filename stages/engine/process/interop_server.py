@@ -205,21 +205,21 @@ class InteropServer:
         self._decide(ForceStart(None), self._reset_count())
 
     async def _reset(self, request: InteropRequest) -> None:
-        found = [await self._target(*each) for each in zip(request.blocks, RESET_TARGETS, strict=True)]
-        unsafe, cross_unsafe, safe, cross_safe, finalized = found
+        result = [await self._target(*item) for item in zip(request.blocks, RESET_TARGETS, strict=True)]
+        unsafe, cross_unsafe, safe, cross_safe, finalized = result
         await self._check_depth(unsafe)
         self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
 
     async def _target(self, block: BlockId, name: str) -> L2BlockRef:
         """Return a block to reset to, which must be canonical."""
-        found = await self._ask(block.number)
-        if isinstance(found, str):
+        result = await self._ask(block.number)
+        if isinstance(result, str):
             raise InteropError("failed to find block reference", INTERNAL_ERROR, name)
-        if found is None:
+        if result is None:
             raise InteropError(f"{name} reset target not found", BLOCK_NOT_FOUND)
-        if found.hash != block.hash:
-            raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(found))
-        return found
+        if result.hash != block.hash:
+            raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(result))
+        return result
 
     async def _check_depth(self, unsafe: L2BlockRef) -> None:
         tip = await self._ask("latest")
@@ -271,10 +271,10 @@ class InteropServer:
         return await self._output_at(number)
 
     async def _output_at(self, number: int) -> Any:
-        found = await self._reader.output(OutputRequest(0, number))
-        if found.error is not None or found.block is None:
-            raise InteropError(found.error or "not found")
-        return _shown_output(found.state_root, found.withdrawal_storage_root, found.block.hash)
+        result = await self._reader.output(OutputRequest(0, number))
+        if result.error is not None or result.block is None:
+            raise InteropError(result.error or "not found")
+        return _shown_output(result.state_root, result.withdrawal_storage_root, result.block.hash)
 
     def _number_at(self, timestamp: int) -> int:
         genesis = self._rollup.genesis
@@ -291,41 +291,41 @@ class InteropServer:
             raise InteropError(f"failed to get L2BlockRef: {error}") from None
 
     async def _ref(self, name: BlockName) -> L2BlockRef:
-        found = await self._ask(name)
-        if isinstance(found, L2BlockRef):
-            return found
+        result = await self._ask(name)
+        if isinstance(result, L2BlockRef):
+            return result
         shown = f"block-hash of hash {to_hex(name)}" if isinstance(name, bytes) else f"L2BlockRef of height {name}"
-        raise InteropError(f"failed to determine {shown}, could not get payload: {found or 'not found'}")
+        raise InteropError(f"failed to determine {shown}, could not get payload: {result or 'not found'}")
 
     async def _ask(self, name: BlockName) -> L2BlockRef | str | None:
         """Return a block's reference, None if there is no such block, or the text of an error."""
         try:
-            found = await self._client.ask(GetBlockRef(name))
+            result = await self._client.ask(GetBlockRef(name))
         except TemporaryError as error:
             return str(error)
-        if isinstance(found, ErrorAnswer):
-            return found.message
-        return found if isinstance(found, L2BlockRef) else None
+        if isinstance(result, ErrorAnswer):
+            return result.message
+        return result if isinstance(result, L2BlockRef) else None
 
     async def _payload(self, block_hash: Hash, what: str) -> ExecutionPayload:
         try:
-            found = await self._client.payload(block_hash)
+            result = await self._client.payload(block_hash)
         except TemporaryError as error:
             raise InteropError(f"{what}: {error}") from None
-        if found is None:
+        if result is None:
             raise InteropError(f"{what}: not found")
-        return found
+        return result
 
     async def _l1_block(self, block: BlockId) -> L1BlockRef:
         try:
-            found = await self._l1.ref(block.number, False)
-            if found is None or found.hash != block.hash:
-                found = await self._l1.ref(block.number, True)
+            result = await self._l1.ref(block.number, False)
+            if result is None or result.hash != block.hash:
+                result = await self._l1.ref(block.number, True)
         except TemporaryError as error:
             raise InteropError(f"failed to get L1BlockRef: {error}") from None
-        if found is None or found.hash != block.hash:
+        if result is None or result.hash != block.hash:
             raise InteropError("failed to get L1BlockRef: not found")
-        return found
+        return result
 
 
 def _size(response: InteropResponse) -> int:

@@ -50,7 +50,7 @@ class L1Client:
         self._missing.pop(number, None)
         if number not in self._refs:
             self._pace = min(self._pace + 1, len(BATCHES) - 1) if number == self._lowest - 1 else 0
-        while (found := self._refs.get(number)) is None:
+        while (result := self._refs.get(number)) is None:
             missing = self._missing.pop(number, None)
             if missing is not None:
                 if missing.error is None:
@@ -66,7 +66,7 @@ class L1Client:
                 requested_at = now
                 self._client.send(L1RefsRequest(number, BATCHES[self._pace]))
             await self._wait()
-        return found
+        return result
 
     def request(self, first: int, count: int) -> None:
         """Request blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""

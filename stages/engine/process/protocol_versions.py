@@ -119,9 +119,9 @@ class ForkWatch:
 
     async def _step(self) -> float:
         try:
-            found = await self._doubts()
+            result = await self._doubts()
         except TemporaryError:
             # Other work says that the engine is away.
             return RETRY_SECONDS
-        self._publish(found)
+        self._publish(result)
         return DAY_SECONDS

@@ -67,25 +67,25 @@ class SafeHeadDatabase:
     async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
         """optimism_safeHeadAtL1Block [RPC35]."""
         try:
-            found: SafeHeadEntry | None = await self._run(lambda store: store.at_l1(request.number))
+            result: SafeHeadEntry | None = await self._run(lambda store: store.at_l1(request.number))
         except StoreError as error:
             text = f"failed to get safe head at l1 block {hex(request.number)}: {error}"
             return SafeHeadResponse(request.id, text, _NO_BLOCK, _NO_BLOCK)
         except HistoryUnavailableError as error:
             return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
-        if found is None:
+        if result is None:
             return SafeHeadResponse(request.id, NOT_FOUND, _NO_BLOCK, _NO_BLOCK)
-        return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
+        return SafeHeadResponse(request.id, None, result.l1_block, result.safe_head)
 
     async def l1_of(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse:
         """Return the record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
         try:
-            found: SafeHeadEntry | None = await self._run(lambda store: store.l1_of(request.number))
+            result: SafeHeadEntry | None = await self._run(lambda store: store.l1_of(request.number))
         except (StoreError, HistoryUnavailableError) as error:
             return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
-        if found is None:
+        if result is None:
             return SafeHeadResponse(request.id, "l1 at safe head not found", _NO_BLOCK, _NO_BLOCK)
-        return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
+        return SafeHeadResponse(request.id, None, result.l1_block, result.safe_head)
 
     async def close(self, seconds: float) -> None:
         """Close the file, and wait up to `seconds` for a call that is open."""

@@ -133,10 +133,10 @@ class AdminStateFile:
 
 def _make_folder(folder: Path) -> None:
     """Make a folder and those above it, each an entry on disk."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o755, exist_ok=True)
-        _sync_folder(each.parent)
+    missing = [item for item in (folder, *folder.parents) if not item.exists()]
+    for item in reversed(missing):
+        item.mkdir(mode=0o755, exist_ok=True)
+        _sync_folder(item.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -55,7 +55,7 @@ log = get_logger("engine")
 
 
 def present() -> Instant:
-    """Return the present time."""
+    """Return the current time."""
     return Instant(time.time(), time.monotonic())
 
 

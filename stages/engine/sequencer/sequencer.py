@@ -288,7 +288,7 @@ class Sequencer:
         return True
 
     def commit_failed(self, payload: ExecutionPayload, reason: str, now: float) -> None:
-        """Note that the commit, if it is that of the present block, is due again in 1 s [SEQ21].
+        """Note that the commit, if it is that of the current block, is due again in 1 s [SEQ21].
 
         The block is kept: the engine may return another one the second time, though the conductor has stored this
         one."""

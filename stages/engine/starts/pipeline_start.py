@@ -108,18 +108,18 @@ class PipelineStartSearch:
         return True
 
     def _search(self, given: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
-        found: FoundStart | None = None
-        while found is None:
+        result: FoundStart | None = None
+        while result is None:
             if given is None and not self._heads_given:
                 heads = yield from self._find_heads()
             safe = heads.safe if given is None and heads is not None else given
             assert safe is not None
             try:
-                found = yield from self._find_start(heads, safe)
+                result = yield from self._find_start(heads, safe)
             except MissingBlockError:
                 if not self._walk.shrink():
                     raise
-        return found
+        return result
 
     def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Generator[StartCall, object, FoundStart]:
         info = self._block_info((yield GetBlock(safe.hash)))

@@ -109,7 +109,7 @@ class StartSearch:
         return self.state
 
     def add_block(self, need: Need, block: L2BlockRef | None) -> None:
-        """Take the engine's block, None if it has none; for another need than the present one it is ignored.
+        """Take the engine's block, None if it has none; for another need than the current one it is ignored.
 
         Raises StartSearchError when the search cannot go on."""
         if need != self.state:
@@ -127,7 +127,7 @@ class StartSearch:
     def add_origin(self, need: NeedOrigin, origin: L1BlockRef | None) -> None:
         """Take the canonical L1 block, None if it is not visible yet.
 
-        For another need than the present one it is ignored. Raises StartSearchError when the search cannot go on."""
+        For another need than the current one it is ignored. Raises StartSearchError when the search cannot go on."""
         if need == self.state and self.at is not None:
             self.origin = origin
             self._visit(self.at)
@@ -252,8 +252,8 @@ class StartSearch:
             and safe.number < at.number
         )
 
-    def _take_parent(self, need: NeedParent, found: L2BlockRef | None) -> None:
-        parent = _present(found, f"block 0x{need.child.parent_hash.hex()}, the parent of {need.child}")
+    def _take_parent(self, need: NeedParent, block: L2BlockRef | None) -> None:
+        parent = _present(block, f"block 0x{need.child.parent_hash.hex()}, the parent of {need.child}")
         self._check_link(parent, need.child)
         if self.ready:
             self._end_at(parent)

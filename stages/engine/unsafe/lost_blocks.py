@@ -93,11 +93,11 @@ class LostBlocks:
             self._ask(head, now)
 
     def _is_on_the_way(self, head: BlockId) -> bool:
-        return head.number < self.queued[0].number - 1 or any(each.parent_hash == head.hash for each in self.queued)
+        return head.number < self.queued[0].number - 1 or any(item.parent_hash == head.hash for item in self.queued)
 
     def refused(self, block_hash: Hash, reason: str) -> None:
         """Note that the engine calls a block invalid."""
-        number = next((each.number for each in self.queued if each.hash == block_hash), None)
+        number = next((item.number for item in self.queued if item.hash == block_hash), None)
         if number is not None and self.pending:
             self._end(f"the execution engine refuses block {number}: {reason}")
 
@@ -120,7 +120,7 @@ class LostBlocks:
         return self.head
 
     def answer(self, head: BlockId, blocks: tuple[ExecutionPayload, ...]) -> None:
-        """Take the latest blocks above that head, in order; ignored for another head than the present one."""
+        """Take the latest blocks above that head, in order; ignored for another head than the current one."""
         if self.phase is not LostBlocksPhase.ASKING or head != self.head:
             return
         if not blocks:
@@ -143,7 +143,7 @@ class LostBlocks:
         number = next(ref.l1_origin.number for _, ref in self._blocks if ref.l1_origin.number not in self._canonical)
         return GetL1BlockRef(number, fresh=not self._canonical)
 
-    def add_origin(self, number: int, found: L1BlockRef | None) -> None:
+    def add_origin(self, number: int, block: L1BlockRef | None) -> None:
         """Take the canonical L1 block of a number, None if L1 has none yet.
 
         The first block with another origin, and those above it, are not put back [SEQ40]."""
@@ -151,8 +151,8 @@ class LostBlocks:
             return
         self._canonical.add(number)
         for index, (_, ref) in enumerate(self._blocks):
-            if found is not None and ref.l1_origin.number == number and ref.l1_origin.hash != found.hash:
-                self.reason = f"the L1 origin {ref.l1_origin} of block {ref.number} was replaced by {found.id}"
+            if block is not None and ref.l1_origin.number == number and ref.l1_origin.hash != block.hash:
+                self.reason = f"the L1 origin {ref.l1_origin} of block {ref.number} was replaced by {block.id}"
                 del self._blocks[index:]
                 break
         self._check()

@@ -79,6 +79,6 @@ class AttributesReceiver:
         """Return the blocks accepted before number `last` whose results were not sent.
 
         They count as sent now, with it."""
-        found = tuple(block for sequence, block in self._accepted if self.reported < sequence < last)
+        result = tuple(block for sequence, block in self._accepted if self.reported < sequence < last)
         self.reported = last
-        return found
+        return result

@@ -46,13 +46,13 @@ class ForkchoiceUpdated(msgspec.Struct, rename="camel"):
     payload_id: str | None = None
 
 
-def payload_answer(found: PayloadStatus) -> PayloadAnswer:
+def payload_answer(answer: PayloadStatus) -> PayloadAnswer:
     """Return a payload's status; one that is missing is no status the machines know. Raises HexError."""
-    error = found.validation_error
+    error = answer.validation_error
     return PayloadAnswer(
-        str(found.status)[:MAX_STATUS],
+        str(answer.status)[:MAX_STATUS],
         None if error is None else one_line(error),
-        _optional("latestValidHash", found.latest_valid_hash, hash_from_hex),
+        _optional("latestValidHash", answer.latest_valid_hash, hash_from_hex),
     )
 
 
@@ -69,10 +69,10 @@ class Syncing(msgspec.Struct, rename="camel"):
     highest_block: str | None = None
 
 
-def syncing_blocks(found: Syncing) -> SyncingBlocks:
+def syncing_blocks(answer: Syncing) -> SyncingBlocks:
     """Return the engine's present and highest block, 0 where it does not say. Raises HexError."""
-    current = _optional("currentBlock", found.current_block, from_quantity)
-    return SyncingBlocks(current or 0, _optional("highestBlock", found.highest_block, from_quantity) or 0)
+    current = _optional("currentBlock", answer.current_block, from_quantity)
+    return SyncingBlocks(current or 0, _optional("highestBlock", answer.highest_block, from_quantity) or 0)
 
 
 # --- payloads ------------------------------------------------------------------------------------------------------
@@ -88,13 +88,13 @@ Envelope: Any = msgspec.defstruct(
 """The answer to engine_getPayload of any version."""
 
 
-def payload_of_envelope(found: Any) -> ExecutionPayload:
+def payload_of_envelope(answer: Any) -> ExecutionPayload:
     """Return the payload in an Envelope. Raises PayloadError."""
-    payload = found.executionPayload
+    payload = answer.executionPayload
     return envelope_from_json(
         {
             "executionPayload": None if payload is None else msgspec.structs.asdict(payload),
-            "parentBeaconBlockRoot": found.parentBeaconBlockRoot,
+            "parentBeaconBlockRoot": answer.parentBeaconBlockRoot,
         }
     )
 
@@ -119,16 +119,16 @@ BlockWithCalls: Any = msgspec.defstruct("BlockWithCalls", [*HEADER_MEMBERS, ("tr
 """The part of a block with full transactions that its reference is made of."""
 
 
-def payload_of_block(found: Any) -> ExecutionPayload:
+def payload_of_block(answer: Any) -> ExecutionPayload:
     """Return the payload of a Block, whose hash is checked. Raises BlockError."""
-    return payload_from_block_json(msgspec.structs.asdict(found))
+    return payload_from_block_json(msgspec.structs.asdict(answer))
 
 
-def ref_of_block(rollup: RollupConfig, found: Any) -> L2BlockRef:
+def ref_of_block(rollup: RollupConfig, answer: Any) -> L2BlockRef:
     """Return the reference of a BlockWithCalls, whose hash is not checked. Raises BlockError."""
-    block = msgspec.structs.asdict(found)
-    if found.transactions is not None:
-        block["transactions"] = msgspec.to_builtins(found.transactions[:1])
+    block = msgspec.structs.asdict(answer)
+    if answer.transactions is not None:
+        block["transactions"] = msgspec.to_builtins(answer.transactions[:1])
     return l2_ref_from_json(rollup, block)
 
 
@@ -136,8 +136,8 @@ def ref_of_result(rollup: RollupConfig, result: msgspec.Raw) -> L2BlockRef | Non
     """Return the reference of the block in an undecoded result; None if it is null.
 
     Raises BlockError and MalformedJsonError."""
-    found = decode_json(bytes(result), BlockWithCalls | None, L2_BLOCK.values)
-    return None if found is None else ref_of_block(rollup, found)
+    value = decode_json(bytes(result), BlockWithCalls | None, L2_BLOCK.values)
+    return None if value is None else ref_of_block(rollup, value)
 
 
 # --- proofs --------------------------------------------------------------------------------------------------------
@@ -149,9 +149,9 @@ class AccountProof(msgspec.Struct, rename="camel"):
     account_proof: list[str] | None = None
 
 
-def proven_storage_root(found: AccountProof, state_root: Hash, address: Address) -> Hash | None:
+def proven_storage_root(answer: AccountProof, state_root: Hash, address: Address) -> Hash | None:
     """Return the account's storage root; None if the account is proven absent. Raises HexError and ProofError."""
-    nodes = _optional("accountProof", found.account_proof, lambda texts: [from_hex(text) for text in texts])
+    nodes = _optional("accountProof", answer.account_proof, lambda texts: [from_hex(text) for text in texts])
     account = verify_account(state_root, address, nodes or [])
     return None if account is None else account.storage_root
 

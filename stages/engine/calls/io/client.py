@@ -155,8 +155,8 @@ class EngineClient:
     async def _get_payload(self, call: GetPayload) -> ExecutionPayload:
         version = self._schedule.l2(call.timestamp).get_payload_version
         method = f"engine_getPayloadV{version}"
-        found = await self._call(answers.Envelope, method, to_hex(call.payload_id))
-        return self._read(method, lambda: answers.payload_of_envelope(found))
+        result = await self._call(answers.Envelope, method, to_hex(call.payload_id))
+        return self._read(method, lambda: answers.payload_of_envelope(result))
 
     async def _update_forkchoice(self, call: ForkchoiceUpdate) -> ForkchoiceAnswer:
         version, attributes = 3, None
@@ -169,8 +169,8 @@ class EngineClient:
             "finalizedBlockHash": to_hex(call.forkchoice.finalized),
         }
         method = f"engine_forkchoiceUpdatedV{version}"
-        found = await self._call(answers.ForkchoiceUpdated, method, state, attributes)
-        return self._read(method, lambda: answers.forkchoice_answer(found))
+        result = await self._call(answers.ForkchoiceUpdated, method, state, attributes)
+        return self._read(method, lambda: answers.forkchoice_answer(result))
 
     async def _new_payload(self, call: NewPayload) -> PayloadAnswer:
         payload = call.payload
@@ -181,13 +181,13 @@ class EngineClient:
         if version >= 4:
             params.append([])
         method = f"engine_newPayloadV{version}"
-        found = await self._call(answers.PayloadStatus, method, *params)
-        return self._read(method, lambda: answers.payload_answer(found))
+        result = await self._call(answers.PayloadStatus, method, *params)
+        return self._read(method, lambda: answers.payload_answer(result))
 
     async def _sync_progress(self) -> SyncingBlocks:
-        found = await self._call(bool | answers.Syncing, "eth_syncing")
-        if not isinstance(found, bool):
-            return self._read("eth_syncing", lambda: answers.syncing_blocks(found))
+        result = await self._call(bool | answers.Syncing, "eth_syncing")
+        if not isinstance(result, bool):
+            return self._read("eth_syncing", lambda: answers.syncing_blocks(result))
         text = await self._call(str, "eth_blockNumber")
         number = self._read("eth_blockNumber", lambda: from_quantity(text))
         return SyncingBlocks(number, number)
@@ -205,9 +205,9 @@ class EngineClient:
             text = await self._call(str, "eth_chainId")
         except RpcFailure as failure:
             raise self._error(failure) from None
-        found = self._read("eth_chainId", lambda: from_quantity(text, bits=256))
-        if found != self._rollup.l2_chain_id:
-            raise self._error(f"it is on chain {found}, not on {self._rollup.l2_chain_id}")
+        result = self._read("eth_chainId", lambda: from_quantity(text, bits=256))
+        if result != self._rollup.l2_chain_id:
+            raise self._error(f"it is on chain {result}, not on {self._rollup.l2_chain_id}")
 
     async def signal_versions(self, recommended: Hash, required: Hash) -> Hash | None:
         """Signals the protocol versions of L1.
@@ -217,12 +217,12 @@ class EngineClient:
         method = "engine_signalSuperchainV1"
         versions = {"recommended": to_hex(recommended), "required": to_hex(required)}
         try:
-            found = await self._call(str, method, versions)
+            result = await self._call(str, method, versions)
         except RpcFailure as failure:
             if failure.code == METHOD_NOT_FOUND:
                 return None
             raise self._error(failure) from None
-        return self._read(method, lambda: hash_from_hex(found))
+        return self._read(method, lambda: hash_from_hex(result))
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
@@ -241,10 +241,10 @@ class EngineClient:
         """Return the canonical blocks of a range, None if the engine lacks one of them.
 
         Raises TemporaryError when it does not answer or a block cannot be read."""
-        found = [block for block in await self._range(first, last, answers.Block | None) if block is not None]
-        if len(found) < last - first + 1:
+        result = [block for block in await self._range(first, last, answers.Block | None) if block is not None]
+        if len(result) < last - first + 1:
             return None
-        return self._read(BY_NUMBER, lambda: [answers.payload_of_block(block) for block in found])
+        return self._read(BY_NUMBER, lambda: [answers.payload_of_block(block) for block in result])
 
     async def _refs(self, first: int, last: int) -> tuple[L2BlockRef, ...]:
         """Return what the engine has and can be read of the canonical blocks of a range."""
@@ -260,7 +260,7 @@ class EngineClient:
         calls = [(BY_NUMBER, (hex(number), True)) for number in range(first, last + 1)]
         began = time.monotonic()
         try:
-            found = await self._rpc.batch(calls, shape)
+            result = await self._rpc.batch(calls, shape)
         except EndpointError as error:
             self.record.failed(error, len(calls))
             raise TemporaryError(f"execution engine {error}", code_of(error)) from None
@@ -269,7 +269,7 @@ class EngineClient:
             raise self._error(failure) from None
         self._answered_at = time.monotonic()
         self.record.answered(self._answered_at - began, len(calls))
-        return [block for block in found if not isinstance(block, RpcFailure)]
+        return [block for block in result if not isinstance(block, RpcFailure)]
 
     async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
         """Return the receipts of a block, each as JSON text; None if the engine has no such block.
@@ -277,10 +277,10 @@ class EngineClient:
         Raises TemporaryError when it does not answer."""
         method = "eth_getBlockReceipts"
         try:
-            found: list[msgspec.Raw] | None = await self._call(list[msgspec.Raw] | None, method, to_hex(block_hash))
+            result: list[msgspec.Raw] | None = await self._call(list[msgspec.Raw] | None, method, to_hex(block_hash))
         except RpcFailure as failure:
             raise self._error(failure) from None
-        return found
+        return result
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """Return the storage root of an account in a block, proven against the block's state root.
@@ -288,10 +288,10 @@ class EngineClient:
         Raises TemporaryError when the engine returns no valid proof."""
         method = "eth_getProof"
         try:
-            found = await self._call(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
+            result = await self._call(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
         except RpcFailure as failure:
             raise self._error(failure) from None
-        root = self._read(method, lambda: answers.proven_storage_root(found, block.state_root, address))
+        root = self._read(method, lambda: answers.proven_storage_root(result, block.state_root, address))
         if root is None:
             raise self._error(f"the account {to_hex(address)} is not in the state of block {block.block_number}")
         return root
@@ -363,8 +363,8 @@ async def engine_identity(call: TypedCall) -> EngineIdentity | None:
         ("engine_getClientVersionV1", (LISTED_VERSION,), identity_of_versions),
         ("web3_clientVersion", (), identity_of_text),
     ):
-        found = await _or_none(call, method, *params)
-        identity = read(found)
+        result = await _or_none(call, method, *params)
+        identity = read(result)
         if identity is not None:
             return identity
     return None
@@ -374,8 +374,8 @@ async def chain_config(call: TypedCall) -> dict[str, Any] | None:
     """Return the configuration that the engine executes by.
 
     None if the port does not serve `debug_chainConfig`, as that of most engines. Raises as `engine_identity`."""
-    found = await _or_none(call, "debug_chainConfig")
-    return found if isinstance(found, dict) else None
+    result = await _or_none(call, "debug_chainConfig")
+    return result if isinstance(result, dict) else None
 
 
 async def _or_none(call: TypedCall, method: str, *params: Any) -> Any:

@@ -18,12 +18,12 @@ def code_of(failure: EndpointError | RpcFailure) -> Code:
     Our host name, the time of our token, our secret, TLS, an error of the engine, no answer of an engine that is up, or
     none of these: it cannot be reached."""
     words, status = str(failure).lower(), getattr(failure, "status", None)
-    if status in (400, 403) and any(each in words for each in _HOST_WORDS):
+    if status in (400, 403) and any(item in words for item in _HOST_WORDS):
         return Code.ENGINE_VHOST
     is_answer = isinstance(failure, RpcFailure)
-    rejected = any(each in words for each in _TOKEN_WORDS) if is_answer else status in (401, 403)
+    rejected = any(item in words for item in _TOKEN_WORDS) if is_answer else status in (401, 403)
     if rejected:
-        return Code.ENGINE_CLOCK if any(each in words for each in _TIME_WORDS) else Code.ENGINE_AUTH
+        return Code.ENGINE_CLOCK if any(item in words for item in _TIME_WORDS) else Code.ENGINE_AUTH
     if isinstance(failure, RpcFailure):
         return (
             Code.ENGINE_PUBLIC_PORT if failure.code == METHOD_NOT_FOUND and "engine_" in words else Code.ENGINE_ANSWER

@@ -92,9 +92,9 @@ class FollowClient:
         if check_chain or not self._chain_checked:
             await self.check_chain()
         try:
-            found = await self._call(_SyncStatus, "optimism_syncStatus")
-            current = _block_id(found.current_l1)
-            refs = _l2_ref(found.local_safe_l2), _l2_ref(found.safe_l2), _l2_ref(found.finalized_l2)
+            result = await self._call(_SyncStatus, "optimism_syncStatus")
+            current = _block_id(result.current_l1)
+            refs = _l2_ref(result.local_safe_l2), _l2_ref(result.safe_l2), _l2_ref(result.finalized_l2)
         except HexError as error:
             raise self._malformed("optimism_syncStatus", error) from None
         return FollowStatus(current if any(current.hash) else None, *refs)
@@ -104,19 +104,19 @@ class FollowClient:
 
         Raises FollowClientError, and WrongChainError for another chain."""
         try:
-            found = await self._call(_RollupConfig, "optimism_rollupConfig")
-            genesis = hash_from_hex(found.genesis.l2.hash)
+            result = await self._call(_RollupConfig, "optimism_rollupConfig")
+            genesis = hash_from_hex(result.genesis.l2.hash)
         except RpcFailure:
             self._chain_checked = True
             return False
         except HexError as error:
             raise self._malformed("optimism_rollupConfig", error) from None
         ours = self._rollup
-        if (found.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
+        if (result.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
             self._chain_checked = False
             raise WrongChainError(
                 FollowReason.WRONG_CHAIN,
-                f"{self.name} is on L2 chain {found.l2_chain_id} with genesis {to_hex(genesis)}, "
+                f"{self.name} is on L2 chain {result.l2_chain_id} with genesis {to_hex(genesis)}, "
                 f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}",
                 Code.FOLLOW_CHAIN,
             )
@@ -166,16 +166,16 @@ def _reason(error: EndpointError) -> FollowReason:
     return FollowReason.NO_ANSWER if error.status is None else FollowReason.HTTP_STATUS
 
 
-def _block_id(found: _Id) -> BlockId:
-    return BlockId(found.number, hash_from_hex(found.hash))
+def _block_id(ref: _Id) -> BlockId:
+    return BlockId(ref.number, hash_from_hex(ref.hash))
 
 
-def _l2_ref(found: _L2Ref) -> L2BlockRef:
+def _l2_ref(ref: _L2Ref) -> L2BlockRef:
     return L2BlockRef(
-        hash_from_hex(found.hash),
-        found.number,
-        hash_from_hex(found.parent_hash),
-        found.timestamp,
-        _block_id(found.origin),
-        found.sequence_number,
+        hash_from_hex(ref.hash),
+        ref.number,
+        hash_from_hex(ref.parent_hash),
+        ref.timestamp,
+        _block_id(ref.origin),
+        ref.sequence_number,
     )

@@ -160,10 +160,10 @@ class SafeHeadStore:
         Raises HistoryUnavailableError for a block that was safe before the first entry or in a gap [SDB6, SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L2, number, UNAVAILABLE)
-            found = self._find(_L1_OF, min(number, MAX_NUMBER))
-            if found is not None and found.safe_head.number > number and not self._has_earlier(found):
+            result = self._find(_L1_OF, min(number, MAX_NUMBER))
+            if result is not None and result.safe_head.number > number and not self._has_earlier(result):
                 raise HistoryUnavailableError(UNAVAILABLE)
-            return found
+            return result
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
@@ -202,11 +202,11 @@ class SafeHeadStore:
     def _check_chain(self, chain_id: int, genesis: bytes) -> None:
         """Raise an error for the file of another chain [SDB12]."""
         with self._errors():
-            found = self._connection.execute("select chain_id, genesis from chain").fetchone()
-        its_id, its_genesis = found or (0, b"")
+            result = self._connection.execute("select chain_id, genesis from chain").fetchone()
+        its_id, its_genesis = result or (0, b"")
         if not _is_block(its_id, its_genesis):
             raise StoreError(f"{WHAT} {self._path} is damaged (its chain is unreadable): remove it ({OPTION})")
-        if found != (chain_id, genesis):
+        if result != (chain_id, genesis):
             raise StoreError(
                 f"{WHAT} {self._path} is of chain {its_id} with genesis {to_hex(its_genesis)}, "
                 f"not of chain {chain_id} with genesis {to_hex(genesis)}: give each chain its own ({OPTION})"
