@@ -274,7 +274,17 @@ def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
     assert handled.status.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
 
-def test_what_lasts_is_a_condition_until_it_ends(handled: Handled, chain: ChainFixture) -> None:
+def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:
+    text, fields = "the execution engine gets no new block", {"block": 5, "to_go": 10, "minutes": 5}
+    stalls = act.Lasts("EL sync", Code.EL_SYNC_STALLED, text, fields)
+    line = handled.line(stalls)
+    assert line == f"WARN {text} code=EL-SYNC-STALLED block=5 to_go=10 minutes=5 do={Code.EL_SYNC_STALLED.remedy}"
+    assert handled.lines(stalls, stalls, stalls) == []
+    line = handled.line(act.Ends("EL sync", "the execution engine gets blocks again", {"block": 6}))
+    assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
+
+
+def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
     waits = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no L1 origin"})
     line = handled.line(waits, act.ShowProblem("sequencer", "sequencer: no L1 origin"))
     assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
