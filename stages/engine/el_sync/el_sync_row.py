@@ -132,12 +132,7 @@ class ELSyncRow(HeadRow):
         core.do(Ends(CONDITION, "the execution engine gets blocks again"))
         seconds = 0.0 if began is None else round(now.monotonic - began, 1)
         core.write(
-            "info",
-            "Finished EL sync",
-            unsafe=heads.unsafe,
-            safe=heads.safe,
-            finalized=heads.finalized,
-            seconds=seconds,
+            "info", "Finished EL sync", unsafe=heads.unsafe, safe=heads.safe, finalized=heads.finalized, seconds=seconds
         )
 
     def timers(self) -> Iterator[float | None]:

@@ -77,10 +77,5 @@ def write_stimuli(stimuli: StimulusLog) -> None:
     lines = stimuli.lines()
     for first in range(0, len(lines), LINES_A_RECORD):
         part = lines[first : first + LINES_A_RECORD]
-        log.write(
-            Level.ERROR,
-            "last stimuli of the engine core",
-            {"from": first, "of": len(lines)},
-            "\n".join(part),
-        )
+        log.write(Level.ERROR, "last stimuli of the engine core", {"from": first, "of": len(lines)}, "\n".join(part))
         time.sleep(PAUSE_SECONDS)

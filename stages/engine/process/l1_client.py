@@ -24,10 +24,7 @@ class L1Client:
     """The client of `l1.origins`. `on_block` takes each block that was requested."""
 
     def __init__(
-        self,
-        bus: Bus,
-        on_block: Callable[[L1BlockResponse], None],
-        clock: Callable[[], float] = time.monotonic,
+        self, bus: Bus, on_block: Callable[[L1BlockResponse], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._on_block, self._clock = on_block, clock
         self._refs: dict[int, L1BlockRef] = {}

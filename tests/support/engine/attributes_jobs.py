@@ -3,11 +3,7 @@
 from typing import Any
 
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
-from rollup_node.stages.engine.calls.engine_api import (
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    PayloadAnswer,
-)
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.messages.engine import AttributesReady, AttributesResult

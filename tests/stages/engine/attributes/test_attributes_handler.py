@@ -422,8 +422,7 @@ def test_answers_that_nobody_asked_for_are_ignored(chain: ChainFixture) -> None:
     assert handler.answer(GetBlock(9), None) is None
     assert (
         handler.answer(
-            NewPayload(chain.payloads.get(b"", chain.seal(chain.genesis, chain.attributes(chain.genesis, 100)))),
-            TAKEN,
+            NewPayload(chain.payloads.get(b"", chain.seal(chain.genesis, chain.attributes(chain.genesis, 100)))), TAKEN
         )
         is None
     )

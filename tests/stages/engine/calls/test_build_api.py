@@ -56,14 +56,8 @@ def test_a_payload_that_cannot_be_fetched() -> None:
         (PayloadAnswer("INVALID", "bad root"), BuildError(-40110, "execution invalid: bad root")),
         (PayloadAnswer("INVALID_BLOCK_HASH"), BuildError(-40110, "execution invalid: INVALID_BLOCK_HASH")),
         (PayloadAnswer("SYNCING"), BuildError(-40100, "the engine answers SYNCING to the payload")),
-        (
-            ErrorAnswer(-32000, "busy"),
-            BuildError(-32000, "failed to insert payload: failed to execute payload: busy"),
-        ),
-        (
-            Unavailable("away"),
-            BuildError(-32000, "failed to insert payload: failed to execute payload: away"),
-        ),
+        (ErrorAnswer(-32000, "busy"), BuildError(-32000, "failed to insert payload: failed to execute payload: busy")),
+        (Unavailable("away"), BuildError(-32000, "failed to insert payload: failed to execute payload: away")),
     ],
 )
 def test_a_payload_to_insert(answer: object, error: BuildError | None) -> None:

@@ -109,8 +109,7 @@ def test_names_of_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    "times, words",
-    [({}, "where jovian is never active"), ({"jovian": 2_000}, "where jovian begins at 2000")],
+    "times, words", [({}, "where jovian is never active"), ({"jovian": 2_000}, "where jovian begins at 2000")]
 )
 def test_a_field_of_a_fork_that_is_not_active_here(times: dict[str, int], words: str) -> None:
     rollup = msgspec.structs.replace(PLAIN_ROLLUP, fork_times=times)

@@ -166,10 +166,7 @@ def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
     for _ in range(3):
         state.sequencer.show_problem()
         state.unsafe.show_queue()
-    assert state.actions[before:] == [
-        WAITS,
-        ShowProblem("sequencer", "sequencer: no origin"),
-    ]
+    assert state.actions[before:] == [WAITS, ShowProblem("sequencer", "sequencer: no origin")]
     state.sequencer.production.sequencer.retry_later("no origin", 2.0)
     state.sequencer.show_problem()
     assert state.actions[before + 2 :] == [WAITS], "each failed attempt is reported"

@@ -171,7 +171,7 @@ def test_an_engine_without_peers_is_a_problem_with_a_hint_and_goes_on_when_it_ha
     assert node.problem is not None and "check that the execution engine has peers" in node.problem
     assert code_in(node.problem) is Code.EL_SYNC_STALLED
     stalls = node.harness.done(act.Lasts)[-1]
-    assert (stalls.name, stalls.code, stalls.fields["minutes"]) == ("EL sync", Code.EL_SYNC_STALLED, 6)
+    assert (stalls.name, stalls.code, stalls.fields["minutes"]) == ("EL sync", Code.EL_SYNC_STALLED, 7)
     assert node.harness.failures == []
     node.engine.fetch()
     node.wait(RESEND_SECONDS)

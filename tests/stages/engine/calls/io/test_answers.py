@@ -171,8 +171,7 @@ def test_references_of_undecoded_results(chain: ChainFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "error"),
-    [({}, ProofError), ({"accountProof": None}, ProofError), ({"accountProof": ["0xc"]}, HexError)],
+    ("found", "error"), [({}, ProofError), ({"accountProof": None}, ProofError), ({"accountProof": ["0xc"]}, HexError)]
 )
 def test_invalid_proofs(found: Any, error: type[Exception]) -> None:
     proof = decoded(found, answers.AccountProof)

@@ -96,10 +96,7 @@ def test_a_failure_is_tried_twice_and_names_the_conductor(answer: Any, text: str
 
 def test_a_refused_commit_is_a_failure(chain: ChainFixture, play: Play) -> None:
     async def scene() -> None:
-        async with (
-            FakeConductor(is_leader=False).serving() as conductor,
-            client_of(conductor.url, 5.0) as client,
-        ):
+        async with FakeConductor(is_leader=False).serving() as conductor, client_of(conductor.url, 5.0) as client:
             with pytest.raises(TemporaryError, match=NOT_LEADER):
                 await client.ask(CommitPayload(sealed(chain)))
             assert conductor.committed == []
