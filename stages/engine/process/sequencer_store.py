@@ -16,8 +16,8 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.foreign_json import one_line
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.texts import one_line
 
 log = get_logger("engine")
 MAX_STATE_BYTES = 256

@@ -16,8 +16,7 @@ import msgspec
 
 from rollup_node.stages.engine.calls.engine_api import Label
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo
-from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
+from rollup_node.stages.protocol.config import KECCAK_COMMITMENT, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 

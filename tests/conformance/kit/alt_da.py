@@ -9,8 +9,7 @@ from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
 from rollup_node.stages.engine.calls.heads import L2BlockInfo
 from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock, challenge_lookback
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
-from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, ChallengeStatus, Commitment, keccak_commitment
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, Log
 from tests.conformance.kit.chain import L1_CHAIN, abi_words, l1_time

@@ -13,7 +13,6 @@ from rollup_node.stages.engine.process.control_server import (
     MAX_RESPONSE_BYTES,
     MAX_RESPONSES,
     ControlServer,
-    ResponseCache,
     RpcResponse,
 )
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, SealBlockRequest, StopSequencerRequest
@@ -74,38 +73,16 @@ def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp
             peer = rpc.handled[0][0]
             for number in range(1, 41):
                 rpc.server.respond(peer, sealed(number, 1_000_000))
-                assert rpc.server.responses.size <= MAX_RESPONSE_BYTES
+                assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
             assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
             await rpc.until(lambda: len(rpc.responses) == 40)
             rpc.client.send(SealBlockRequest(40, bytes(8), 0, False))
             await rpc.until(lambda: len(rpc.responses) == 41)
             assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
-            kept = rpc.server.responses.size
+            kept = rpc.server.responses.bytes
             rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
-            assert rpc.server.responses.size == kept, "a block too large to keep drives out no other response"
+            assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
             rpc.client.send(SealBlockRequest(41, bytes(8), 0, False))
             await rpc.until(lambda: len(rpc.handled) == 2)
 
     play(scene())
-
-
-def test_the_oldest_make_room_in_number_and_bytes() -> None:
-    cache: ResponseCache[str] = ResponseCache(3, 100)
-    for number in range(5):
-        cache.add((PEER, number), str(number), 10)
-    assert [cache.get((PEER, number)) for number in range(5)] == [None, None, "2", "3", "4"]
-    assert (len(cache), cache.size) == (3, 30)
-    cache.add((PEER, 5), "5", 85)
-    assert [cache.get((PEER, number)) for number in (3, 4, 5)] == [None, "4", "5"]
-    assert (len(cache), cache.size) == (2, 95)
-
-
-def test_a_response_that_is_too_large_is_not_kept_and_one_again_counts_once() -> None:
-    cache: ResponseCache[str] = ResponseCache(3, 100)
-    cache.add((PEER, 1), "first", 60)
-    cache.add((PEER, 2), "large", 101)
-    assert cache.get((PEER, 1)) == "first" and cache.get((PEER, 2)) is None
-    cache.add((PEER, 1), "again", 70)
-    assert (cache.get((PEER, 1)), len(cache), cache.size) == ("again", 1, 70)
-    cache.add((PEER, 1), "large", 101)
-    assert (cache.get((PEER, 1)), len(cache), cache.size) == (None, 0, 0)
