@@ -119,7 +119,6 @@ class AttributesRow(HeadRow):
         return self._core.confirmed_heads is not None and not self._session.restart_wanted
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call for the current job."""
         core, attributes = self._core, self._attributes
         if core.waits(self.purpose, now):
             return None
@@ -149,7 +148,6 @@ class AttributesRow(HeadRow):
         return call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of the job."""
         if moves_heads(pending.call):
             self._forkchoice.answer(pending, answer, now)
         elif not (is_syncing(answer) and self.hold(pending, answer)):
@@ -161,7 +159,6 @@ class AttributesRow(HeadRow):
         self._core.publish(now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Pause; what was sent is looked at more closely."""
         self._attributes.fail()
         return super().failed(call, error, now)
 
@@ -190,9 +187,7 @@ class AheadRow(HeadRow):
         self._attributes = attributes
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the first call for them."""
         return self._attributes.due_ahead(now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer as that to any call for attributes."""
         self._attributes.answer(pending, answer, now)

@@ -122,41 +122,33 @@ class CoreState(CoreContext):
 
     @property
     def building_derived(self) -> bool:
-        """Whether a derived block is being built."""
         return self.attributes.building
 
     @property
     def fetched(self) -> L2BlockRef | None:
-        """The block that the engine was pointed at and does not have yet."""
         return self.unsafe.chain.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
 
     @property
     def may_join(self) -> bool:
-        """Whether nothing else waits for the time between two derived blocks."""
         waits = self.sequencer.sequencer.active or self.interop.enabled or self.build_api_row.waiting
         return not waits and not self.safe_heads.enabled
 
     def holds_for_sync(self, now: Instant) -> bool:
-        """Return whether the engine gets on with a follow source's block."""
         return self.follow.holds(now.monotonic)
 
     def take_unreadable(self, call: CoreCall) -> bool:
-        """Return whether it is an answer for EL sync that the engine does not have a block whole."""
         return self.el_sync.take_unreadable(call)
 
     def take_forkchoice(self, pending: PendingCall, answer: CoreAnswer) -> AttributesResult | None:
-        """Take the answer to an update for the heads."""
         return self.attributes.answer(pending.call, answer)
 
     def on_derived_build(self) -> None:
-        """Note that a derived block is being built."""
         self.sequencer.sequencer.on_derived_build()
 
     def _derived_to(self, heads: Heads) -> int:
         return self.follow.proven if self.follow.enabled else heads.pending_safe.number
 
     def publish(self, now: Instant) -> None:
-        """Publish heads that may have moved."""
         if self.controller.heads != self._logged_heads:
             self._logged_heads = self.controller.heads
             self.log.add(now.unix, "heads", self._logged_heads)
@@ -213,7 +205,6 @@ class CoreState(CoreContext):
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
-        """Reset, unless a start is being searched for; a supervisor that has not chosen one yet is asked again."""
         if self.controller.heads is not None:
             self.reset(ResetError(reason), now)
         elif not self.interop.may_start:
@@ -302,7 +293,6 @@ class CoreState(CoreContext):
     # --- heads -----------------------------------------------------------------------------------------------------
 
     def confirm(self, now: Instant) -> None:
-        """Note that the engine has accepted the heads in force."""
         heads, start = self.controller.heads, self.unconfirmed
         if heads is None:
             return
@@ -322,7 +312,6 @@ class CoreState(CoreContext):
         self.recover_drive()
 
     def report(self, result: AttributesResult | None, now: Instant) -> None:
-        """Tell derivation, finality and the sequencer that derived attributes are processed."""
         heads = self.controller.heads
         if result is None or heads is None:
             return

@@ -94,7 +94,6 @@ class ELSyncRow(HeadRow):
         self._phase: ELSyncState | None = None
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the call of EL sync, unless there are heads, or a start is searched for."""
         core, sync = self._core, self._sync
         if not sync.in_progress or core.controller.heads is not None:
             return None
@@ -106,13 +105,11 @@ class ELSyncRow(HeadRow):
         return call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of EL sync."""
         self._sync.answer(pending.call, answer, now.monotonic)
         self._core.recover(self.purpose)
         self._show()
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Pause, and begin the attempt anew."""
         self._sync.failed()
         return super().failed(call, error, now)
 
@@ -167,7 +164,6 @@ class SyncProgressRow(CoreRow):
         self._sync, self._progress = sync, row.progress
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the question for the progress."""
         if self._sync.state is not ELSyncState.STARTED or now.monotonic < self._progress.due_at:
             return None
         self._progress.due_at = now.monotonic + POLL_SECONDS

@@ -145,14 +145,12 @@ class FollowReadRow(CoreRow):
         self._following, self._source = following, following.source
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the read that is due, once there are heads."""
         heads = self._core.confirmed_heads
         if heads is None or not self._source.enabled:
             return None
         return self._source.next(heads, now.monotonic)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a read. Raises FollowError, which ends the round."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or not isinstance(pending.call, FollowCall):
             return
@@ -188,7 +186,6 @@ class FollowTargetRow(CoreRow):
         self._following, self._source, self._target = following, following.source, following.target
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the read that is due."""
         core, source = self._core, self._source
         if source.syncing is None or not source.failing:
             self._target.clear()
@@ -200,7 +197,6 @@ class FollowTargetRow(CoreRow):
         return self._target.next(now.monotonic)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to such a read."""
         source, call = self._source, pending.call
         if source.target is not None or not isinstance(call, GetBlockRef | GetL1BlockRef):
             return
@@ -224,7 +220,6 @@ class FollowHeadRow(HeadRow):
         self._following, self._source = following, following.source
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call of the move."""
         heads = self._core.confirmed_heads
         if heads is None:
             return None

@@ -157,7 +157,6 @@ class FinalityRow(CoreRow):
         self.asks_at = 0.0
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the read of the L1 block that is to be compared."""
         core = self._core
         if core.confirmed_heads is None or core.waits(self.purpose, now) or now.monotonic < self.asks_at:
             return None

@@ -22,7 +22,6 @@ class ForkchoiceRow(HeadRow):
     purpose = CallPurpose.FORKCHOICE
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the update that the engine needs."""
         core = self._core
         if core.building_derived or core.waits(self.purpose, now):
             return None
@@ -30,7 +29,6 @@ class ForkchoiceRow(HeadRow):
         return core.controller.forkchoice_due() if at_once or now.monotonic >= core.forkchoice_at else None
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to an update, made by this row or as the first step of another one."""
         core = self._core
         if is_syncing(answer) and core.fetched is not None and core.confirmed_heads is not None:
             core.doubted = pending.purpose, core.confirmed_heads.unsafe
@@ -65,7 +63,6 @@ class FinishRow(HeadRow):
         return CallPurpose.FORKCHOICE if self._core.finishing is None else self._core.finishing.purpose
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the update, if a row needs one."""
         core = self._core
         if core.held is None and core.finishing is None:
             return None
@@ -75,7 +72,6 @@ class FinishRow(HeadRow):
         return call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer as that to any update for the heads."""
         self._forkchoice.answer(pending, answer, now)
 
 
@@ -90,7 +86,6 @@ class DoubtRow(HeadRow):
         return CallPurpose.FORKCHOICE if self._core.doubted is None else self._core.doubted[0]
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the read of the tip by its hash."""
         return None if self._core.doubted is None else GetBlockRef(self._core.doubted[1].hash)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
@@ -111,7 +106,6 @@ class SafeHeadsRow(CoreRow):
         self._recorder, self._written = recorder, written
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next write."""
         return None if self._core.waits(self.purpose, now) else self._recorder.next()
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:

@@ -115,7 +115,6 @@ class BuildApiRow(HeadRow):
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of `due`, Unavailable included."""
         request = self._waiting[0][1]
         match request:
             case OpenBlockRequest() if isinstance(pending.call, ForkchoiceUpdate):
@@ -134,7 +133,6 @@ class BuildApiRow(HeadRow):
         self.answer(pending, answer, now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Pause; the update for a committed block has failed."""
         seconds = super().failed(call, error, now)
         self.fail_commit(str(error))
         return seconds

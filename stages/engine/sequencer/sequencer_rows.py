@@ -168,7 +168,6 @@ class SequencerRow(HeadRow):
         self._forkchoice = forkchoice
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call for the block."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or not self._state.sequencer.enabled or core.waits(self.purpose, now):
             return None
@@ -185,7 +184,6 @@ class SequencerRow(HeadRow):
         return call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call for the block."""
         if moves_heads(pending.call):
             self._forkchoice.answer(pending, answer, now)
         elif not (is_syncing(answer) and self.hold(pending, answer)):
@@ -227,11 +225,9 @@ class CommitRow(CoreRow):
         self._state = state
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the commit."""
         return self._state.sequencer.next_commit(now.unix)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the conductor's answer."""
         state, call = self._state, pending.call
         if not isinstance(call, CommitPayload):
             return
@@ -335,7 +331,6 @@ class LeaderRow(CoreRow):
         return self._sequencer.conducted and bool(self._state.admin.stops) and not committing
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the question for the leader; its answer counts for the starts that wait now."""
         stop_waits = self._stop_waits and now.monotonic >= self.ask_at
         if not self._waiting and not stop_waits:
             return None

@@ -215,7 +215,6 @@ class StartRow(CoreRow):
         self.search = self.restart = None
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the call of the search; begins one when there are no heads or derivation needs another start."""
         core = self._core
         if core.waits(self.purpose, now):
             return None
@@ -231,7 +230,6 @@ class StartRow(CoreRow):
         return self.search is None and self.restart is None and self._session.restart_wanted
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of the search."""
         if self.search is not None:
             self.search.answer(answer)
             self._end_search()

@@ -82,14 +82,12 @@ class LostBlocksRow(CoreRow):
     # --- L1 origins --------------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the read of the L1 block that is an origin of the blocks."""
         call = self._lost.origin_call()
         if call is None:
             self._core.recover(self.purpose)
         return None if call is None or self._core.waits(self.purpose, now) else call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the L1 block."""
         if not isinstance(pending.call, GetL1BlockRef):
             return
         if answer is not None and not isinstance(answer, L1BlockRef):

@@ -65,7 +65,6 @@ class UnsafeBlockRow(HeadRow):
         self._blocks, self._chain = blocks, blocks.chain
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the insertion of the block that follows the tip."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup:
             return None
@@ -80,7 +79,6 @@ class UnsafeBlockRow(HeadRow):
         return due
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to an insertion."""
         if not (is_syncing(answer) and self.hold(pending, answer)):
             self.take(pending, answer, now)
 
@@ -140,7 +138,6 @@ class GapRow(HeadRow):
             self._drop(dropped)
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the call that brings the engine to the chain above the gap."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup:
             return None
@@ -149,7 +146,6 @@ class GapRow(HeadRow):
         return self._chain.fetch.next(heads)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to such a call."""
         core, fetch, heads = self._core, self._chain.fetch, self._core.confirmed_heads
         if heads is None or not isinstance(pending.call, GapCall):
             return
@@ -172,7 +168,6 @@ class GapRow(HeadRow):
             self._show(heads.unsafe, fetch.target, now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Pause; an engine that has moved to the chain above the gap gets our heads again."""
         if self._chain.fetch.taken is not None:
             self._chain.fetch.end()
             self._core.controller.distrust()
@@ -211,9 +206,7 @@ class GapConfirmRow(HeadRow):
         self._gap, self._chain = gap, blocks.chain
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the call of the gap."""
         return None if self._chain.fetch.taken is None else self._gap.due(now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer as that to any call of the gap."""
         self._gap.answer(pending, answer, now)
