@@ -18,6 +18,10 @@ MEMORY_INTERVAL = 3.0
 """Seconds between two reads of a process's memory, for which the kernel walks all its pages."""
 
 
+class NoProgress(RuntimeError):
+    """The safe heads do not advance, or cannot be read at the end."""
+
+
 @dataclass(frozen=True)
 class NodeHeads:
     """The numbers of a node's L2 heads, and of its connected peers where it reports them."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.page import marks, with_table
 from rollup_node.tools.devnet.soak import cli
 from rollup_node.tools.devnet.soak.cli import TABLE, appended, main, read
+from rollup_node.tools.devnet.soak.page import marks, with_table
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode
 from rollup_node.tools.devnet.soak.run import SoakSettings
 from rollup_node.tools.devnet.soak.schedule import Kind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.tools.devnet.page import PageError, marks, with_table
+from rollup_node.tools.devnet.soak.page import PageError, marks, with_table
 
 
 def test_a_table_takes_the_place_of_the_one_before() -> None:

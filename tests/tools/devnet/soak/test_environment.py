@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.tools.devnet.environment import commit_of_checkout, machine_text
+from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
 
 
 def test_what_a_run_names(monkeypatch: pytest.MonkeyPatch) -> None:

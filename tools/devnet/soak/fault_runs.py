@@ -22,18 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.tools.devnet.endings import FAILURES, exit_code, failure_text
-from rollup_node.tools.devnet.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.network import clear
-from rollup_node.tools.devnet.page import PageError, with_table
 from rollup_node.tools.devnet.run import data_directory, run
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
+from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
+from rollup_node.tools.devnet.soak.page import PageError, with_table
 from rollup_node.tools.devnet.view import choose
 from rollup_node.tools.faults.results import ResultsError, parse_run, results_table, roots_text
-from rollup_node.tools.faults.scenario import Need, Scenario, parse_scenarios, select
+from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios, select
 from rollup_node.tools.faults.verdict import Verdict, summary, table
 
 TABLE = "scenarios"
-SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
+SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
 
 
 @dataclasses.dataclass
@@ -55,7 +55,7 @@ class Results:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exits with 0 if every scenario passed and the nodes have one chain."""
     given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
-    return exit_code(lambda: _COMMANDS[given.command](given))
+    return exit_code(lambda: _COMMANDS[given.command](given), ScenarioError)
 
 
 def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet import fault_runs
 from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, by_network, main
-from rollup_node.tools.devnet.page import marks
 from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.soak import fault_runs
+from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS, _order, by_network, main
+from rollup_node.tools.devnet.soak.page import marks
 from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
