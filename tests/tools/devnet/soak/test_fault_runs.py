@@ -9,7 +9,7 @@ import pytest
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.settings import DevnetSettings
 from rollup_node.tools.devnet.soak import fault_runs
-from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS, _order, by_network, main
+from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS, _order, main
 from rollup_node.tools.devnet.soak.page import marks
 from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
@@ -70,14 +70,6 @@ def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
     assert sum(each.seconds for each in repeated) > 3600 and {each.name for each in repeated} == names
     once = [Scenario("a", events=(Event(reorg=64, across=True),)), Scenario("b", events=(Event(kill="l1"),))]
     assert {*_order(once, 1, 3600.0)} == {*once} and len(_order(once, 1, 3600.0)) == 2, "a fork activates once"
-
-
-def test_a_network_for_what_scenarios_need() -> None:
-    groups = by_network(parse_scenarios(SCENARIOS.read_text()))
-    names = {needs: {each.name for each in group} for needs, group in groups}
-    assert list(names) == [(), ("clock",), ("disk",), ("finality",), ("finality", "fork"), ("gloas",), ("services",)]
-    assert "kill-l1" in names[()] and "reorg-64" in names["finality",] and "da-reset" in names["services",]
-    assert sum(map(len, names.values())) == len(parse_scenarios(SCENARIOS.read_text()))
 
 
 def test_scenarios_that_cannot_run_here_are_skipped(
