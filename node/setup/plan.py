@@ -24,12 +24,11 @@ from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
 from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, SEQUENCER_STATE
-from rollup_node.node.system.version import version
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig

@@ -19,7 +19,6 @@ from rollup_node.node.options.rules import uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.introduction import bundles_in_doubt, local_safe
-from rollup_node.node.setup.jwt_secret import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.plan import (
     NodePlan,
     NodeSecrets,
@@ -29,6 +28,7 @@ from rollup_node.node.setup.plan import (
     plan_node,
 )
 from rollup_node.node.setup.schedule_check import schedule_notices
+from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode, one_line
 from rollup_node.stages.messages.codes import Code

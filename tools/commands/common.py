@@ -23,14 +23,13 @@ from rollup_node.node.setup.endpoint_checks import (
     check_l1,
     check_l2_source,
 )
-from rollup_node.node.setup.jwt_secret import stored_jwt_secret
 from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config, worker_count
+from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, command_processes
-from rollup_node.node.system.version import PROGRAM, version
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log.logger import Level

@@ -11,8 +11,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
-from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker
-from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
+from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker, NewestBlock, NewestBody
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.receipts_methods import is_unsupported

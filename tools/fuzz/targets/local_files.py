@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
-from rollup_node.node.setup.jwt_secret import stored_jwt_secret
+from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
 from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
