@@ -13,7 +13,7 @@ from rollup_node.tools.devnet.faults.injector import FaultInjector, NoRecovery
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.network import NetworkPrograms
-from rollup_node.tools.devnet.peering import address
+from rollup_node.tools.devnet.ports import address
 from rollup_node.tools.devnet.settings import VERIFIER
 from rollup_node.tools.devnet.status import NoProgress
 

@@ -14,7 +14,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, Rpc
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.child_programs import ChildPrograms, python
-from rollup_node.tools.devnet.engine.genesis import parse_genesis
+from rollup_node.tools.devnet.engine.forks import parse_genesis
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
     NetworkFiles,
@@ -27,8 +27,7 @@ from rollup_node.tools.devnet.files import (
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
-from rollup_node.tools.devnet.peering import address, peer_options
-from rollup_node.tools.devnet.ports import LOOPBACK, Ports
+from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_options
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
 
 if TYPE_CHECKING:  # not in the wheel

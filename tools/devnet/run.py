@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
-from rollup_node.tools.devnet.compare import compare_output_roots
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
-from rollup_node.tools.devnet.status import NetworkStatus, NoProgress, StatusPoller
+from rollup_node.tools.devnet.status import NetworkStatus, NoProgress, StatusPoller, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
 

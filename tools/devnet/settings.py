@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
-from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
+from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS
 
 if TYPE_CHECKING:
     from rollup_node.tools.faults.scenario import Scenario

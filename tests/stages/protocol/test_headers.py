@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import headers, rlp
 from rollup_node.stages.protocol.headers import Header, HeaderError
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.chain.responses import header_json
+from rollup_node.tools.devnet.chain.blocks import header_json
 
 REQUIRED: dict[str, Any] = {
     "parent_hash": b"\x01" * 32,
