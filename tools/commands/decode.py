@@ -29,7 +29,7 @@ from rollup_node.tools.commands.output_file import (
 from rollup_node.tools.inspect.batch_summary import DECODED, BlockNumbers, batch_values, block_numbers
 from rollup_node.tools.inspect.decoding import READERS, Decoder, DecoderOutput, DecodingRules, FoundBatch
 from rollup_node.tools.inspect.lazy_batches import LazyBlock, LazySpanBatch
-from rollup_node.tools.inspect.listing import RowFormat, RowFormatter, shown_time
+from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter, shown_time
 
 DESCRIPTION = """Decodes the batches in files of bytes or hex text and writes one line for each. Frames of several files
 are joined by channel; the order of the files means nothing. What does not decode is reported on standard error with

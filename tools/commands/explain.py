@@ -121,8 +121,8 @@ def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
     from rollup_node.node.system.process_table import ProcessSpec
     from rollup_node.tools.commands.common import Outputs, l2_secret, parse, run
     from rollup_node.tools.inspect.explain_stage import ExplainConfig
-    from rollup_node.tools.inspect.listing import RowFormat
     from rollup_node.tools.inspect.replay_stage import ReplayConfig
+    from rollup_node.tools.inspect.row_formats import RowFormat
 
     command = parse(parser, arguments)
     flags, chain = command.flags, command.chain

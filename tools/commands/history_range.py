@@ -21,8 +21,8 @@ from rollup_node.tools.history.l1_view import read_blocks
 from rollup_node.tools.history.manifest import Resume
 from rollup_node.tools.history.reading_stage import ReadingConfig
 from rollup_node.tools.history.start_stage import RangeStartConfig
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.listing_stage import ListingConfig
+from rollup_node.tools.inspect.row_formats import RowFormat
 
 DESCRIPTION = """Derives one range of L1 blocks and writes its rows as files of JSON lines. It is what `history run`
 starts for each range."""

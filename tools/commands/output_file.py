@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
-from rollup_node.tools.inspect.listing import RowFormat
+from rollup_node.tools.inspect.row_formats import RowFormat
 
 FORMATS = {".jsonl": RowFormat.JSON, ".csv": RowFormat.CSV}
 

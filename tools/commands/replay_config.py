@@ -1,8 +1,8 @@
 """The configuration of a replay from the flags of a command that has an L2 source."""
 
 from rollup_node.tools.commands.common import Outputs, ParsedCommand, l2_secret
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.replay_stage import ReplayConfig
+from rollup_node.tools.inspect.row_formats import RowFormat
 
 
 def replay_config(

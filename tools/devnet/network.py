@@ -14,7 +14,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, Rpc
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.child_programs import ChildPrograms, python
-from rollup_node.tools.devnet.engine.forks import parse_genesis
+from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
     NetworkFiles,

@@ -1,4 +1,4 @@
-"""The ports of a local network, free ones or consecutive ones from a base, and the options that make its nodes peers."""
+"""The ports of a local network, free ones or consecutive ones from a base, and the options that join its nodes."""
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.inspect.listing import Column, RowLayout, Values, shown_hashes, shown_range, shown_time
+from rollup_node.tools.inspect.row_formats import Column, RowLayout, Values, shown_hashes, shown_range, shown_time
 
 UNKNOWN = "-"
 SHORT = 8

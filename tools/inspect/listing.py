@@ -1,12 +1,6 @@
-"""Every batch in a range of L1 blocks, decoded but not checked, for `rollup-node batches`, and the formats of rows."""
+"""Every batch in a range of L1 blocks, decoded but not checked, for `rollup-node batches`."""
 
-import csv
-import enum
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import orjson
+from collections.abc import Iterator, Sequence
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
@@ -20,7 +14,6 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 from rollup_node.tools.inspect.batch_summary import BatchSummary, hashes_digest
 from rollup_node.tools.inspect.channel_sources import ChannelSources
@@ -132,105 +125,3 @@ def _summary(
         l1_transactions=sources,
         channel_bytes=len(channel.body),
     )
-
-
-Values = dict[str, Any]
-TABLE_WIDTH = 100
-GAP = "  "
-
-
-class RowFormat(enum.Enum):
-    """How rows are written: `TEXT` without a header for programs that read lines, `TABLE` for people."""
-
-    TEXT = "text"
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
-class Column(NamedTuple):
-    """A column of a table; numbers are aligned to the right."""
-
-    title: str
-    width: int
-    right: bool = False
-
-
-class RowLayout(NamedTuple):
-    """What rows of one kind look like: the columns of the table and the cells of a row, a row as a line of text, and
-    the flat record with these `fields` that CSV has."""
-
-    columns: tuple[Column, ...]
-    cells: Callable[[Values], tuple[str, ...]]
-    text: Callable[[Values], str]
-    fields: tuple[str, ...]
-    record: Callable[[Values], Mapping[str, Any]]
-
-
-class RowFormatter:
-    """Writes rows of one layout in one form; each text ends with a newline."""
-
-    def __init__(self, form: RowFormat, layout: RowLayout) -> None:
-        self._form, self._layout = form, layout
-        self._begun = False
-
-    def row(self, values: Values) -> str:
-        """A row, after the header if it is the first one and the form has a header."""
-        begin = "" if self._begun else self.header()
-        self._begun = True
-        return begin + self._row(values)
-
-    def end(self) -> str:
-        """What ends the rows: the names of CSV fields, if there were no rows."""
-        return self.header() if self._form is RowFormat.CSV and not self._begun else ""
-
-    def header(self) -> str:
-        """The titles of a table, the names of CSV fields; empty for the other forms."""
-        layout = self._layout
-        if self._form is RowFormat.TABLE:
-            return self._line(tuple(column.title for column in layout.columns))
-        return _csv_line(layout.fields) if self._form is RowFormat.CSV else ""
-
-    def _row(self, values: Values) -> str:
-        if self._form is RowFormat.JSON:
-            return orjson.dumps(values).decode() + "\n"
-        if self._form is RowFormat.TABLE:
-            return self._line(self._layout.cells(values))
-        if self._form is RowFormat.CSV:
-            record = self._layout.record(values)
-            return _csv_line(tuple(_csv_value(record.get(field)) for field in self._layout.fields))
-        return self._layout.text(values) + "\n"
-
-    def _line(self, cells: tuple[str, ...]) -> str:
-        columns = self._layout.columns
-        pairs = zip(columns, cells, strict=True)
-        aligned = (cell.rjust(each.width) if each.right else cell.ljust(each.width) for each, cell in pairs)
-        return GAP.join(aligned).rstrip() + "\n"
-
-
-def shown_time(seconds: int, separator: str = "T") -> str:
-    """A time in Unix seconds for people, in UTC; beyond the calendar the seconds."""
-    text = utc_time(seconds)
-    return text if separator == "T" else text.replace("T", separator).removesuffix("Z")
-
-
-def shown_range(first: int, count: int) -> str:
-    """Consecutive block numbers: `7`, or `7-9`."""
-    return str(first) if count <= 1 else f"{first}-{first + count - 1}"
-
-
-def shown_hashes(hashes: Sequence[str]) -> str:
-    """The first of several hashes in hex, shortened, and how many follow it: `0x01234567+2`; `-` without any."""
-    return "-" if not hashes else hashes[0][:10] + (f"+{len(hashes) - 1}" if len(hashes) > 1 else "")
-
-
-def _csv_value(value: Any) -> str:
-    if value is None:
-        return ""
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _csv_line(values: tuple[str, ...]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(values)
-    return line.getvalue()

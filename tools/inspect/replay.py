@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, Hash, L2BlockRef
 from rollup_node.tools.inspect.channel_sources import BlockSources
-from rollup_node.tools.inspect.listing import Column, RowLayout, Values, shown_hashes, shown_time
+from rollup_node.tools.inspect.row_formats import Column, RowLayout, Values, shown_hashes, shown_time
 
 MAX_TRANSACTIONS = 20
 """The most transactions listed of a block that differs."""

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend
-from rollup_node.tools.devnet.engine.forks import ParsedGenesis, chain_spec, parse_genesis
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis, chain_spec, parse_genesis
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc
 
 FORKS = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")

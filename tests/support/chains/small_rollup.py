@@ -54,7 +54,7 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.engine.forks import parse_genesis
+from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import (
     BATCHER_KEY,

@@ -9,7 +9,7 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.commands import output_file as module
 from rollup_node.tools.commands.output_file import CommandOutput, NotHex, TooLarge, open_output, read_content
-from rollup_node.tools.inspect.listing import RowFormat
+from rollup_node.tools.inspect.row_formats import RowFormat
 
 Captured = pytest.CaptureFixture[str]
 

@@ -8,7 +8,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.commands.common import Outputs, parse
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.replay_config import replay_config
-from rollup_node.tools.inspect.listing import RowFormat
+from rollup_node.tools.inspect.row_formats import RowFormat
 
 
 def test_flags_become_a_replay(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from rollup_node.tools.history.derivation_stage import RESULT, RangeResult
 from rollup_node.tools.history.manifest import NO_BLOCK
 from rollup_node.tools.history.reading_stage import ReadingConfig, build
 from rollup_node.tools.history.tables import Table
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.listing_stage import ListingConfig
+from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
 from tests.conformance.kit.planning import channel, child
 

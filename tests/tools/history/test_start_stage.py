@@ -13,8 +13,8 @@ from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockC
 from rollup_node.tools.history import l1_view
 from rollup_node.tools.history.manifest import Resume, genesis_resume
 from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage, build
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
+from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.tools.history.conftest import NewBuses
 

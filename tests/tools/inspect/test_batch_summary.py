@@ -16,7 +16,7 @@ from rollup_node.tools.inspect.batch_summary import (
     block_numbers,
     hashes_digest,
 )
-from rollup_node.tools.inspect.listing import TABLE_WIDTH, RowFormat, RowFormatter, RowLayout
+from rollup_node.tools.inspect.row_formats import TABLE_WIDTH, RowFormat, RowFormatter, RowLayout
 from tests.support.chains.chain_fixture import GENESIS_TIME, make_rollup
 
 SINGULAR = BatchSummary(None, None, "singular", 1000, 1, 3, b"\x0a" * 32, b"\x0d" * 32)

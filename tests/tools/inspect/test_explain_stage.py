@@ -31,8 +31,8 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.inspect import explain_stage, replay_stage
 from rollup_node.tools.inspect.explain_stage import ExplainConfig, build
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig
+from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.support.chains.chain_fixture import GENESIS_L1, ChainFixture
 
 ROLES = ("l1", "derivation", "engine", "rpc")

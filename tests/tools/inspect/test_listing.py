@@ -1,22 +1,11 @@
 """All batches of the recorded L1 range, as an independent decoder found them."""
 
-import csv
-import json
-
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reading import BatchTypeUnknown
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.inspect.batch_summary import BatchSummary
-from rollup_node.tools.inspect.listing import (
-    BatchListing,
-    Column,
-    RowFormat,
-    RowFormatter,
-    RowLayout,
-    shown_range,
-    shown_time,
-)
+from rollup_node.tools.inspect.listing import BatchListing
 from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
 from tests.conformance.kit.planning import channel, child, plan, span
 from tests.support.chains.op_sepolia import SepoliaRecording
@@ -83,40 +72,3 @@ def test_batches_are_listed_whether_valid_or_not() -> None:
     assert isinstance(span_found, BatchSummary) and span_found.kind == "span"
     assert span_found.inclusion == l1.blocks[2].header.number
     assert span_found.first_timestamp == late[0].ref.timestamp
-
-
-LAYOUT = RowLayout(
-    (Column("NUMBER", 6, right=True), Column("NAME", 4)),
-    lambda values: (str(values["number"]), values["name"]),
-    lambda values: f"number {values['number']}",
-    ("number", "name", "parts", "absent"),
-    lambda values: values | {"parts": ["a", "b"]},
-)
-ROWS = ({"number": 7, "name": "x"}, {"number": 123, "name": 'y,"z\n'})
-
-
-def written(form: RowFormat) -> str:
-    rows = RowFormatter(form, LAYOUT)
-    return "".join(rows.row(values) for values in ROWS) + rows.end()
-
-
-def test_each_form() -> None:
-    assert written(RowFormat.TEXT) == "number 7\nnumber 123\n"
-    assert written(RowFormat.TABLE).splitlines()[:2] == ["NUMBER  NAME", "     7  x"]
-    assert [json.loads(line) for line in written(RowFormat.JSON).splitlines()] == list(ROWS)
-    header, *records = csv.reader(written(RowFormat.CSV).splitlines(keepends=True))
-    assert header == list(LAYOUT.fields)
-    assert records == [["7", "x", "a b", ""], ["123", 'y,"z\n', "a b", ""]]
-
-
-def test_only_csv_has_a_header_without_rows() -> None:
-    ends = {form: RowFormatter(form, LAYOUT).end() for form in RowFormat}
-    assert [form for form, end in ends.items() if end] == [RowFormat.CSV]
-    assert ends[RowFormat.CSV] == "number,name,parts,absent\n"
-
-
-def test_times_and_ranges_for_people() -> None:
-    assert shown_time(1724784082) == "2024-08-27T18:41:22Z"
-    assert shown_time(1724784082, " ") == "2024-08-27 18:41:22"
-    assert shown_time((1 << 64) - 1) == f"{(1 << 64) - 1} s"
-    assert (shown_range(7, 1), shown_range(7, 3)) == ("7", "7-9")

@@ -13,8 +13,8 @@ from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.listing_stage import ListingConfig, build
+from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.conformance.kit.chain import GENESIS, STRANGER, L1Blocks, calldata, forks_until, rollup
 from tests.conformance.kit.planning import channel, child, plan, span
 

@@ -18,8 +18,8 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.inspect import replay_stage
-from rollup_node.tools.inspect.listing import RowFormat
 from rollup_node.tools.inspect.replay_stage import EXHAUSTED_TIMEOUT, IDLE_SECONDS, RESET, ReplayFailed, ReplayStage
+from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, make_rollup
 
 Begin = Callable[[float | None], ReplayStage]

@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.engine.execution import (
     check_extra_data,
     l2_base_fee,
 )
-from rollup_node.tools.devnet.engine.forks import ParsedGenesis
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.transactions import (

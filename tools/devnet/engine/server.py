@@ -13,7 +13,7 @@ from rollup_node.tools.devnet.engine.backend import Journal, L2Backend
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.execution import DaLimits
-from rollup_node.tools.devnet.engine.forks import ParsedGenesis
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Traits
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
