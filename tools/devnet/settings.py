@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
 from rollup_node.stages.protocol.forks.order import fork_order_error
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
 from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS
@@ -26,7 +26,7 @@ LEAST_CHAOS_SECONDS = 2.0
 FAULTS = "rollup_node.tools.devnet.faults"
 """The package of what --chaos and --faults do, in a checkout only."""
 DEFAULT_FORK = "jovian"
-FORKS = FORK_NAMES[1:]
+FORKS = TIMED_FORKS
 LATE_L1_FORKS = tuple(rules.name for rules in L1_FORKS[L1_FORKS.index(PRAGUE) + 1 :])
 """The forks of L1 that are not active without --l1-forks."""
 _L1_FORKS = dict(zip(LATE_L1_FORKS, LATE_L1_FORKS, strict=True)) | {
