@@ -6,8 +6,8 @@ from random import Random
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.tools.devnet.engine.backend import FILE_NAME, Journal, drop_last_blocks, payload_of
 from rollup_node.tools.devnet.engine.execution import DaLimits, InvalidBlock
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction
