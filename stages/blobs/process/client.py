@@ -14,11 +14,10 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
-from rollup_node.stages.io.http.endpoint_meter import EndpointMeter
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
-from rollup_node.stages.io.http.http_reader import HttpReader, http_reader
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
@@ -115,13 +114,13 @@ class BeaconEndpoint:
     ) -> None:
         self.name = endpoint_name(url)
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._base, self._headers, self._timeout = URL(url), headers, config.timeout
+        self._base, self._timeout = URL(url), config.timeout
+        self._http = HttpClient(url, self.name, lambda: headers)
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
         self._no_block_until = dict.fromkeys(BLOCK_ROUTES, 0.0)
         self._no_ssz_until = self._no_blobs_route_until = 0.0
-        self._reader: HttpReader | None = None
 
     async def genesis_time(self) -> int:
         """Return the beacon chain's genesis time in Unix seconds [BCN2]."""
@@ -169,9 +168,7 @@ class BeaconEndpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            await reader.close()
+        await self._http.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
         """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs.
@@ -234,7 +231,7 @@ class BeaconEndpoint:
         parse: Callable[[bytes], T],
         parse_ssz: Callable[[bytes], T] | None = None,
     ) -> T:
-        """Return what `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ [BCN18].
+        """Return what `parse` makes of a success, or `parse_ssz` of one in SSZ [BCN18].
 
         SSZ is asked for where `parse_ssz` is given. Raises EndpointError with the status otherwise."""
         if parse_ssz is not None and time.monotonic() >= self._no_ssz_until:
@@ -279,7 +276,7 @@ class BeaconEndpoint:
         return str(error).removeprefix(f"{self.name}: ")
 
     def _ok(self, response: _Response) -> bytes:
-        if response.status != 200:
+        if not is_success(response.status):
             raise self._refusal(response)
         return response.body
 
@@ -301,7 +298,7 @@ class BeaconEndpoint:
         except EndpointError as error:
             self.record.failed(error)
             raise
-        if response.status == 200 or response.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
+        if is_success(response.status) or response.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
             self.record.answered(time.monotonic() - start)
         else:
             self.record.failed(self._refusal(response))
@@ -315,7 +312,7 @@ class BeaconEndpoint:
         start, error = time.monotonic(), NO_ANSWER
         try:
             response = await self._exchange(path, query, max_body, accept)
-            error = OK if response.status == 200 else f"http_{response.status}"
+            error = OK if is_success(response.status) else f"http_{response.status}"
             self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
             return response
         finally:
@@ -327,10 +324,8 @@ class BeaconEndpoint:
         url = url.with_query([*self._base.query.items(), *query])
         # Blobs are compressed data: gzip makes them no shorter.
         headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
-        if self._reader is None:
-            self._reader = http_reader(self._base, self.name, self._headers)
-        status, found, body = await self._reader.get(url, headers, self._timeout, max_body)
-        media = found.get("content-type", JSON).partition(";")[0].strip().lower()
+        status, answered, body = await self._http.get(url, headers, self._timeout, max_body)
+        media = answered.get("content-type", JSON).partition(";")[0].strip().lower()
         return _Response(status, body, media)
 
 

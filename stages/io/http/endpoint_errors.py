@@ -9,6 +9,7 @@ from yarl import URL
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_json import one_line
 
+TOO_MANY_REQUESTS = 429
 NO_TLS = "the port does not speak TLS"
 BAD_CERTIFICATE = "certificate not accepted"
 

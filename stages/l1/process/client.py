@@ -7,11 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from rollup_node.stages.io.http.endpoint_meter import EndpointMeter
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.json_answers import Call
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter

@@ -30,9 +30,8 @@ from rollup_node.stages.engine.api.engine_identity import fork_doubts
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.failures import code_of
 from rollup_node.stages.engine.api.io.identity import chain_config, engine_identity
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt

@@ -13,8 +13,8 @@ from rollup_node.stages.engine.api.conductor_api import (
     ConductorCall,
     Leadership,
 )
+from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.engine_json import encode_payload

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.http.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,
@@ -14,7 +15,6 @@ from rollup_node.stages.io.http.jsonrpc import (
     MalformedAnswerError,
     RpcFailure,
 )
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rollup_node.stages.io.http.accepting import stop_accepting
+from rollup_node.stages.io.accepting import stop_accepting
 
 
 @pytest.mark.parametrize("iterations", range(8))

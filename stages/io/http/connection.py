@@ -1,15 +1,16 @@
-"""One HTTP/1.1 connection without TLS: one request at a time, whose response llhttp parses, bounded in bytes and time
-[LHD2]."""
+"""One HTTP/1.1 connection, with or without TLS: one request at a time, whose response llhttp parses, bounded in bytes
+and time [LHD2, LHD29]."""
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import httptools
 
-from rollup_node.stages.io.http.http_body import BodyTooLargeError, is_compressed
+from rollup_node.stages.io.http.body import BodyTooLargeError, is_compressed
 
-MAX_FRAMING = 64 << 10
+MAX_FRAMING = 256 << 10
 """Bytes of a response that are no body: status line, headers, interim responses, chunk sizes, trailers."""
 
 FRAMING_A_BYTE = 16
@@ -21,6 +22,12 @@ JOINED = 64 << 10
 
 SWITCHING_PROTOCOLS = 101
 AFTER_THE_END = "bytes after the end of the answer"
+
+_ODDITIES = ("Duplicate Content-Length", "Unexpected whitespace after header value")
+"""Errors of llhttp for which `mended` has a remedy."""
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_LINE_END = re.compile(rb"\r?\n")
+_FOLD = re.compile(rb"\r?\n[ \t]+")
 
 
 class HttpError(Exception):
@@ -36,7 +43,7 @@ class DeadlineError(Exception):
 
 
 class Response(NamedTuple):
-    """A response; the body is not decompressed. The names of `headers` are in lower case."""
+    """A response; the body is not decompressed, and empty if it was taken. The names of `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,9 +57,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
-        # What servers do and no attack needs; aiohttp allows it as well.
-        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        self._parser = self._new_parser()
         self._answer: asyncio.Future[Response] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
@@ -64,11 +69,21 @@ class HttpConnection(asyncio.Protocol):
         """Whether another request can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, head: bytes, body: bytes, max_answer: int, deadline: float) -> Response:
-        """The response to a request, whose body is at most a little longer than `max_answer` bytes if it is compressed;
-        `deadline` by the clock of the loop. Raises HttpError, BodyTooLargeError, DeadlineError and OSError."""
+    async def exchange(
+        self,
+        head: bytes,
+        body: bytes,
+        max_answer: int,
+        deadline: float,
+        take: Callable[[bytes], None] | None = None,
+    ) -> Response:
+        """Return the response to a request; `deadline` by the clock of the loop.
+
+        A compressed body may be a little longer than `max_answer` bytes. With `take`, the body of a success is handed
+        over piece by piece as it arrives, and no body is kept. Raises HttpError, BodyTooLargeError, DeadlineError and
+        OSError."""
         assert self._transport is not None
-        self._begin(max_answer)
+        self._begin(max_answer, take)
         answer = self._answer = self._loop.create_future()
         self._wake_at(deadline)
         if len(body) <= JOINED:
@@ -108,13 +123,11 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
             return
         self._framing += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass
-        except httptools.HttpParserError as error:
-            self._refuse(AFTER_THE_END if self._complete else f"not HTTP: {error}")
-        if self._framing > MAX_FRAMING + FRAMING_A_BYTE * len(self._body):
+        if self._is_odd and not self._has_head:
+            self._mend(data)
+        else:
+            self._feed(data)
+        if self._framing > MAX_FRAMING + FRAMING_A_BYTE * self._size:
             self._refuse("too many bytes of headers")
         if self._failure is not None:
             self._fail(self._failure)
@@ -141,6 +154,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         # The parser and its callbacks refer to each other.
         del self._parser
+        self._head.clear()
 
     # --- events of the parser, which must not raise ----------------------------------------------------------------
 
@@ -160,6 +174,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_interim():
             return
         self._has_head = True
+        self._head.clear()
         length = self._headers.get(b"content-length")
         coding = self._headers.get(b"transfer-encoding")
         self._ends_with_connection = length is None if coding is None else not coding.lower().endswith(b"chunked")
@@ -173,10 +188,14 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Some bytes of the body."""
         self._framing -= len(data)
-        if len(self._body) + len(data) <= self._most:
+        self._size += len(data)
+        if self._size > self._most:
+            if self._failure is None:
+                self._failure = BodyTooLargeError(self._limit)
+        elif self._take is None:
             self._body += data
-        elif self._failure is None:
-            self._failure = BodyTooLargeError(self._limit)
+        elif is_success(self._status):
+            self._take(data)
 
     def on_message_complete(self) -> None:
         """A response, or an interim one, is complete."""
@@ -189,13 +208,48 @@ class HttpConnection(asyncio.Protocol):
 
     # --- one exchange ------------------------------------------------------------------------------------------------
 
-    def _begin(self, max_answer: int) -> None:
+    def _begin(self, max_answer: int, take: Callable[[bytes], None] | None = None) -> None:
         self._limit = self._most = max_answer
+        self._take = take
         self._failure = None
-        self._framing = self._status = 0
+        self._framing = self._status = self._size = 0
+        self._head: list[bytes] = []
+        self._odd_head = bytearray()
+        self._is_odd = False
         self._headers: dict[bytes, bytes] = {}
         self._has_head = self._complete = self._keeps_alive = self._ends_with_connection = False
         self._body = bytearray()
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        # What servers do and no attack needs; aiohttp allows it as well.
+        parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        return parser
+
+    def _feed(self, data: bytes) -> None:
+        if not self._has_head:
+            self._head.append(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError as error:
+            if str(error) in _ODDITIES and not self._has_head and not self._is_odd:
+                self._is_odd = True
+                self._mend(b"".join(self._head))
+            else:
+                self._refuse(AFTER_THE_END if self._complete else f"not HTTP: {error}")
+
+    def _mend(self, data: bytes) -> None:
+        """Take bytes of a head that llhttp refuses; once it is complete, parse it again, mended."""
+        self._odd_head += data
+        found = _END_OF_HEAD.search(self._odd_head, max(0, len(self._odd_head) - len(data) - 3))
+        if found is not None:
+            head, rest = self._odd_head[: found.start()], self._odd_head[found.start() :]
+            self._odd_head.clear()
+            self._headers.clear()
+            self._parser = self._new_parser()
+            self._feed(mended(bytes(head)) + rest)
 
     def _is_interim(self) -> bool:
         return self._status < 200 and self._status != SWITCHING_PROTOCOLS
@@ -242,3 +296,21 @@ class HttpConnection(asyncio.Protocol):
             self._wake_at(self._deadline)
         else:
             self._fail(DeadlineError())
+
+
+def is_success(status: int) -> bool:
+    """Return whether a status is one of success."""
+    return 200 <= status < 300
+
+
+def mended(head: bytes) -> bytes:
+    """Return a head whose folded lines are joined and whose Content-Length is not repeated [LHD29]."""
+    lines, lengths = [], set()
+    for line in _LINE_END.split(_FOLD.sub(b" ", head)):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length":
+            if value.strip() in lengths:
+                continue
+            lengths.add(value.strip())
+        lines.append(line)
+    return b"\r\n".join(lines)

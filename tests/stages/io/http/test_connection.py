@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.io.http.http_body import BodyTooLargeError
-from rollup_node.stages.io.http.http_connection import (
+from rollup_node.stages.io.http.body import BodyTooLargeError
+from rollup_node.stages.io.http.connection import (
     AFTER_THE_END,
     MAX_FRAMING,
     HttpConnection,
     HttpError,
     Response,
     ServerDisconnectedError,
+    is_success,
+    mended,
 )
 
 LIMIT = 1000
@@ -227,6 +229,70 @@ def test_chunks_of_one_byte_are_within_the_bounds(scene: Scene) -> None:
 
 def test_a_length_with_many_zeros(scene: Scene) -> None:
     assert scene.response(HELLO.replace(b"5", b"0" * 5000 + b"5")).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nContent-Length:5 ",
+        b"X: a;\r\n  b\r\nContent-Length: 5",
+        b"Content-Length: 5\r\nX: a;\r\n\tb\r\n b\r\nY: c\r\nContent-length: 5",
+        b"X: a\n b\nContent-Length: 5",
+    ],
+)
+def test_odd_heads_that_are_no_attack(scene: Scene, head: bytes) -> None:
+    """[LHD29] In one packet, in small ones and in two."""
+    data = HEAD + head + b"\r\n\r\nhello"
+    for size in (len(data), 1, 7, len(data) - 7):
+        outcome = scene.of(*(data[at : at + size] for at in range(0, len(data), size)))
+        assert isinstance(outcome.answer, Response), outcome.answer
+        assert (outcome.answer.body, outcome.answer.headers["content-length"]) == (b"hello", "5")
+        assert outcome.is_open
+        if b"X: a" in head:
+            assert "".join(outcome.answer.headers["x"].split()) in ("ab", "a;b", "a;bb")
+
+
+def test_only_folds_and_repetitions_are_mended() -> None:
+    assert mended(HELLO) == HELLO and mended(b"A: b\nC: d") == b"A: b\r\nC: d"
+    assert mended(b"A: b\r\n c\r\nContent-Length: 1\r\nContent-Length: 2") == (
+        b"A: b c\r\nContent-Length: 1\r\nContent-Length: 2"
+    )
+
+
+def test_an_odd_head_is_bounded_and_not_mended_twice(scene: Scene) -> None:
+    twice = b"Content-Length: 5\r\nContent-Length: 5\r\n"
+    for data in (twice + b"X: a\r\n" * (MAX_FRAMING // 6), b"X: a\r\n" + b" b\r\n" * (MAX_FRAMING // 4)):
+        outcome = scene.of(*((HEAD + data)[at : at + 10_000] for at in range(0, len(data), 10_000)))
+        assert isinstance(outcome.answer, HttpError) and str(outcome.answer) == "too many bytes of headers"
+    outcome = scene.of(HEAD + twice + b"No colon\r\n\r\n")
+    assert str(outcome.answer).startswith("not HTTP: Invalid header token")
+
+
+def test_a_body_is_taken_piece_by_piece() -> None:
+    """That of a success; of another response nothing is kept."""
+
+    async def main(response: bytes) -> tuple[list[bytes], Response]:
+        connection, loop = HttpConnection(), asyncio.get_running_loop()
+        wire, parts = Wire(connection), list[bytes]()
+        exchange = loop.create_task(connection.exchange(b"", b"", LIMIT, loop.time() + 60, parts.append))
+        await asyncio.sleep(0)
+        for at in range(0, len(response), 50):
+            connection.data_received(response[at : at + 50])
+        answer = await exchange
+        wire.abort()
+        await asyncio.sleep(0)
+        return parts, answer
+
+    long = HEAD + b"Content-Length: 1000\r\n\r\n" + b"x" * 1000
+    parts, answer = asyncio.run(main(long))
+    assert b"".join(parts) == b"x" * 1000 and len(parts) > 10 and answer.body == b""
+    assert asyncio.run(main(long.replace(b"200", b"302")))[0] == []
+    with pytest.raises(BodyTooLargeError):
+        asyncio.run(main(long.replace(b"1000", b"1001")))
+
+
+def test_which_statuses_are_a_success() -> None:
+    assert [status for status in (101, 200, 204, 299, 300, 404) if is_success(status)] == [200, 204, 299]
 
 
 def test_lines_that_end_without_carriage_return(scene: Scene) -> None:

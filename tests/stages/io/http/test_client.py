@@ -14,9 +14,9 @@ from typing import Any
 import aiohappyeyeballs
 import pytest
 
-from rollup_node.stages.io.http import http_connection
+from rollup_node.stages.io.http import connection as http_connection
+from rollup_node.stages.io.http.client import PlainHttpTransport
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, NoAnswerError
-from rollup_node.stages.io.http.plain_http import PlainHttpTransport
 from tests.support.processes.stage_runner import run_within
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
