@@ -64,6 +64,8 @@ def why_not_connected(error: OSError) -> str:
     """The system's text for a connection that could not be opened, or that of TLS."""
     if isinstance(error, ssl.SSLError):
         return tls_reason(error)
+    if isinstance(error, ConnectionResetError) and not error.errno:
+        return "closed by the server in the TLS handshake"
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
 
 

@@ -53,7 +53,7 @@ def certificate(
     `valid_days` are negative."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    names = [x509.IPAddress(ipaddress.ip_address(address)), x509.DNSName(host)]
+    names = [*(x509.IPAddress(ipaddress.ip_address(ip)) for ip in (address, "::1")), x509.DNSName(host)]
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()

@@ -1,4 +1,6 @@
-"""JSON-RPC over plain HTTP: connections are kept, closed and replaced, with real servers on loopback."""
+"""The HTTP client over TCP and TLS: connections are kept, closed and replaced, with real servers on loopback.
+
+test_tls.py has the handshake and what goes wrong in it."""
 
 import asyncio
 import base64
@@ -6,22 +8,46 @@ import contextlib
 import gzip
 import re
 import socket
+import ssl
 import struct
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeVar
 
 import aiohappyeyeballs
 import pytest
+from yarl import URL
 
-from rollup_node.stages.io.http import connection as http_connection
-from rollup_node.stages.io.http.client import PlainHttpTransport
+from rollup_node.stages.io.http import connection
+from rollup_node.stages.io.http.client import MAX_REDIRECTS, HttpAnswer, HttpClient
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, NoAnswerError
 from tests.support.processes.stage_runner import run_within
+from tests.support.servers.certificates import certificate, client_context, server_context
 
+T = TypeVar("T")
 HEAD = b"HTTP/1.1 200 OK\r\n"
 OK = HEAD + b"Content-Length: 2\r\n\r\n{}"
 LIMIT = 100_000
+
+
+class Tls:
+    """The contexts of the servers and clients of a test; None over TCP."""
+
+    server: ssl.SSLContext | None = None
+    client: ssl.SSLContext | None = None
+
+
+@pytest.fixture(params=["http", "https"])
+def _scheme(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.param == "https":
+        authority = certificate("authority")
+        Tls.server = server_context(certificate("server", authority))
+        Tls.client = client_context(authority)
+    yield
+    Tls.server = Tls.client = None
+
+
+over_both = pytest.mark.usefixtures("_scheme")
 
 
 class Server:
@@ -43,8 +69,8 @@ class Server:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = re.search(rb"content-length: (\d+)", head.lower())
-                assert length is not None
-                self.requests.append((number, head + await reader.readexactly(int(length[1]))))
+                body = await reader.readexactly(int(length[1])) if length is not None else b""
+                self.requests.append((number, head + body))
                 response = self._responses.pop(0)
                 if isinstance(response, bytes):
                     writer.write(response)
@@ -61,20 +87,38 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def client_of(
-    server: Server, host: str = "127.0.0.1", user: str = "", **options: Any
-) -> AsyncIterator[PlainHttpTransport]:
-    listener = await asyncio.start_server(server.serve, host, 0)
-    port = listener.sockets[0].getsockname()[1]
-    transport = PlainHttpTransport(
-        f"http://{user}{f'[{host}]' if ':' in host else host}:{port}/a%20b?c=d#e", "name", options.get("headers")
-    )
+async def url_of(server: Server, host: str = "127.0.0.1", user: str = "") -> AsyncIterator[URL]:
+    """Serves; the URL of a resource."""
+    listener = await asyncio.start_server(server.serve, host, 0, ssl=Tls.server)
+    port, scheme = listener.sockets[0].getsockname()[1], "http" if Tls.server is None else "https"
     try:
-        yield transport
+        yield URL(f"{scheme}://{user}{f'[{host}]' if ':' in host else host}:{port}/a%20b?c=d#e")
     finally:
-        await transport.close()
         listener.close()
         await server.end()
+
+
+@contextlib.asynccontextmanager
+async def client_of(server: Server, headers: Any = None, **options: Any) -> AsyncIterator[HttpClient]:
+    async with url_of(server, **options) as url:
+        client = HttpClient(url, "name", headers, tls)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+def tls() -> ssl.SSLContext:
+    """The context of the client; any over TCP, which makes no use of it."""
+    return Tls.client or _UNUSED
+
+
+_UNUSED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+async def ask(client: HttpClient, timeout: float = 20.0) -> bytes:
+    """The body of the answer to a request."""
+    return (await client.post(b"{}", timeout, LIMIT)).body
 
 
 def answers(server: Server, count: int, **options: Any) -> list[bytes]:
@@ -82,7 +126,7 @@ def answers(server: Server, count: int, **options: Any) -> list[bytes]:
 
     async def main() -> list[bytes]:
         async with client_of(server, **options) as client:
-            return [await client.exchange(b"{}", 20, LIMIT) for _ in range(count)]
+            return [await ask(client) for _ in range(count)]
 
     return run_within(30, main)
 
@@ -93,7 +137,7 @@ def error_of(server: Server, timeout: float = 20.0) -> EndpointError:
     async def main() -> EndpointError:
         async with client_of(server) as client:
             with pytest.raises(EndpointError) as caught:
-                await client.exchange(b"{}", timeout, LIMIT)
+                await ask(client, timeout)
             await server.closed.get()
             return caught.value
 
@@ -106,7 +150,7 @@ async def close(writer: StreamWriter) -> None:
 
 async def reset(writer: StreamWriter) -> None:
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.close()
+    writer.transport.abort()
 
 
 async def drip(writer: StreamWriter) -> None:
@@ -117,6 +161,7 @@ async def drip(writer: StreamWriter) -> None:
         await asyncio.sleep(0.01)
 
 
+@over_both
 def test_one_connection_carries_requests_one_after_another() -> None:
     async def until_the_end(writer: StreamWriter) -> None:
         writer.write(HEAD + b"\r\n2")
@@ -127,6 +172,7 @@ def test_one_connection_carries_requests_one_after_another() -> None:
     assert [number for number, _ in server.requests] == [1, 1, 2, 3]
 
 
+@over_both
 def test_what_a_request_says() -> None:
     server = Server(OK, OK, OK)
     tokens = iter(["one", "one", "two"])
@@ -147,6 +193,7 @@ def test_what_a_request_says() -> None:
     assert [b"Authorization: two" in request for _, request in server.requests] == [False, False, True]
 
 
+@over_both
 def test_an_address_of_version_6_and_credentials_in_the_url() -> None:
     server = Server(OK)
     answers(server, 1, host="::1", user="me:p%40ss@")
@@ -162,17 +209,19 @@ def test_headers_of_several_lines_are_refused() -> None:
     assert server.requests == []
 
 
+@over_both
 def test_requests_at_a_time_have_a_connection_each() -> None:
     async def main() -> None:
         async with client_of(server) as client:
             for _ in range(2):
-                await asyncio.gather(*(client.exchange(b"{}", 20, LIMIT) for _ in range(3)))
+                await asyncio.gather(*(ask(client) for _ in range(3)))
 
     server = Server(*[OK] * 6)
     run_within(30, main)
     assert sorted(number for number, _ in server.requests) == [1, 1, 2, 2, 3, 3]
 
 
+@over_both
 def test_a_connection_closed_before_its_answer_has_the_request_sent_again_once() -> None:
     server = Server(OK, close, OK)
     assert answers(server, 2) == [b"{}", b"{}"]
@@ -182,12 +231,14 @@ def test_a_connection_closed_before_its_answer_has_the_request_sent_again_once()
     assert len(server.requests) == 2
 
 
+@over_both
 def test_a_connection_that_is_reset_has_the_request_not_sent_again() -> None:
     server = Server(reset, OK)
     assert str(error_of(server)) == "name: the connection failed (Connection reset by peer)"
     assert len(server.requests) == 1
 
 
+@over_both
 def test_an_answer_in_drips_ends_at_the_deadline() -> None:
     error = error_of(Server(drip), 0.1)
     assert str(error) == "name: no answer within 0.1 s" and isinstance(error, NoAnswerError)
@@ -199,15 +250,16 @@ def test_a_host_that_cannot_be_reached_in_time_is_not_up(monkeypatch: pytest.Mon
 
     async def main() -> EndpointError:
         monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect)
-        client = PlainHttpTransport("http://127.0.0.1:1/", "name", None)
+        client = HttpClient("http://127.0.0.1:1/", "name")
         with pytest.raises(EndpointError) as caught:
-            await client.exchange(b"{}", 0.05, LIMIT)
+            await ask(client, 0.05)
         return caught.value
 
     error = run_within(30, main)
     assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
 
 
+@over_both
 def test_an_endless_body_ends_at_its_bound() -> None:
     async def endless(writer: StreamWriter) -> None:
         writer.write(HEAD + b"\r\n")
@@ -220,6 +272,7 @@ def test_an_endless_body_ends_at_its_bound() -> None:
     assert str(error) == "name: the answer is longer than 100000 bytes"
 
 
+@over_both
 def test_a_cancelled_request_closes_its_connection() -> None:
     arrived = asyncio.Event()
 
@@ -229,15 +282,16 @@ def test_a_cancelled_request_closes_its_connection() -> None:
     async def main() -> None:
         server = Server(hold, OK)
         async with client_of(server) as client:
-            request = asyncio.ensure_future(client.exchange(b"{}", 20, LIMIT))
+            request = asyncio.ensure_future(ask(client))
             await arrived.wait()
             request.cancel()
             assert await server.closed.get() == 1
-            assert await client.exchange(b"{}", 20, LIMIT) == b"{}"
+            assert await ask(client) == b"{}"
 
     run_within(30, main)
 
 
+@over_both
 def test_requests_in_flight_fail_when_the_transport_is_closed() -> None:
     arrived = asyncio.Event()
 
@@ -247,16 +301,17 @@ def test_requests_in_flight_fail_when_the_transport_is_closed() -> None:
     async def main() -> None:
         server = Server(hold, OK)
         async with client_of(server) as client:
-            request = asyncio.ensure_future(client.exchange(b"{}", 20, LIMIT))
+            request = asyncio.ensure_future(ask(client))
             await arrived.wait()
             await client.close()
             with pytest.raises(EndpointError, match=r"the connection failed \(closed\)"):
                 await request
-            assert await client.exchange(b"{}", 20, LIMIT) == b"{}"
+            assert await ask(client) == b"{}"
 
     run_within(30, main)
 
 
+@over_both
 def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a time, and when the server sends what nobody asked for."""
     release = asyncio.Event()
@@ -269,19 +324,20 @@ def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         server = Server(OK, more_later, OK)
         async with client_of(server) as client:
-            monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.01)
-            await client.exchange(b"{}", 0.05, LIMIT)
+            monkeypatch.setattr(connection, "IDLE_SECONDS", 0.01)
+            await ask(client, 0.05)
             assert await server.closed.get() == 1
             monkeypatch.undo()
-            await client.exchange(b"{}", 20, LIMIT)
+            await ask(client)
             release.set()
             assert await server.closed.get() == 2
-            assert await client.exchange(b"{}", 20, LIMIT) == b"{}"
+            assert await ask(client) == b"{}"
         assert [number for number, _ in server.requests] == [1, 2, 3]
 
     run_within(30, main)
 
 
+@over_both
 @pytest.mark.parametrize("cut", [1, 15, 200])
 def test_a_compressed_answer(cut: int) -> None:
     text = b"".join(b"%d" % each for each in range(10_000))
@@ -312,7 +368,7 @@ def test_answers_that_cannot_be_decompressed(data: bytes, encoding: bytes, text:
 @pytest.mark.parametrize(
     ("early", "text", "connections"),
     [
-        (b"HTTP/1.1 413 Too large\r\nContent-Length: 0\r\n\r\n", "name: HTTP status 413", 1),
+        (b"HTTP/1.1 413 Too large\r\nContent-Length: 0\r\n\r\n", "413", 1),
         (b"", "name: the connection failed (closed by the server before its answer)", 2),
     ],
 )
@@ -333,10 +389,11 @@ def test_a_server_that_does_not_read_the_whole_request(early: bytes, text: str, 
 
     async def main() -> None:
         async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=1000) as listener:
-            client = PlainHttpTransport(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", "name", None)
-            with pytest.raises(EndpointError) as caught:
-                await client.exchange(bytes(64 << 20), 20, LIMIT)
-            assert str(caught.value) == text
+            client = HttpClient(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", "name")
+            try:
+                assert str((await client.post(bytes(64 << 20), 20, LIMIT)).status) == text
+            except EndpointError as error:
+                assert str(error) == text
             for _ in range(connections):
                 await ended.get()
             await client.close()
@@ -344,21 +401,14 @@ def test_a_server_that_does_not_read_the_whole_request(early: bytes, text: str, 
     run_within(30, main)
 
 
-def test_another_status_than_200() -> None:
-    response = b"HTTP/1.1 429 Slow down\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow"
-    with pytest.raises(EndpointError, match=r"^name: HTTP status 429: slow$") as caught:
-        answers(Server(response), 1)
-    assert (caught.value.status, caught.value.retry_after) == (429, 7.0)
-
-
 def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_found(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     async def main() -> None:
-        client = PlainHttpTransport("http://nowhere.invalid:1", "name", None)
+        client = HttpClient("http://nowhere.invalid:1", "name")
         with pytest.raises(EndpointError, match=r"^name: cannot connect \(Name or service not known\)$"):
-            await client.exchange(b"{}", 20, LIMIT)
+            await ask(client)
 
     monkeypatch.setattr(socket, "getaddrinfo", not_found)
     run_within(30, main)
@@ -366,9 +416,9 @@ def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_host_name_that_no_host_can_have() -> None:
     async def main() -> None:
-        client = PlainHttpTransport("http://a..b:1", "name", None)
+        client = HttpClient("http://a..b:1", "name")
         with pytest.raises(EndpointError, match=r"^name: cannot connect \(the host name is invalid\)$"):
-            await client.exchange(b"{}", 20, LIMIT)
+            await ask(client)
 
     run_within(30, main)
 
@@ -377,8 +427,140 @@ def test_a_host_whose_addresses_all_refuse() -> None:
     """localhost has two addresses; there is one reason."""
 
     async def main() -> None:
-        client = PlainHttpTransport("http://localhost:1", "name", None)
+        client = HttpClient("http://localhost:1", "name")
         with pytest.raises(EndpointError, match=r"^name: cannot connect \(Connection refused\)$"):
-            await client.exchange(b"{}", 20, LIMIT)
+            await ask(client)
+
+    run_within(30, main)
+
+
+# --- other requests --------------------------------------------------------------------------------------------------
+
+
+def got(server: Server, headers: dict[str, str], **options: Any) -> HttpAnswer:
+    """The answer to a GET."""
+
+    async def main() -> HttpAnswer:
+        async with url_of(server, user="me:secret@") as url:
+            client = HttpClient(url, "name", lambda: {"X-Key": "key", "accept": "text/html"}, tls)
+            try:
+                return await client.get(url / "x", headers, 20, LIMIT, **options)
+            finally:
+                await client.close()
+
+    return run_within(30, main)
+
+
+@over_both
+def test_a_resource_is_read_with_the_headers_of_client_and_request() -> None:
+    server = Server(b"HTTP/1.1 404 No\r\nX-A: first\r\nX-a: second\r\nContent-Length: 2\r\n\r\nno")
+    answer = got(server, {"Accept": "application/octet-stream"})
+    assert (answer.status, answer.body, answer.headers["x-a"]) == (404, b"no", "first")
+    request = server.requests[0][1]
+    assert request.startswith(b"GET /a%20b/x HTTP/1.1\r\n") and request.endswith(b"\r\n\r\n")
+    assert b"X-Key: key\r\n" in request and b"text/html" not in request
+    assert b"\r\nAccept: application/octet-stream\r\n" in request
+
+
+@over_both
+def test_a_body_is_taken_as_it_arrives() -> None:
+    parts: list[bytes] = []
+    assert got(Server(OK.replace(b"{}", b"ab")), {}, take=parts.append).body == b""
+    assert b"".join(parts) == b"ab"
+
+
+@over_both
+def test_another_context_than_before_means_another_connection() -> None:
+    contexts = [_UNUSED if Tls.client is None else Tls.client, _UNUSED]
+
+    async def main() -> None:
+        server = Server(OK, OK, OK)
+        async with url_of(server) as url:
+            client = HttpClient(url, "name", None, lambda: contexts.pop(0))
+            await ask(client)
+            if Tls.client is not None:
+                with pytest.raises(EndpointError, match="certificate not accepted"):
+                    await ask(client)
+            with pytest.raises(IndexError):
+                await ask(client)
+                await ask(client)
+            await client.close()
+
+    run_within(30, main)
+
+
+# --- redirects [LHD28] -----------------------------------------------------------------------------------------------
+
+
+def to(location: str, status: int = 307) -> bytes:
+    return f"HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
+
+
+@over_both
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_get_is_redirected(status: int) -> None:
+    server = Server(to("/moved?a=b", status), OK)
+    assert got(server, {"Accept": "application/json"}).body == b"{}"
+    assert [number for number, _ in server.requests] == [1, 1], "over the same connection"
+    first, second = (request.partition(b"\r\n") for _, request in server.requests)
+    assert (second[0], second[2]) == (b"GET /moved?a=b HTTP/1.1", first[2]), "with the same headers, and login"
+
+
+@over_both
+def test_a_post_is_redirected_as_long_as_it_keeps_its_body() -> None:
+    server = Server(to("/moved", 308), OK, to("/moved", 301))
+    assert answers(server, 2, headers=lambda: {"Authorization": "token"}) == [b"{}", b""]
+    assert [request.split(b" ")[1] for _, request in server.requests] == [b"/a%20b?c=d", b"/moved", b"/a%20b?c=d"]
+    assert server.requests[1][1].endswith(b"Authorization: token\r\nContent-Length: 2\r\n\r\n{}")
+
+
+@over_both
+def test_another_host_gets_no_credentials() -> None:
+    async def main() -> None:
+        other = Server(OK, OK, OK)
+        async with url_of(other, host="localhost") as elsewhere:
+            server = Server(*[to(str(elsewhere.with_path("/x")))] * 3)
+            async with client_of(server, user="me:secret@", headers=lambda: {"X-Key": "key"}) as client:
+                assert await ask(client) == await ask(client) == b"{}"
+            async with url_of(server) as url:
+                client = HttpClient(url, "name", lambda: {"X-Key": "key"}, tls)
+                await client.get(url, {"Accept": "text/plain"}, 20, LIMIT)
+                await client.close()
+        for _, request in other.requests:
+            assert b"key" not in request and b"Authorization" not in request
+        assert [number for number, _ in other.requests] == [1, 1, 2], "connections elsewhere are kept as well"
+        assert b"Accept: text/plain" in other.requests[2][1]
+
+    run_within(30, main)
+
+
+@pytest.mark.parametrize(
+    ("responses", "text"),
+    [
+        ([to("/again")] * (MAX_REDIRECTS + 1), "name: more than 10 redirects"),
+        ([to("ftp://127.0.0.1/")], "name: redirects to what is no URL of HTTP"),
+        ([to("http://[")], "name: redirects to what is no URL of HTTP"),
+        (
+            [to("http://127.0.0.1:1/")],
+            "name, redirected to 127.0.0.1:1: cannot connect (Connection refused)",
+        ),
+    ],
+)
+def test_redirects_that_lead_nowhere(responses: list[bytes], text: str) -> None:
+    with pytest.raises(EndpointError) as caught:
+        answers(Server(*responses), 1)
+    assert str(caught.value) == text
+
+
+def test_a_redirect_without_a_target_is_an_answer() -> None:
+    assert got(Server(to("", 302)), {}).status == 302
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1/", "http:///x"])
+def test_what_is_no_url_of_http(url: str) -> None:
+    async def main() -> None:
+        client = HttpClient(url, "name")
+        with pytest.raises(EndpointError, match=r"^name: cannot connect \(it has no URL of HTTP\)$"):
+            await ask(client)
 
     run_within(30, main)
