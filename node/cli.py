@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from rollup_node.node.options.errors import OptionError, error_lines
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
+from rollup_node.node.options.errors import OptionError, did_you_mean, error_lines
+from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, one_line, version
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout, open_standard_streams
-from rollup_node.node.system.version import PROGRAM, version
 
 MAX_ERRORS = 40
 """Lines of errors that are printed."""

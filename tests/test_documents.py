@@ -10,7 +10,7 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.setup.jwt_secret import DEFAULT_FILE
+from rollup_node.node.setup.secrets import DEFAULT_FILE
 from rollup_node.tools.fuzz.targets.table import TARGETS
 
 ROOT = Path(__file__).parent.parent

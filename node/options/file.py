@@ -6,8 +6,7 @@ from typing import Any, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, WrongOptions, reject_end_of_options, shown
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import OptionError, WrongOptions, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.table import OPTIONS
 
 MAX_FILE = 1 << 20

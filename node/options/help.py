@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rollup_node.node.options.errors import OptionError, shown
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import OptionError, did_you_mean, shown
 from rollup_node.node.options.option import AnyOption, Section
 from rollup_node.node.options.parsing import FLAGS, option_parser
 from rollup_node.node.options.table import SECTIONS
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 
 MAIN_OPTIONS = {
     "network": "built-in network, such as op-mainnet or op-sepolia",

@@ -7,15 +7,21 @@ from typing import Any, NamedTuple, NoReturn
 import configargparse
 
 from rollup_node.node.options.environment import EnvironmentOptions, read_environment
-from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines, reject_end_of_options, shown
+from rollup_node.node.options.errors import (
+    OptionError,
+    WrongOptions,
+    did_you_mean,
+    error_lines,
+    reject_end_of_options,
+    shown,
+)
 from rollup_node.node.options.file import MAX_BYTES, OptionsFile
 from rollup_node.node.options.given_files import open_given_file
-from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.option import Section
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, Values
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
 INFORMATION = {

@@ -8,7 +8,7 @@ import shtab
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import SECTIONS
 from rollup_node.node.options.value_types import BOOL, OPTIONAL_PATH, PATH
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 
 USAGE = f"{PROGRAM} [options] | {PROGRAM} COMMAND ..."
 EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of

@@ -16,19 +16,18 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.ipc.shared_memory.shared_word import SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
+from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter

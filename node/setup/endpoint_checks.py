@@ -29,7 +29,7 @@ MIN_PAUSE = 0.05
 log = get_logger("start")
 
 
-class Endpoints(NamedTuple):
+class NodeEndpoints(NamedTuple):
     """The endpoints to check, and their chain.
 
     `beacon_may_fail` turns a failed beacon check into a warning; with `l1_genesis` False the L1 genesis block is not
@@ -65,7 +65,7 @@ class RetryPolicy(NamedTuple):
 RETRY_POLICY = RetryPolicy()
 
 
-async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
+async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
     """Check L1, the execution engine, the beacon node and the remote signer concurrently.
 
     Raises SetupError for the first that fails."""
@@ -93,7 +93,7 @@ class L1Check:
 
     `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint does not respond."""
 
-    def __init__(self, endpoints: Endpoints, url: str, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, url: str, timeout: float) -> None:
         self._endpoints, self._url, self._timeout = endpoints, url, timeout
         self.client = JsonRpcClient(url, timeout=timeout)
         self.name = f"L1 {self.client.name}"
@@ -119,7 +119,7 @@ class L1Check:
 class EngineCheck:
     """The check of the execution engine, as L1Check. `offered` are the methods that the engine names."""
 
-    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
         self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout)
         self.name = f"engine {self.client.name}"
@@ -176,7 +176,7 @@ class EngineCheck:
 class L2SourceCheck(EngineCheck):
     """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
 
-    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         super().__init__(endpoints, timeout)
         if not endpoints.jwt_secret:
             self.client = JsonRpcClient(endpoints.l2, timeout=timeout)
@@ -194,7 +194,7 @@ class L2SourceCheck(EngineCheck):
 class BeaconCheck:
     """The check of the beacon node, as L1Check."""
 
-    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
         self.reader = BeaconReader(endpoints.beacon or "", endpoints.beacon_header, timeout)
         self.name = f"beacon {self.reader.name}"
@@ -217,7 +217,7 @@ def _has_answered(failure: Failure) -> bool:
     return isinstance(failure, RpcFailure) or failure.status is not None or "JSON" in str(failure)
 
 
-async def find_follow_source(endpoints: Endpoints, timeout: float) -> list[Finding]:
+async def find_follow_source(endpoints: NodeEndpoints, timeout: float) -> list[Finding]:
     """Whether the node whose heads are followed is one of the chain.
 
     Without it the node follows gossip [FSR8, FSR10]."""
@@ -254,7 +254,7 @@ async def find_signer(config: SignerConfig) -> list[Finding]:
 # --- the start -------------------------------------------------------------------------------------------------------
 
 
-async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
+async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond.
 
     Raises SetupError."""
@@ -279,7 +279,7 @@ async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
             await check.close()
 
 
-async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
+async def check_engine(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
     check = EngineCheck(endpoints, policy.timeout)
     try:
@@ -288,7 +288,7 @@ async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
         await check.close()
 
 
-async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
+async def check_l2_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Check that the L2 source of a command has the L2 chain. Raises SetupError."""
     check = L2SourceCheck(endpoints, policy.timeout)
     try:
@@ -297,12 +297,12 @@ async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
         await check.close()
 
 
-async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
+async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Check that the node whose heads are followed is one of the chain, if it responds. Raises SetupError."""
     require(await find_follow_source(endpoints, policy.timeout), log)
 
 
-async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
+async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Check that the beacon node is one of the chain's L1. Raises SetupError.
 
     One whose check may fail is asked once: the start does not wait for it."""

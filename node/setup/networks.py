@@ -1,14 +1,13 @@
 """The built-in networks: every chain of the superchain registry, and what was published since [OPT22, OPT81]."""
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.options.errors import OptionError, shown
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.setup.left_networks import LEFT, Departure
+from rollup_node.node.options.errors import OptionError, did_you_mean, shown
 from rollup_node.stages.protocol.config import (
     AltDaConfig,
     ChainOpConfig,
@@ -19,6 +18,39 @@ from rollup_node.stages.protocol.config import (
 )
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, hash_from_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
+
+
+class Departure(NamedTuple):
+    """The first fork that is not of the OP Stack and changes derivation.
+
+    Its name, the time in seconds from which L2 blocks follow it, and where both are published. `engine_forks` are
+    the times of earlier ones, which only the engine has to know [LFT10]."""
+
+    fork: str
+    time: int
+    source: str
+    engine_forks: Mapping[str, int] = {}
+
+
+_DENIM = "docs.base.org/base-chain/specs/upgrades/denim/overview"
+_AZUL = "docs.base.org/upgrades/azul/node-upgrade"
+
+LEFT: dict[str, Departure] = {
+    "base-mainnet": Departure(
+        "Denim",
+        1_793_901_600,
+        f"{_DENIM}: active on Base Mainnet since 5 Nov 2026 18:00 UTC. {_AZUL}: Azul since 28 May 2026 18:00 UTC.",
+        {"azul": 1_779_991_200},
+    ),
+    "base-sepolia": Departure(
+        "Denim",
+        1_792_605_600,
+        f"{_DENIM}: active on Base Sepolia since 21 Oct 2026 18:00 UTC. {_AZUL}: Azul since 20 Apr 2026 18:00 UTC.",
+        {"azul": 1_776_708_000},
+    ),
+}
+"""By network name. The registry has the forks of the OP Stack alone, so these are not part of networks.json."""
+
 
 NETWORKS_FILE = Path(__file__).with_name("networks.json")
 ALIASES = {"mainnet": "op-mainnet", "sepolia": "op-sepolia"}

@@ -19,17 +19,16 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, check_endpoints
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, check_endpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
 from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, SEQUENCER_STATE
-from rollup_node.node.system.version import version
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -263,9 +262,9 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
     )
 
 
-def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> Endpoints:
+def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeEndpoints:
     """Return the endpoints of the node, as its start checks them."""
-    return Endpoints(
+    return NodeEndpoints(
         rollup=plan.chain.config,
         l1=configs.l1.endpoints,
         l2=configs.engine.url,

@@ -13,10 +13,9 @@ from functools import partial
 import multiprocess
 
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.node.system.forked import close_all_but, signal_when_parent_ends
+from rollup_node.node.system.forked import STOP_SIGNALS, close_all_but, signal_when_parent_ends
 from rollup_node.node.system.log_pipes import LineReader, Output
 from rollup_node.node.system.procfs import read_stat, thread_count
-from rollup_node.node.system.signals import STOP_SIGNALS
 
 _context = multiprocess.get_context("fork")
 

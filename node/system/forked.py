@@ -25,3 +25,6 @@ def close_all_but(keep_fds: Collection[int]) -> None:
             os.closerange(low, fd)
         low = fd + 1
     os.closerange(low, _MAX_FD)
+
+
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})

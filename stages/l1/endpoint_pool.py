@@ -9,7 +9,7 @@ FORGET_FACTOR = 10
 """An endpoint that did well for so many times its last pause begins with the first pause again."""
 
 
-class Fault(Enum):
+class EndpointFault(Enum):
     """What an endpoint did wrong: in words, and for how many seconds it is set aside the first time and at most."""
 
     THROTTLED = ("throttles requests", 1.0, MAX_RETRY_AFTER)
@@ -27,7 +27,7 @@ class Fault(Enum):
 class Verdict(NamedTuple):
     """Why an endpoint is set aside, and until when in seconds of the pool's clock; `times` in a row."""
 
-    fault: Fault
+    fault: EndpointFault
     reason: str
     since: float
     until: float
@@ -58,11 +58,13 @@ class EndpointPool:
         for index, verdict in enumerate(self._verdicts):
             if verdict is None:
                 return index
-            if verdict.fault is not Fault.THROTTLED or verdict.until <= now:
+            if verdict.fault is not EndpointFault.THROTTLED or verdict.until <= now:
                 set_aside.append((verdict.until, index))
         return min(set_aside)[1] if set_aside else None
 
-    def set_aside(self, index: int, fault: Fault, reason: str, now: float, retry_after: float | None = None) -> bool:
+    def set_aside(
+        self, index: int, fault: EndpointFault, reason: str, now: float, retry_after: float | None = None
+    ) -> bool:
         """Set an endpoint aside; `retry_after` are the seconds that it asks for.
 
         False if it is set aside already for something no better: what failed with it adds nothing."""

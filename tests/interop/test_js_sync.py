@@ -16,8 +16,7 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding.snappy import compress_framed
 from rollup_node.stages.p2p.host.io.connection import STREAM_BURST, STREAM_RATE
 from rollup_node.stages.p2p.reqresp import payload_by_number
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, RequestLimiter
-from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT
+from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT, PEER_BURST, PEER_RATE, RequestLimiter
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig

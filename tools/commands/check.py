@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import orjson
 
-from rollup_node.node.checks.finding import Finding, Level, error, not_checked, ok, warning
+from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.introduction import bundles_in_doubt, local_safe
-from rollup_node.node.setup.jwt_secret import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.plan import (
     NodePlan,
     NodeSecrets,
@@ -29,6 +28,7 @@ from rollup_node.node.setup.plan import (
     plan_node,
 )
 from rollup_node.node.setup.schedule_check import schedule_notices
+from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode, one_line
 from rollup_node.stages.messages.codes import Code
@@ -42,7 +42,7 @@ clocks, ports, directories, disks, static peers, and whether the blobs that deri
 findings come in one run, each with a code (rollup-node explain CODE). Nothing is written. Exit code 0 without errors, 1
 with any."""
 EPILOG = "Options are given as to the node: rollup-node --help-all."
-_SHOWN = (Level.OK, Level.NOT_CHECKED, Level.WARNING, Level.ERROR)
+_SHOWN = (FindingLevel.OK, FindingLevel.NOT_CHECKED, FindingLevel.WARNING, FindingLevel.ERROR)
 
 
 class _Jwt(NamedTuple):
@@ -178,6 +178,6 @@ def _print(findings: Sequence[Finding]) -> None:
     sys.stdout.flush()
 
 
-def _counted(count: int, level: Level) -> str:
-    plural = "s" if count > 1 and level in (Level.WARNING, Level.ERROR) else ""
+def _counted(count: int, level: FindingLevel) -> str:
+    plural = "s" if count > 1 and level in (FindingLevel.WARNING, FindingLevel.ERROR) else ""
     return f"{count} {level.value}{plural}"

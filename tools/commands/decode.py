@@ -10,11 +10,10 @@ from typing import Any, TextIO
 import msgspec
 import orjson
 
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import did_you_mean
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout
-from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES

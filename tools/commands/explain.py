@@ -9,9 +9,8 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.options.errors import did_you_mean
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, one_line
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.commands.flags import FlagParser, block_number, url
 

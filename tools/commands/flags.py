@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rollup_node.node.options.durations import parse_duration
-from rollup_node.node.options.errors import shown
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import did_you_mean, shown
 from rollup_node.node.options.value_types import HTTP_URL
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
 
 class FlagParser(argparse.ArgumentParser):

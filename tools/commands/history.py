@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from importlib import import_module
 
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.options.errors import did_you_mean
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
 HELP = f"""usage: {PROGRAM} history plan|run|status|verify|report|safedb [--help]
 

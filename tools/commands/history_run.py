@@ -15,8 +15,7 @@ import msgspec
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, one_line, version
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.tools.commands.common import (

@@ -9,8 +9,7 @@ import orjson
 
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
-from rollup_node.node.setup.left_networks import LEFT
-from rollup_node.node.setup.networks import BuiltInNetwork, find_network, network_names, registry_version
+from rollup_node.node.setup.networks import LEFT, BuiltInNetwork, find_network, network_names, registry_version
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.foreign_fork import utc_time

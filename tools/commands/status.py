@@ -9,8 +9,7 @@ from typing import Protocol, TextIO
 
 import msgspec
 
-from rollup_node.node.system.exit_codes import one_line
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM, one_line
 from rollup_node.stages.rpc.status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url
 from rollup_node.tools.inspect.status_client import StatusClient, StatusError

@@ -15,8 +15,7 @@ from typing import IO
 import msgspec
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import version
+from rollup_node.node.system.exit_codes import SetupError, one_line, version
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.history.derivation_stage import OVERLAP, RESULT, RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, file_entry

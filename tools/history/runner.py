@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, one_line, version
 from rollup_node.tools.history.manifest import ManifestRow
 from rollup_node.tools.history.range_task import RangeFailed, RangeTask, run_range
 

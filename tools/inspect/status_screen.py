@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from rollup_node.node.system.exit_codes import one_line
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM, one_line
 from rollup_node.stages.rpc.duration import age, duration
 from rollup_node.stages.rpc.status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
 

@@ -10,7 +10,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddressError, is_within, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import TcpAddress
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.peering.static_peers import StaticPeerError, parse_static_peers
+from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
 
 CHECK = "peers"
 MAX_DIALLED = 64

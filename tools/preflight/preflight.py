@@ -20,13 +20,13 @@ from rollup_node.node.checks.execution import (
     check_method,
     read_block,
 )
-from rollup_node.node.checks.finding import Finding, Level, error, not_checked, ok, warning
+from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
 from rollup_node.node.checks.ports import ListenAddress, check_ports
 from rollup_node.node.setup.endpoint_checks import (
     BeaconCheck,
-    Endpoints,
     EngineCheck,
     L1Check,
+    NodeEndpoints,
     find_follow_source,
     find_signer,
 )
@@ -65,7 +65,7 @@ class Subject(NamedTuple):
     `blobs` is None where the node fetches none, `p2p` without a peer-to-peer network, and `files` are paths by
     option; without `needs_safe_blobs` the engine syncs by itself."""
 
-    endpoints: Endpoints
+    endpoints: NodeEndpoints
     blobs: BlobsConfig | None
     p2p: P2pConfig | None
     listeners: list[ListenAddress]
@@ -176,7 +176,7 @@ class _Preflight:
             version = await beacon_version(check.reader)
             found.append(ok(check.name, version or "it does not say which software it is"))
         if self._endpoints.beacon_may_fail:
-            found[:] = [each._replace(level=Level.WARNING) if each.is_error else each for each in found]
+            found[:] = [each._replace(level=FindingLevel.WARNING) if each.is_error else each for each in found]
 
     async def _check_clocks(self, found: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
@@ -250,7 +250,7 @@ class _Preflight:
 
 
 def _softened(finding: Finding) -> Finding:
-    return finding._replace(level=Level.WARNING) if finding.is_error and finding.code in _SILENT else finding
+    return finding._replace(level=FindingLevel.WARNING) if finding.is_error and finding.code in _SILENT else finding
 
 
 async def _bounded(check: str, fill: Check) -> list[Finding]:

@@ -13,12 +13,10 @@ from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
-from rollup_node.stages.derivation.pipeline.channel_batches import ChannelBatches
-from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
+from rollup_node.stages.derivation.pipeline.channel_reader import ChannelBatches, ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
-from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, without_inbox
-from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, L1Traversal, without_inbox
 from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
 from rollup_node.stages.derivation.pipeline.outputs import (
     AttributesWithParent,

@@ -17,7 +17,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded, span_rules
 from rollup_node.stages.derivation.pipeline.events import DiscardedEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
-from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig

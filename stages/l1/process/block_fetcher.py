@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
-from rollup_node.stages.l1.block_requests import blocks_per_request
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
-from rollup_node.stages.l1.newest_block import NewestBlock
-from rollup_node.stages.l1.prefetch_window import Fetch
+from rollup_node.stages.l1.head_tracker import NewestBlock
+from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import BatchRefusedError, BehindError, code_of

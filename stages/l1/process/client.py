@@ -14,7 +14,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool
 from rollup_node.stages.l1.process.failures import (
     BatchRefusedError,
     OtherChainError,
@@ -274,7 +274,7 @@ class L1Endpoint:
         self._chain_checked = True
 
     def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, fault_of(error) is Fault.THROTTLED)
+        self.record.failed(error, calls, fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -310,7 +310,7 @@ class L1Endpoints:
         self.on_set_aside: Callable[[], None] = lambda: None
         self._conditions = [LastingCondition(log) for _ in self.all]
         self._meter = EndpointMeter(
-            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in Fault]
+            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in EndpointFault]
         )
         for endpoint in self.all:
             self._meter.set_usable(endpoint.name, True)
@@ -336,7 +336,9 @@ class L1Endpoints:
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
         self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
 
-    def set_aside(self, endpoint: L1Endpoint, fault: Fault, reason: str, retry_after: float | None = None) -> None:
+    def set_aside(
+        self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None
+    ) -> None:
         """Has the next endpoint used until this one does well in a probe."""
         endpoint.failed()
         self._meter.failed(endpoint.name, _label(fault))
@@ -382,7 +384,7 @@ class L1Endpoints:
             await endpoint.close()
 
 
-def _label(fault: Fault) -> str:
+def _label(fault: EndpointFault) -> str:
     """Return a fault as the metrics name it."""
     return fault.name.lower()
 

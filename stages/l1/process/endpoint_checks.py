@@ -8,7 +8,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.quorum import View, compare
@@ -94,7 +94,7 @@ class EndpointChecks:
         elif view.block is None:
             head = "none" if view.latest is None else str(view.latest.number)
             text = f"it does not have block {block.number}; its head is {head}"
-            self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
+            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
         else:
             await self._compare_block(block)
 
@@ -115,7 +115,11 @@ class EndpointChecks:
             self._endpoints.set_aside(self._endpoints.all[index], finding.fault, finding.reason)
         for index in views.keys() - findings.keys():
             verdict = self._endpoints.pool.verdicts[index]
-            if verdict is not None and verdict.fault in (Fault.FORKED, Fault.BEHIND, Fault.OTHER_CHAIN):
+            if verdict is not None and verdict.fault in (
+                EndpointFault.FORKED,
+                EndpointFault.BEHIND,
+                EndpointFault.OTHER_CHAIN,
+            ):
                 self._endpoints.restore(index)
         if self.disagreement is not None:
             said = ", ".join(f"{self._endpoints.all[index].name} {_said(view)}" for index, view in views.items())

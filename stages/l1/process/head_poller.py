@@ -10,9 +10,8 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
-from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker
-from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker, NewestBlock, NewestBody
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.receipts_methods import is_unsupported
@@ -180,7 +179,7 @@ class HeadPoller:
         """Take the blocks of the labels as far as they are on the known chain; what they contradict, if anything."""
         if finalized is not None and await self._is_above_head(endpoint, finalized):
             text = f"finalized L1 block {finalized} is above the head {self._tracker.head}"
-            return self._refuse(endpoint, text, Fault.BEHIND)
+            return self._refuse(endpoint, text, EndpointFault.BEHIND)
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
@@ -209,7 +208,7 @@ class HeadPoller:
             return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known
 
-    def _refuse(self, endpoint: L1Endpoint, text: str, fault: Fault = Fault.FORKED) -> str:
+    def _refuse(self, endpoint: L1Endpoint, text: str, fault: EndpointFault = EndpointFault.FORKED) -> str:
         """Log what a finalized block contradicts, and has another endpoint asked."""
         self._contradicted.report(Code.L1_CONTRADICTS, "L1's finalized block is refused", error=text)
         self._endpoints.recheck_chains()
@@ -251,7 +250,7 @@ class HeadPoller:
             return
         self._endpoints.recheck_chains()
         is_behind = ref.number < finalized.number
-        self._endpoints.set_aside(endpoint, Fault.BEHIND if is_behind else Fault.FORKED, text)
+        self._endpoints.set_aside(endpoint, EndpointFault.BEHIND if is_behind else EndpointFault.FORKED, text)
         raise TemporaryError(text, Code.L1_CONTRADICTS)
 
     @property

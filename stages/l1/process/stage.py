@@ -12,13 +12,11 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.l1.block_requests import grouped
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
-from rollup_node.stages.l1.head_tracker import HeadTracker
-from rollup_node.stages.l1.newest_block import NewestBlock
-from rollup_node.stages.l1.prefetch_window import PrefetchWindow
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
+from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
@@ -236,7 +234,7 @@ class L1Stage:
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
                 error = Code.L1_BLOCK.before(text)
                 if endpoint is not None:
-                    self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
+                    self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)

@@ -5,9 +5,11 @@ Encryption is apart: records and URLs do without its library."""
 import hashlib
 import hmac
 
-from rollup_node.stages.p2p.discv5.contact import NodeId
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
+
+NodeId = bytes
+"""keccak-256 of a node's public key."""
 
 KEY_SIZE = 16
 SIGNATURE_SIZE = 64

@@ -7,8 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
-from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_enr
+from rollup_node.stages.p2p.discv5.enr import PREFIX, Contact, Endpoint, Enr, EnrError, parse_enr
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")

@@ -1,6 +1,7 @@
 """Node records (ENR) of the identity scheme "v4": signed pairs with a node's endpoints and chain [DSC2, DSC3].
 
-The chain stands under the key `opstack`. Source: https://eips.ethereum.org/EIPS/eip-778"""
+The chain stands under the key `opstack`. With them how a node is reached, and distances between node ids. Source:
+https://eips.ethereum.org/EIPS/eip-778"""
 
 import base64
 import binascii
@@ -12,10 +13,42 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+
+
+class Endpoint(NamedTuple):
+    """An IP address and UDP or TCP port."""
+
+    ip: IpAddress
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.ip}]:{self.port}" if self.ip.version == 6 else f"{self.ip}:{self.port}"
+
+
+class Contact(NamedTuple):
+    """What a handshake needs to know of a node; `public_key` is compressed.
+
+    `record` is None for a node known by its enode URL alone."""
+
+    node_id: NodeId
+    public_key: bytes
+    endpoint: Endpoint
+    record: "Enr | None" = None
+
+
+def log_distance(first: NodeId, second: NodeId) -> int:
+    """Return the logarithmic distance of two node ids: 0 for the same id, up to 256."""
+    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_length()
+
+
+def xor_distance(node: NodeId, target: NodeId) -> int:
+    """Return the XOR distance of two node ids, a sort key for closeness."""
+    return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")
+
 
 MAX_RECORD_BYTES = 300
 PREFIX = "enr:"
@@ -191,3 +224,52 @@ def _key(pairs: Mapping[bytes, bytes]) -> bytes:
     if b"secp256k1" not in pairs:
         raise EnrError("node record without a public key")
     return rlp.decode_sized(rlp.decode(pairs[b"secp256k1"]), crypto.PUBLIC_KEY_SIZE)
+
+
+@dataclass(frozen=True)
+class AdvertisedEndpoint:
+    """The contents of our record besides our key. A port of 0 and an `ip` of None are left out."""
+
+    chain_id: int
+    ip: IpAddress | None
+    udp: int
+    tcp: int
+
+    def enr_values(self) -> dict[bytes, bytes]:
+        """Return the record's values by key."""
+        found = {OPSTACK: OpStackEntry(self.chain_id).encode()}
+        if self.ip is None:
+            return found
+        six = "6" if self.ip.version == 6 else ""
+        found[f"ip{six}".encode()] = self.ip.packed
+        for name, port in (("udp", self.udp), ("tcp", self.tcp)):
+            if port:
+                found[f"{name}{six}".encode()] = port.to_bytes(2, "big").lstrip(b"\0")
+        return found
+
+
+class LocalEnr:
+    """Our record.
+
+    `seq` is the sequence number of a first version, Unix milliseconds, so that it rises over restarts; an equal
+    record from before (`former`) is kept."""
+
+    def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
+        self._secret = secret
+        self.advertised = advertised
+        fresh = sign_enr(secret, max(seq, former.seq + 1 if former else 0), advertised.enr_values())
+        self.enr = former if former is not None and former.pairs == fresh.pairs else fresh
+
+    def set_endpoint(self, endpoint: Endpoint) -> bool:
+        """Set the endpoint where discovery reaches us; returns whether the record has changed."""
+        return self.update(
+            AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
+        )
+
+    def update(self, advertised: AdvertisedEndpoint) -> bool:
+        """Set what is advertised; returns whether the record has changed."""
+        if advertised == self.advertised:
+            return False
+        self.advertised = advertised
+        self.enr = sign_enr(self._secret, self.enr.seq + 1, advertised.enr_values())
+        return True

@@ -5,7 +5,8 @@ Each network has one vote, and only a clear majority of enough recent votes coun
 from collections import Counter, OrderedDict
 
 from rollup_node.stages.p2p.addresses.ip import is_plausible_ip, network_prefix
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Endpoint
 
 VOTE_SECONDS = 300.0
 MIN_VOTES = 10

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, log_distance, xor_distance
 
 CONCURRENCY = 3
 RESULT_SIZE = 16

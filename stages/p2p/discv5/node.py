@@ -12,15 +12,14 @@ from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import (
     ActiveCalls,
     CallPurpose,
-    CallResult,
+    DiscoveryResult,
     OutgoingCall,
     OutgoingPacket,
     ResponseStatus,
 )
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.lookup import RESULT_SIZE, Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
@@ -230,7 +229,7 @@ class Discv5Node:
             result = self.calls.handle_response(received, self.local_enr.enr, now)
             if result is ResponseStatus.UNSOLICITED:
                 return PacketDrop.UNSOLICITED
-            if isinstance(result, CallResult):
+            if isinstance(result, DiscoveryResult):
                 self._handle_result(result, now)
         self.calls.session_established(received.node, now)
         return None
@@ -255,7 +254,7 @@ class Discv5Node:
     def _submit(self, call: OutgoingCall, now: float) -> bool:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
-    def _handle_result(self, result: CallResult, now: float) -> None:
+    def _handle_result(self, result: DiscoveryResult, now: float) -> None:
         """Handle the end of a call."""
         call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
@@ -274,7 +273,7 @@ class Discv5Node:
         if call.lookup is not None:
             self._continue_lookup(call.lookup, result, now)
 
-    def _continue_lookup(self, lookup: Lookup, result: CallResult, now: float) -> None:
+    def _continue_lookup(self, lookup: Lookup, result: DiscoveryResult, now: float) -> None:
         node = result.call.contact.node_id
         if result.responded:
             contacts = (record.contact(self.settings.ip_versions) for record in result.call.records.values())
@@ -324,7 +323,7 @@ class Discv5Node:
                 self._candidates.popitem(last=False)
         self._revalidate(now)
 
-    def _mark_verified(self, result: CallResult, record: Enr | None, now: float) -> None:
+    def _mark_verified(self, result: DiscoveryResult, record: Enr | None, now: float) -> None:
         """Note that a node has responded at the address that was called."""
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)

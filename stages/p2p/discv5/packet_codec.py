@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.sessions import (
     CHALLENGE_TIMEOUT,
-    Challenge,
     Challenges,
     Discv5Session,
     RandomBytes,
+    SentChallenge,
     Sessions,
 )
 from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
@@ -132,7 +132,7 @@ class PacketCodec:
         header = packets.whoareyou_header(
             packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
         )
-        challenge = Challenge(header.data, record, now + CHALLENGE_TIMEOUT, next(self._orders))
+        challenge = SentChallenge(header.data, record, now + CHALLENGE_TIMEOUT, next(self._orders))
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 
@@ -177,12 +177,12 @@ class PacketCodec:
             return self._accept_handshake(packet, sender, challenge, record)
         return PacketDrop.BAD_HANDSHAKE
 
-    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
+    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: SentChallenge, record: Enr) -> bool:
         digest = crypto.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
         return crypto.verify(record.public_key, packet.id_signature, digest)
 
     def _accept_handshake(
-        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr
+        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: SentChallenge, record: Enr
     ) -> DecodedPacket:
         try:
             shared = crypto.ecdh(packet.ephemeral_public_key, self._secret)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import crypto, encryption
-from rollup_node.stages.p2p.discv5.contact import NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
 
 MIN_PACKET_BYTES = 63
 MAX_PACKET_BYTES = 1280

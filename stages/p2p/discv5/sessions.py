@@ -10,8 +10,8 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import encryption
 from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
 
 CHALLENGE_TIMEOUT = 1.0
@@ -105,7 +105,7 @@ class Sessions:
         return None
 
 
-class Challenge(NamedTuple):
+class SentChallenge(NamedTuple):
     """A WHOAREYOU that was sent, our record of the node, and its order among our challenges and handshakes."""
 
     challenge_data: bytes
@@ -118,17 +118,17 @@ class Challenges:
     """The challenges that may still be answered, the last few of each node, so that forged messages replace none."""
 
     def __init__(self) -> None:
-        self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)
+        self._kept: BoundedMap[Key, tuple[SentChallenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, node: NodeId, endpoint: Endpoint, challenge: Challenge, now: float) -> None:
+    def add(self, node: NodeId, endpoint: Endpoint, challenge: SentChallenge, now: float) -> None:
         """Record a challenge that is being sent."""
         challenges = (challenge, *self.pending(node, endpoint, now))[:_CHALLENGES_PER_NODE]
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), challenges)
 
-    def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[Challenge, ...]:
+    def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[SentChallenge, ...]:
         """Return the challenges that the node may still answer, newest first."""
         return tuple(found for found in self._kept.get((node, endpoint)) or () if found.expires_at > now)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import network_prefix
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Enr, log_distance, xor_distance
 
 BUCKET_SIZE = 16
 REPLACEMENTS = 10

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
-from rollup_node.stages.p2p.gossipsub.prune_backoff import PruneBackoff
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
@@ -197,3 +196,81 @@ class Meshes:
         found = list(self._peers.mesh_candidates(topic, lambda peer: peer not in without and fits(peer)))
         self._random.shuffle(found)
         return found[:count]
+
+
+MAX_PER_TOPIC = 10_000
+
+
+class PruneBackoff:
+    """The end of the backoff of each topic and peer.
+
+    Entries are kept for `slack` seconds longer, during which we do not graft yet, as the remote clock may be behind;
+    a peer's own GRAFT is checked without the slack."""
+
+    def __init__(self, slack: float) -> None:
+        self._slack = slack
+        self._ends: dict[str, dict[PeerId, float]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ends.values()))
+
+    def add(self, topic: str, peer: PeerId, seconds: float, now: float) -> None:
+        """Start or prolongs a backoff; never shortens one."""
+        ends = self._ends.setdefault(topic, {})
+        ends[peer] = max(now + seconds, ends.pop(peer, 0.0))
+        if len(ends) > MAX_PER_TOPIC:
+            del ends[next(iter(ends))]
+
+    def ends_at(self, topic: str, peer: PeerId) -> float | None:
+        """When the peer's backoff ends or has ended; None if it has none."""
+        return self._ends.get(topic, {}).get(peer)
+
+    def blocks_graft(self, topic: str, peer: PeerId) -> bool:
+        """Whether we may not graft the peer."""
+        return peer in self._ends.get(topic, ())
+
+    def clear_expired(self, now: float) -> None:
+        """Remove expired entries."""
+        for topic, ends in list(self._ends.items()):
+            self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}
+
+
+class Fanout:
+    """Fanout peers by topic, and when each topic was last published to."""
+
+    def __init__(self, params: GossipParams, peers: PeerTable, meshes: Meshes) -> None:
+        self._params = params
+        self._peers = peers
+        self._meshes = meshes
+        self.members: dict[str, dict[PeerId, None]] = {}
+        self._published_at: dict[str, float] = {}
+
+    def peers_for(self, topic: str, fits: Callable[[PeerId], bool], now: float) -> Collection[PeerId]:
+        """Return the peers to send a message to in a topic that we have not joined."""
+        self._published_at[topic] = now
+        members = self.members.setdefault(topic, {})
+        if not members:
+            members.update(dict.fromkeys(self._meshes.select_peers(topic, self._params.d, fits)))
+        return members.keys()
+
+    def remove_topic(self, topic: str) -> list[PeerId]:
+        """End the fanout of a topic that is being joined; returns its peers."""
+        self._published_at.pop(topic, None)
+        return list(self.members.pop(topic, ()))
+
+    def remove_peer(self, peer: PeerId) -> None:
+        """Remove a disconnected peer."""
+        for members in self.members.values():
+            members.pop(peer, None)
+
+    def heartbeat(self, fits: Callable[[PeerId], bool], now: float) -> None:
+        """End topics not published to within the fanout TTL and replaces peers that left or do not fit."""
+        for topic, published_at in list(self._published_at.items()):
+            if published_at + self._params.fanout_ttl < now:
+                self.remove_topic(topic)
+        for topic, members in self.members.items():
+            subscribed = self._peers.topic_peers(topic)
+            for peer in [peer for peer in members if peer not in subscribed or not fits(peer)]:
+                del members[peer]
+            more = self._meshes.select_peers(topic, self._params.d - len(members), fits, members)
+            members.update(dict.fromkeys(more))

@@ -1,10 +1,10 @@
 """The router's state of each peer with a gossip stream, and the topics that peers have joined."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
-from rollup_node.stages.p2p.gossipsub.message import MessageId
+from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
 from rollup_node.stages.p2p.gossipsub.params import (
     FLOODSUB,
     MAX_QUEUED_BYTES,
@@ -14,7 +14,6 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
-from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -134,3 +133,34 @@ class PeerTable:
         if sent:
             self.ready[peer] = None
         return sent
+
+
+class RpcQueue:
+    """A queue that rejects frames when it is full."""
+
+    def __init__(self, max_frames: int, max_bytes: int) -> None:
+        self._max_frames = max_frames
+        self._max_bytes = max_bytes
+        self._urgent: deque[bytes] = deque()
+        self._normal: deque[bytes] = deque()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._normal)
+
+    def push(self, frame: bytes, urgent: bool = False) -> bool:
+        """Queues a frame; False when there is no room."""
+        if len(self) >= self._max_frames or self.bytes + len(frame) > self._max_bytes:
+            return False
+        (self._urgent if urgent else self._normal).append(frame)
+        self.bytes += len(frame)
+        return True
+
+    def pop(self) -> bytes | None:
+        """Return the next frame to write; None when the queue is empty."""
+        queue = self._urgent or self._normal
+        if not queue:
+            return None
+        frame = queue.popleft()
+        self.bytes -= len(frame)
+        return frame

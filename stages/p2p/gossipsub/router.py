@@ -23,11 +23,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub.fanout import Fanout
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
-from rollup_node.stages.p2p.gossipsub.mesh import Meshes
-from rollup_node.stages.p2p.gossipsub.message import MessageId, MessageIdScheme, UnvalidatedMessage, ValidationResult
-from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage
+from rollup_node.stages.p2p.gossipsub.mesh import Fanout, Meshes
+from rollup_node.stages.p2p.gossipsub.message_cache import (
+    CachedMessage,
+    MessageId,
+    MessageIdScheme,
+    UnvalidatedMessage,
+    ValidationResult,
+)
 from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
 from rollup_node.stages.p2p.gossipsub.rpc import (

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import (
+from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
+from rollup_node.stages.p2p.gossipsub.message_cache import (
     MessageId,
     MessageIdScheme,
+    SeenCache,
     UnvalidatedMessage,
     ValidationResult,
     message_id,
@@ -24,9 +26,7 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable
-from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
-from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -181,3 +181,40 @@ def _declared_size(data: bytes) -> int:
     Nothing is decompressed beyond the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
+
+
+TOTAL_SHARE = 0.3
+"""The share of one core that useless RPCs of all peers together may take."""
+MIN_PEERS = 10
+"""Each peer's share is at most what it would be with this many peers."""
+MAX_SAVED = 0.25
+
+
+class WorkBudget:
+    """The balance of each peer in seconds of work, negative in debt. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._balances: dict[PeerId, tuple[float, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._balances)
+
+    def charge(self, peer: PeerId, work: float, now: float) -> None:
+        """Charges a peer with seconds of useless work."""
+        self._balances[peer] = (self._balance(peer, now) - work, now)
+
+    def delay(self, peer: PeerId, now: float) -> float:
+        """Seconds until the peer is out of debt."""
+        return max(0.0, -self._balance(peer, now)) / self._rate
+
+    def remove_peer(self, peer: PeerId) -> None:
+        """Remove a disconnected peer."""
+        self._balances.pop(peer, None)
+
+    @property
+    def _rate(self) -> float:
+        return TOTAL_SHARE / max(MIN_PEERS, len(self._balances))
+
+    def _balance(self, peer: PeerId, now: float) -> float:
+        balance, updated_at = self._balances.get(peer, (0.0, now))
+        return min(MAX_SAVED, balance + (now - updated_at) * self._rate)

@@ -2,15 +2,15 @@
 
 import ipaddress
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import Subnet
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, extract_public_key, node_id, peer_id_text
-from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
+from rollup_node.stages.p2p.storage.peer_record import PeerScores
 
 
 class Connectedness(IntEnum):
@@ -106,3 +106,24 @@ def sorted_nets(subnets: Iterable[Subnet]) -> tuple[IpNet, ...]:
     """Return the JSON forms of networks."""
     ordered = sorted(subnets, key=lambda net: (net.version, int(net.network_address), net.prefixlen))
     return tuple(map(ip_net, ordered))
+
+
+class StaticPeerError(Exception):
+    """An entry of `p2p.static` is invalid."""
+
+
+def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
+    """Return the addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
+    found: dict[PeerId, list[Multiaddr]] = {}
+    for text in filter(None, map(str.strip, texts)):
+        try:
+            address = parse_multiaddr(text)
+        except MultiaddrError as error:
+            raise StaticPeerError(f"{error} (p2p.static)") from None
+        if address.peer_id is None or address.tcp is None:
+            raise StaticPeerError(
+                f"{text} lacks address, TCP port or peer id, as in /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA... (p2p.static)"
+            )
+        if address.peer_id != own:
+            found.setdefault(address.peer_id, []).append(address.without_peer_id)
+    return found

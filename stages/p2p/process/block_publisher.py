@@ -16,8 +16,7 @@ from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, pay
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile
-from rollup_node.stages.p2p.signer.l1_chain import L1Chain
-from rollup_node.stages.p2p.signer.signed_blocks import signing_request
+from rollup_node.stages.p2p.signer.signed_blocks import RecentL1Chain, signing_request
 from rollup_node.stages.p2p.signer.signing_queue import Done, SigningQueue, WaitingBlock
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -48,7 +47,7 @@ class BlockPublisher:
         self, config: P2pConfig, signer: BlockSigner | None, signed_blocks: SignedBlocksFile | None, gossip: Gossip
     ) -> None:
         self._config, self._signer, self._signed_blocks, self._gossip = config, signer, signed_blocks, gossip
-        self.l1_chain = L1Chain()
+        self.l1_chain = RecentL1Chain()
         self._queue = SigningQueue(config.gossip_timestamp_threshold)
         self._warnings = RepeatedWarnings(log)
         self._failure: str | None = None

@@ -15,10 +15,10 @@ from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
-from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
-from rollup_node.stages.p2p.gossipsub.work_budget import WorkBudget
+from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
 from rollup_node.stages.p2p.host.io.host_api import (
     Direction,
     HostApi,

@@ -28,7 +28,6 @@ from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
 from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
@@ -40,6 +39,7 @@ from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -13,7 +13,7 @@ from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestOutcome, ResultCode
 from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, QuarantineRelease
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, RequestLimiter
+from rollup_node.stages.p2p.reqresp.server_limits import PEER_BURST, RequestLimiter
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 

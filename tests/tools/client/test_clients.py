@@ -21,7 +21,7 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.p2p.peering.peer_info import Connectedness, IpNet, PeerDump, PeerInfo, PeerStats
-from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
+from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.rpc.process.methods import METHODS
 from tests.support.rpc import harness as rpc_harness

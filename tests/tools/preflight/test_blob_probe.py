@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.checks.finding import Finding, Level
+from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import RETENTION_SECONDS
@@ -40,25 +40,25 @@ def probe(
 
 def test_blobs_that_are_there() -> None:
     found = probe(FakeBeacon([BLOB]))
-    assert found.level is Level.OK and "slot 7 (L1 block 9, 1 min old)" in found.text
+    assert found.level is FindingLevel.OK and "slot 7 (L1 block 9, 1 min old)" in found.text
 
 
 @pytest.mark.parametrize(("age", "code"), [(60, Code.BLOB_NOT_FOUND), (RETENTION_SECONDS + 1, Code.BLOB_EXPIRED)])
 def test_blobs_that_are_gone(age: int, code: Code) -> None:
     found = probe(FakeBeacon([]), now=TIME + age)
-    assert (found.level, found.code) == (Level.ERROR, code)
-    assert probe(FakeBeacon([]), is_needed=False, now=TIME + age).level is Level.WARNING
+    assert (found.level, found.code) == (FindingLevel.ERROR, code)
+    assert probe(FakeBeacon([]), is_needed=False, now=TIME + age).level is FindingLevel.WARNING
     if code is Code.BLOB_EXPIRED:
         assert "18.2 d old" in found.text
 
 
 def test_what_cannot_be_probed() -> None:
     beacon = FakeBeacon([BLOB])
-    assert probe(beacon, None).level is Level.NOT_CHECKED
+    assert probe(beacon, None).level is FindingLevel.NOT_CHECKED
     before = probe(beacon, BLOCK._replace(time=GENESIS - 1))
     assert before.code is Code.BEACON_CHAIN
     beacon.status["genesis"] = 500
-    assert probe(beacon).level is Level.NOT_CHECKED
+    assert probe(beacon).level is FindingLevel.NOT_CHECKED
 
 
 def test_a_block_with_blobs_is_looked_for() -> None:

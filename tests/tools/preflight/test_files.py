@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.node.checks.finding import Level
+from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.preflight.files import LITTLE, TOO_LITTLE, check_files
 
@@ -16,8 +16,8 @@ def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("")
     found = check_files({"a": str(tmp_path / "there"), "b": str(tmp_path / "new" / "deep" / "file")})
     assert [(each.check, each.level) for each in found if "disk" not in each.check] == [
-        ("--a", Level.OK),
-        ("--b", Level.OK),
+        ("--a", FindingLevel.OK),
+        ("--b", FindingLevel.OK),
     ]
     assert sum("disk" in each.check for each in found) == 1, "a disk is reported once"
     assert [each.name for each in tmp_path.iterdir()] == ["there"], "nothing is made"
@@ -43,9 +43,10 @@ class _Usage(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("free", "level"), [(LITTLE, Level.OK), (LITTLE - 1, Level.WARNING), (TOO_LITTLE - 1, Level.ERROR)]
+    ("free", "level"),
+    [(LITTLE, FindingLevel.OK), (LITTLE - 1, FindingLevel.WARNING), (TOO_LITTLE - 1, FindingLevel.ERROR)],
 )
-def test_room_on_the_disk(free: int, level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_on_the_disk(free: int, level: FindingLevel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: _Usage(free, 0, free))
     found = check_files({"a": str(tmp_path)})[-1]
-    assert found.level is level and found.code is (None if level is Level.OK else Code.DISK)
+    assert found.level is level and found.code is (None if level is FindingLevel.OK else Code.DISK)

@@ -1,6 +1,6 @@
 """The check of the memory that is left."""
 
-from rollup_node.node.checks.finding import Level
+from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.node.system.memory import Memory
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.preflight.memory import check_memory
@@ -8,6 +8,6 @@ from rollup_node.tools.preflight.memory import check_memory
 
 def test_the_findings() -> None:
     little = check_memory(lambda: Memory(4 * 10**9, 10**8))
-    assert (little.level, little.code, little.text) == (Level.WARNING, Code.MEMORY, "100 MB of 4000 MB are left")
-    assert check_memory(lambda: Memory(4 * 10**9, 10**9)).level is Level.OK
-    assert check_memory(lambda: None).level is Level.NOT_CHECKED
+    assert (little.level, little.code, little.text) == (FindingLevel.WARNING, Code.MEMORY, "100 MB of 4000 MB are left")
+    assert check_memory(lambda: Memory(4 * 10**9, 10**9)).level is FindingLevel.OK
+    assert check_memory(lambda: None).level is FindingLevel.NOT_CHECKED

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from rollup_node.node.checks.finding import Level
+from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import P2pConfig
@@ -18,7 +18,7 @@ PEER = "16Uiu2HAmJhfG1LTk9eYYpXqLxNuZBXKDaQEzQHtrMF8pkkNUpmTF"
 
 def codes(**options: object) -> list[Code | None]:
     config = P2pConfig(ROLLUP, **options)  # type: ignore[arg-type]
-    return [each.code for each in asyncio.run(check_peers(config, 20.0)) if each.level is not Level.OK]
+    return [each.code for each in asyncio.run(check_peers(config, 20.0)) if each.level is not FindingLevel.OK]
 
 
 def static(port: int) -> str:
@@ -27,7 +27,7 @@ def static(port: int) -> str:
 
 def test_without_peers() -> None:
     (found,) = asyncio.run(check_peers(None, 20.0))
-    assert found.level is Level.OK
+    assert found.level is FindingLevel.OK
     assert codes() == [Code.PEERS_NONE]
     assert codes(bootnodes=("enode://a",)) == []
     assert codes(bootnodes=("enode://a",), no_discovery=True) == [Code.PEERS_NONE]
@@ -58,6 +58,6 @@ def test_peers_outside_of_the_allowed_networks_are_not_dialled() -> None:
     name = f"/dns4/peer.example/tcp/9222/p2p/{PEER}"
     config = P2pConfig(ROLLUP, static=(f"/ip4/192.0.2.1/tcp/9222/p2p/{PEER}", name), netrestrict=("127.0.0.0/8",))
     found = asyncio.run(check_peers(config, 20.0))
-    assert [each.level for each in found[1:]] == [Level.NOT_CHECKED] * (len(found) - 1) and len(found) >= 2
+    assert [each.level for each in found[1:]] == [FindingLevel.NOT_CHECKED] * (len(found) - 1) and len(found) >= 2
     with socket.create_server((own_address(), 0)) as peer:
         assert codes(static=(static(peer.getsockname()[1]),), netrestrict=("127.0.0.0/8",)) == []

@@ -19,11 +19,9 @@ from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.node import (
     ChainNodeFound,
     Discv5Node,

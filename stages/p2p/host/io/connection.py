@@ -17,9 +17,11 @@ from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
 from rollup_node.stages.p2p.gating.token_bucket import TokenBucket
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
-from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
-from rollup_node.stages.p2p.muxer.yamux import (
+from rollup_node.stages.p2p.transport.noise import SecureSession
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
+from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.transport.yamux import (
     DataReceived,
     GoAwayCode,
     GoAwayReceived,
@@ -31,8 +33,6 @@ from rollup_node.stages.p2p.muxer.yamux import (
     YamuxEvent,
     YamuxSession,
 )
-from rollup_node.stages.p2p.security.noise import SecureSession
-from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0

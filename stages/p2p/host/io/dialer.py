@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
 MAX_ADDRESSES = 8
 SHUTTING_DOWN = "shutting down"

@@ -36,7 +36,7 @@ from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
 from rollup_node.stages.p2p.host.io.streams import MuxedStream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
-from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL, PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5

@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
 
 class StreamError(Exception):

@@ -12,8 +12,8 @@ from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, HostApi, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
-from rollup_node.stages.p2p.peerstore.io.peerstore import IDENTIFIED_TTL
-from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
+from rollup_node.stages.p2p.storage.io.peerstore import IDENTIFIED_TTL
+from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
 
 PUSH_MIN_INTERVAL = 1.0
 """Seconds between two pushes of one peer; an earlier one is rejected."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+from dataclasses import dataclass
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
-from rollup_node.stages.p2p.host.ping import PING_BYTES, PROTOCOL, Latency
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
 _TIMEOUT = 10.0
@@ -72,3 +72,22 @@ class PingService:
                 if len(data) < PING_BYTES:
                     data += await stream.read_exactly(PING_BYTES - len(data))
                 await stream.write(data)
+
+
+PROTOCOL = "/ipfs/ping/1.0.0"
+PING_BYTES = 32
+_SMOOTHING = 0.1
+
+
+@dataclass
+class Latency:
+    """The moving average of a peer's round-trip times in seconds; None before the first measurement."""
+
+    average: float | None = None
+
+    def add(self, seconds: float) -> None:
+        """Add a measurement."""
+        if self.average is None:
+            self.average = seconds
+        else:
+            self.average += _SMOOTHING * (seconds - self.average)

@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.muxer.yamux import YamuxSession
+from rollup_node.stages.p2p.transport.yamux import YamuxSession
 
 MESSAGE_TIMEOUT = 60.0
 """The time in seconds from a message's first byte to its last; until then its bytes are held."""

@@ -12,8 +12,8 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
 from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL
-from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata
+from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL
+from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 
 TAG_VALUE = 42
 """The value of the connection manager's tag of peers of our chain [DSC7]."""

@@ -22,8 +22,8 @@ from rollup_node.stages.p2p.host.io.host_api import (
     PeerDisconnected,
 )
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
-from rollup_node.stages.p2p.peering.static_peers import parse_static_peers
-from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
+from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
+from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
 
 STATIC = "static"
 API_PROTECTED = "api-protected"

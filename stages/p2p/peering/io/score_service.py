@@ -5,9 +5,9 @@ import time
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerScores, ReqRespScores
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerScores, ReqRespScores
 
 SAVE_INTERVAL = 15.0
 _STEP_INTERVAL = 1.0

@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Un
 from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.muxer.yamux import (
+from rollup_node.stages.p2p.transport.yamux import (
     INITIAL_WINDOW,
     MAX_FRAME_DATA,
     DataReceived,

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.identity.peer_id import (
     decode_public_key,
     peer_id_text,
 )
-from rollup_node.stages.p2p.security.noise_handshake import (
+from rollup_node.stages.p2p.transport.noise_handshake import (
     MAX_MESSAGE_BYTES,
     TAG_BYTES,
     CipherState,

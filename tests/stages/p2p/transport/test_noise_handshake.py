@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.security.noise_handshake import CipherState, HandshakeState, NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise_handshake import CipherState, HandshakeState, NoiseError, NoiseKeys
 
 PROLOGUE = "4a6f686e2047616c74"
 INITIATOR = NoiseKeys(

@@ -9,16 +9,15 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
-from rollup_node.stages.p2p.muxer import yamux
-from rollup_node.stages.p2p.security import noise
-from rollup_node.stages.p2p.security.noise import (
+from rollup_node.stages.p2p.transport import noise, yamux
+from rollup_node.stages.p2p.transport.noise import (
     FrameDecoder,
     HandshakeResult,
     NoiseHandshake,
     SecureSession,
     encode_frame,
 )
-from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
 
 UPGRADE_ERRORS = (MultistreamError, NoiseError)
 """What `Upgrader.receive_data` raises."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.security.noise import (
+from rollup_node.stages.p2p.transport.noise import (
     MAX_PLAINTEXT_BYTES,
     FrameDecoder,
     HandshakeResult,
@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.security.noise import (
     SecureSession,
     encode_frame,
 )
-from rollup_node.stages.p2p.security.noise_handshake import HandshakeState, NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise_handshake import HandshakeState, NoiseError, NoiseKeys
 
 OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 OUR_KEYS, THEIR_KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32), NoiseKeys(b"\x05" * 32, b"\x06" * 32)
