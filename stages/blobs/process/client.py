@@ -17,7 +17,7 @@ from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
-from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, EndpointMeter, EndpointRecord, RpcMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
@@ -125,12 +125,12 @@ class BeaconEndpoint:
     async def genesis_time(self) -> int:
         """Return the beacon chain's genesis time in Unix seconds [BCN2]."""
         response = await self._get("genesis", "eth/v1/beacon/genesis", (), SMALL_BODY)
-        return beacon_api.parse_genesis_time(self._ok(response))
+        return beacon_api.parse_genesis_time(response.body)
 
     async def slot_milliseconds(self) -> int:
         """Return the slot duration [BCN3]."""
         response = await self._get("spec", "eth/v1/config/spec", (), SMALL_BODY)
-        return beacon_api.parse_slot_milliseconds(self._ok(response))
+        return beacon_api.parse_slot_milliseconds(response.body)
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
         """Return what the endpoint offers for the wanted blobs of a slot. Raises BlobsNotFoundError.
@@ -266,7 +266,7 @@ class BeaconEndpoint:
         Raises a new error: the frames of the first would keep the body."""
         media = response.media if response.media in parsers else JSON
         try:
-            return parsers[media](self._ok(response))
+            return parsers[media](response.body)
         except BeaconResponseError as error:
             text = str(error)
         del response
@@ -274,11 +274,6 @@ class BeaconEndpoint:
 
     def _own_words(self, error: Exception) -> str:
         return str(error).removeprefix(f"{self.name}: ")
-
-    def _ok(self, response: _Response) -> bytes:
-        if not is_success(response.status):
-            raise self._refusal(response)
-        return response.body
 
     def _refusal(self, response: _Response) -> EndpointError:
         text = f"HTTP status {response.status}{_words(response.body)}"
@@ -288,35 +283,23 @@ class BeaconEndpoint:
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
-        """Return the response to one request, which is recorded."""
-        start = time.monotonic()
-        try:
-            response = await self._request(label, path, query, max_body, accept)
-        except AnswerTooLargeError:
-            self.record.answered(time.monotonic() - start)
-            raise
-        except EndpointError as error:
-            self.record.failed(error)
-            raise
-        if is_success(response.status) or response.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
-            self.record.answered(time.monotonic() - start)
-        else:
-            self.record.failed(self._refusal(response))
-        return response
+        """Return the response to one request, which is recorded and whose metrics are those of `label`.
 
-    async def _request(
-        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str
-    ) -> _Response:
-        """Return the response to one request, whose metrics are recorded under `label`."""
-        self._meter.sent(label)
-        start, error = time.monotonic(), NO_ANSWER
+        Raises EndpointError also for a status that is no success."""
         try:
-            response = await self._exchange(path, query, max_body, accept)
-            error = OK if is_success(response.status) else f"http_{response.status}"
-            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
-            return response
-        finally:
-            self._meter.ended(label, time.monotonic() - start, error)
+            with self._meter.timed(label) as began:
+                response = await self._exchange(path, query, max_body, accept)
+                self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
+                if not is_success(response.status):
+                    raise self._refusal(response)
+        except EndpointError as error:
+            if isinstance(error, AnswerTooLargeError) or error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
+                self.record.answered(time.monotonic() - began)
+            else:
+                self.record.failed(error)
+            raise
+        self.record.answered(time.monotonic() - began)
+        return response
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # A hosted endpoint may have its key in the path or the query of its URL.

@@ -7,7 +7,7 @@ from yarl import URL
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
-from rollup_node.stages.io.http.endpoint_record import NO_ANSWER, OK, EndpointRecord, RpcMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
@@ -63,19 +63,11 @@ class DaClient:
 
     async def _get(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
         """One request, whose metrics are recorded."""
-        self._meter.sent(METHOD)
-        start, error = time.monotonic(), NO_ANSWER
-        try:
-            found = await self._exchange(commitment, ahead)
-            size = len(found.data) if isinstance(found, InputResponse) else found.size
-            self._meter.exchanged(METHOD, len(commitment.encode()), size)
-            error = OK
-            return found
-        except EndpointError as failure:
-            error = f"http_{failure.status}" if failure.status else error
-            raise
-        finally:
-            self._meter.ended(METHOD, time.monotonic() - start, error)
+        with self._meter.timed(METHOD):
+            read = await self._exchange(commitment, ahead)
+        size = len(read.data) if isinstance(read, InputResponse) else read.size
+        self._meter.exchanged(METHOD, len(commitment.encode()), size)
+        return read
 
     async def close(self) -> None:
         """Close the connections."""

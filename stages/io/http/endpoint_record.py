@@ -1,7 +1,8 @@
 """What a process remembers of the answers of an endpoint [RPC94], and counts of its requests [MET6, MET7, MET28]."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure
@@ -129,16 +130,26 @@ class RpcMeter:
     def __init__(self, meter: Meter | None, rpc: str) -> None:
         self._meter, self._rpc = meter, rpc
 
-    def sent(self, method: str) -> None:
-        """Count a request."""
+    @contextmanager
+    def timed(self, method: str) -> Iterator[float]:
+        """Count a request and what becomes of it in the block; yield its start, in seconds of the monotonic clock."""
+        began, outcome = time.monotonic(), NO_ANSWER
         if self._meter is not None:
             self._meter.count("rpc_client_requests_total", rpc=self._rpc, method=method)
-
-    def ended(self, method: str, seconds: float, error: str = OK) -> None:
-        """Count what became of a request."""
-        if self._meter is not None:
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=self._rpc, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=self._rpc, method=method, error=error)
+        try:
+            yield began
+            outcome = OK
+        except RpcFailure as failure:
+            outcome = f"rpc_{failure.code}"
+            raise
+        except EndpointError as error:
+            outcome = f"http_{error.status}" if error.status else NO_ANSWER
+            raise
+        finally:
+            if self._meter is not None:
+                seconds = time.monotonic() - began
+                self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=self._rpc, method=method)
+                self._meter.count("rpc_client_responses_total", rpc=self._rpc, method=method, error=outcome)
 
     def exchanged(self, method: str, sent: int, received: int) -> None:
         """Count the bytes of a request that was answered, and of its answer."""

@@ -1,5 +1,7 @@
 """What is remembered and counted of an endpoint's answers."""
 
+import time
+
 import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
@@ -87,19 +89,23 @@ def test_no_endpoints() -> None:
 def test_what_a_client_counts() -> None:
     meter = Meter("engine")
     calls = RpcMeter(meter, "engine-api")
-    calls.sent("eth_x")
+    with calls.timed("eth_x") as began:
+        assert began <= time.monotonic()
     calls.exchanged("eth_x", 40, 500)
-    calls.ended("eth_x", 0.02)
-    calls.sent("eth_x")
-    calls.ended("eth_x", 0.02, "rpc_-32000")
+    errors = RpcFailure(-32000, "no"), EndpointError("e", "busy", 503), EndpointError("e", "gone"), KeyError()
+    for error in errors:
+        with pytest.raises(type(error)), calls.timed("eth_x"):
+            raise error
     calls.notified("eth_subscription")
     lines = meter.text().decode().splitlines()
     labels = 'method="eth_x",rpc="engine-api"'
     for line in (
-        f"rpc_client_requests_total{{{labels}}} 2.0",
+        f"rpc_client_requests_total{{{labels}}} 5.0",
         f'rpc_client_responses_total{{error="<nil>",{labels}}} 1.0',
         f'rpc_client_responses_total{{error="rpc_-32000",{labels}}} 1.0',
-        f"rpc_client_request_duration_seconds_count{{{labels}}} 2.0",
+        f'rpc_client_responses_total{{error="http_503",{labels}}} 1.0',
+        f'rpc_client_responses_total{{error="<unknown>",{labels}}} 2.0',
+        f"rpc_client_request_duration_seconds_count{{{labels}}} 5.0",
         f"rpc_client_params_size_total{{{labels}}} 40.0",
         f"rpc_client_results_size_total{{{labels}}} 500.0",
         'rpc_client_notifications_received_total{method="eth_subscription",rpc="engine-api"} 1.0',
@@ -109,7 +115,6 @@ def test_what_a_client_counts() -> None:
 
 def test_without_a_meter_nothing_is_counted() -> None:
     calls = RpcMeter(None, "engine-api")
-    calls.sent("eth_x")
-    calls.exchanged("eth_x", 1, 1)
-    calls.ended("eth_x", 0.1)
+    with calls.timed("eth_x"):
+        calls.exchanged("eth_x", 1, 1)
     calls.notified("x")
