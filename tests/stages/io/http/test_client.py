@@ -8,127 +8,32 @@ import contextlib
 import gzip
 import re
 import socket
-import ssl
 import struct
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohappyeyeballs
 import pytest
-from yarl import URL
 
 from rollup_node.stages.io.http import connection
-from rollup_node.stages.io.http.client import MAX_REDIRECTS, HttpAnswer, HttpClient
+from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, NoAnswerError
 from tests.support.processes.stage_runner import run_within
-from tests.support.servers.certificates import certificate, client_context, server_context
-
-T = TypeVar("T")
-HEAD = b"HTTP/1.1 200 OK\r\n"
-OK = HEAD + b"Content-Length: 2\r\n\r\n{}"
-LIMIT = 100_000
-
-
-class Tls:
-    """The contexts of the servers and clients of a test; None over TCP."""
-
-    server: ssl.SSLContext | None = None
-    client: ssl.SSLContext | None = None
-
-
-@pytest.fixture(params=["http", "https"])
-def _scheme(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param == "https":
-        authority = certificate("authority")
-        Tls.server = server_context(certificate("server", authority))
-        Tls.client = client_context(authority)
-    yield
-    Tls.server = Tls.client = None
-
-
-over_both = pytest.mark.usefixtures("_scheme")
-
-
-class Server:
-    """Answers each request on a connection by the next of its responses: bytes, or a function of the writer.
-    Connections are numbered from 1; a closed one is in `closed`."""
-
-    def __init__(self, *responses: bytes | Callable[[StreamWriter], Awaitable[None]]) -> None:
-        self.requests: list[tuple[int, bytes]] = []
-        self.closed: asyncio.Queue[int] = asyncio.Queue()
-        self._responses = list(responses)
-        self._connections = self._open = 0
-
-    async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """One connection."""
-        self._connections += 1
-        self._open += 1
-        number = self._connections
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = re.search(rb"content-length: (\d+)", head.lower())
-                body = await reader.readexactly(int(length[1])) if length is not None else b""
-                self.requests.append((number, head + body))
-                response = self._responses.pop(0)
-                if isinstance(response, bytes):
-                    writer.write(response)
-                else:
-                    await response(writer)
-        writer.close()
-        self._open -= 1
-        self.closed.put_nowait(number)
-
-    async def end(self) -> None:
-        """Waits until all connections are closed."""
-        while self._open:
-            await self.closed.get()
-
-
-@contextlib.asynccontextmanager
-async def url_of(server: Server, host: str = "127.0.0.1", user: str = "") -> AsyncIterator[URL]:
-    """Serves; the URL of a resource."""
-    listener = await asyncio.start_server(server.serve, host, 0, ssl=Tls.server)
-    port, scheme = listener.sockets[0].getsockname()[1], "http" if Tls.server is None else "https"
-    try:
-        yield URL(f"{scheme}://{user}{f'[{host}]' if ':' in host else host}:{port}/a%20b?c=d#e")
-    finally:
-        listener.close()
-        await server.end()
-
-
-@contextlib.asynccontextmanager
-async def client_of(server: Server, headers: Any = None, **options: Any) -> AsyncIterator[HttpClient]:
-    async with url_of(server, **options) as url:
-        client = HttpClient(url, "name", headers, tls)
-        try:
-            yield client
-        finally:
-            await client.close()
-
-
-def tls() -> ssl.SSLContext:
-    """The context of the client; any over TCP, which makes no use of it."""
-    return Tls.client or _UNUSED
-
-
-_UNUSED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-async def ask(client: HttpClient, timeout: float = 20.0) -> bytes:
-    """The body of the answer to a request."""
-    return (await client.post(b"{}", timeout, LIMIT)).body
-
-
-def answers(server: Server, count: int, **options: Any) -> list[bytes]:
-    """The answers to requests one after another."""
-
-    async def main() -> list[bytes]:
-        async with client_of(server, **options) as client:
-            return [await ask(client) for _ in range(count)]
-
-    return run_within(30, main)
+from tests.support.servers.raw_http import (
+    ANY_CONTEXT,
+    HEAD,
+    LIMIT,
+    OK,
+    Server,
+    Tls,
+    answers,
+    ask,
+    client_of,
+    got,
+    over_both,
+    scheme,
+    url_of,
+)
 
 
 def error_of(server: Server, timeout: float = 20.0) -> EndpointError:
@@ -142,6 +47,9 @@ def error_of(server: Server, timeout: float = 20.0) -> EndpointError:
             return caught.value
 
     return run_within(30, main)
+
+
+__all__ = ["scheme"]
 
 
 async def close(writer: StreamWriter) -> None:
@@ -437,20 +345,6 @@ def test_a_host_whose_addresses_all_refuse() -> None:
 # --- other requests --------------------------------------------------------------------------------------------------
 
 
-def got(server: Server, headers: dict[str, str], **options: Any) -> HttpAnswer:
-    """The answer to a GET."""
-
-    async def main() -> HttpAnswer:
-        async with url_of(server, user="me:secret@") as url:
-            client = HttpClient(url, "name", lambda: {"X-Key": "key", "accept": "text/html"}, tls)
-            try:
-                return await client.get(url / "x", headers, 20, LIMIT, **options)
-            finally:
-                await client.close()
-
-    return run_within(30, main)
-
-
 @over_both
 def test_a_resource_is_read_with_the_headers_of_client_and_request() -> None:
     server = Server(b"HTTP/1.1 404 No\r\nX-A: first\r\nX-a: second\r\nContent-Length: 2\r\n\r\nno")
@@ -471,7 +365,7 @@ def test_a_body_is_taken_as_it_arrives() -> None:
 
 @over_both
 def test_another_context_than_before_means_another_connection() -> None:
-    contexts = [_UNUSED if Tls.client is None else Tls.client, _UNUSED]
+    contexts = [ANY_CONTEXT if Tls.client is None else Tls.client, ANY_CONTEXT]
 
     async def main() -> None:
         server = Server(OK, OK, OK)
@@ -487,73 +381,6 @@ def test_another_context_than_before_means_another_connection() -> None:
             await client.close()
 
     run_within(30, main)
-
-
-# --- redirects [LHD28] -----------------------------------------------------------------------------------------------
-
-
-def to(location: str, status: int = 307) -> bytes:
-    return f"HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
-
-
-@over_both
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_get_is_redirected(status: int) -> None:
-    server = Server(to("/moved?a=b", status), OK)
-    assert got(server, {"Accept": "application/json"}).body == b"{}"
-    assert [number for number, _ in server.requests] == [1, 1], "over the same connection"
-    first, second = (request.partition(b"\r\n") for _, request in server.requests)
-    assert (second[0], second[2]) == (b"GET /moved?a=b HTTP/1.1", first[2]), "with the same headers, and login"
-
-
-@over_both
-def test_a_post_is_redirected_as_long_as_it_keeps_its_body() -> None:
-    server = Server(to("/moved", 308), OK, to("/moved", 301))
-    assert answers(server, 2, headers=lambda: {"Authorization": "token"}) == [b"{}", b""]
-    assert [request.split(b" ")[1] for _, request in server.requests] == [b"/a%20b?c=d", b"/moved", b"/a%20b?c=d"]
-    assert server.requests[1][1].endswith(b"Authorization: token\r\nContent-Length: 2\r\n\r\n{}")
-
-
-@over_both
-def test_another_host_gets_no_credentials() -> None:
-    async def main() -> None:
-        other = Server(OK, OK, OK)
-        async with url_of(other, host="localhost") as elsewhere:
-            server = Server(*[to(str(elsewhere.with_path("/x")))] * 3)
-            async with client_of(server, user="me:secret@", headers=lambda: {"X-Key": "key"}) as client:
-                assert await ask(client) == await ask(client) == b"{}"
-            async with url_of(server) as url:
-                client = HttpClient(url, "name", lambda: {"X-Key": "key"}, tls)
-                await client.get(url, {"Accept": "text/plain"}, 20, LIMIT)
-                await client.close()
-        for _, request in other.requests:
-            assert b"key" not in request and b"Authorization" not in request
-        assert [number for number, _ in other.requests] == [1, 1, 2], "connections elsewhere are kept as well"
-        assert b"Accept: text/plain" in other.requests[2][1]
-
-    run_within(30, main)
-
-
-@pytest.mark.parametrize(
-    ("responses", "text"),
-    [
-        ([to("/again")] * (MAX_REDIRECTS + 1), "name: more than 10 redirects"),
-        ([to("ftp://127.0.0.1/")], "name: redirects to what is no URL of HTTP"),
-        ([to("http://[")], "name: redirects to what is no URL of HTTP"),
-        (
-            [to("http://127.0.0.1:1/")],
-            "name, redirected to 127.0.0.1:1: cannot connect (Connection refused)",
-        ),
-    ],
-)
-def test_redirects_that_lead_nowhere(responses: list[bytes], text: str) -> None:
-    with pytest.raises(EndpointError) as caught:
-        answers(Server(*responses), 1)
-    assert str(caught.value) == text
-
-
-def test_a_redirect_without_a_target_is_an_answer() -> None:
-    assert got(Server(to("", 302)), {}).status == 302
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1/", "http:///x"])
