@@ -8,7 +8,6 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import chosen_bundles
@@ -27,7 +26,7 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
-from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
+from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.l1_chains import (
     L1_CHAINS,
     L1Chain,

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_check import MISSING_L1_CHAIN_ID, MISSING_L2_CHAIN_ID, ConfigError
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, short_repr, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
-TIMED_FORKS = FORK_NAMES[1:]
 OLD_KEYS = {"interop_time": "lagoon_time"}
 U64_BITS = 64
 CHAIN_ID_BITS = 256

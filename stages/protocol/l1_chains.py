@@ -8,6 +8,7 @@ import msgspec
 
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.forks.table import FORKS, TIMED_FORKS
 from rollup_node.stages.protocol.types import L1Header
 
 BLOB_FORKS = ("cancun", "prague", "osaka", "bpo1", "bpo2", "bpo3", "bpo4", "bpo5")
@@ -23,14 +24,13 @@ _MAX_EXPONENT = 177
 """A blob base fee of more than e^177 wei does not fit 256 bits [LIN33]."""
 _PECTRA_LATE_CHAINS = (11_155_111, 17_000)
 _FORK_TIMES = ("shanghai", *BLOB_FORKS, "amsterdam", "verkle", "ubt")
-_OP_FORK_TIMES = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
-_OP_FORK_TIMES_LATE = ("lagoon", "interop")
+_OP_FORK_TIMES = (*(fork.name for fork in FORKS if fork.engine and fork.name in TIMED_FORKS), "interop")
 _FORK_BLOCKS = (
     *("homestead", "daoFork", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul"),
     *("muirGlacier", "berlin", "london", "arrowGlacier", "grayGlacier", "mergeNetsplit", "bedrock"),
 )
 _KNOWN_KEYS = frozenset(
-    {f"{name}Time" for name in (*_FORK_TIMES, *_OP_FORK_TIMES, *_OP_FORK_TIMES_LATE)}
+    {f"{name}Time" for name in (*_FORK_TIMES, *_OP_FORK_TIMES)}
     | {f"{name}Block" for name in _FORK_BLOCKS}
     | {"chainId", "daoForkSupport", "eip150Hash", "terminalTotalDifficulty", "terminalTotalDifficultyPassed"}
     | {"depositContractAddress", "enableVerkleAtGenesis", "enableUBTAtGenesis", "ethash", "clique", "optimism"}

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import read_options
 from rollup_node.node.options.table import OPTIONS
@@ -17,7 +16,7 @@ from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, one_line
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
-from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
+from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are

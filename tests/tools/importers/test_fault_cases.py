@@ -1,4 +1,4 @@
-"""docs/faults.md: each of the 61 faults has tests that exist."""
+"""docs/evidence/faults.md: each of the 61 faults has tests that exist."""
 
 import re
 from pathlib import Path

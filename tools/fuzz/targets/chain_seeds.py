@@ -11,7 +11,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
@@ -77,7 +77,7 @@ def rollup() -> RollupConfig:
         channel_timeout=300,
         l1_chain_id=L1_CHAIN,
         l2_chain_id=L2_CHAIN,
-        fork_times={name: GENESIS_TIME for name in FORK_NAMES[1:]},
+        fork_times={name: GENESIS_TIME for name in TIMED_FORKS},
         batch_inbox=INBOX,
         deposit_contract=DEPOSITS,
         l1_system_config=SYSTEM_CONFIG,
