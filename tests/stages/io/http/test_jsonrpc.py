@@ -1,6 +1,7 @@
 """The JSON-RPC client with endpoints that answer properly, and with others."""
 
 import asyncio
+import gzip
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -23,8 +24,12 @@ from rollup_node.stages.io.http.jsonrpc import (
 from rollup_node.stages.protocol.answer_limits import SMALL
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
+from tests.support.servers.raw_http import Server, over_both, scheme, tls, url_of
+
+__all__ = ["scheme"]
 
 T = TypeVar("T")
+OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def reply(result: Any, request_id: Any) -> dict[str, Any]:
@@ -327,10 +332,32 @@ def test_each_request_asks_for_its_tls_context() -> None:
 FAILURE = b'{"id":1,"error":{"code":-5,"message":"no"}}'
 
 
-@pytest.mark.parametrize("status", [200, 203, 206])
-def test_any_status_of_success(status: int) -> None:
-    """[LHD29]"""
-    assert with_client(answering(b'{"id":"1","result":"0xaa"}', status), lambda client: client.call("a")) == "0xaa"
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":"0xaa"}'
+MEMBERS = gzip.compress(RESULT[:9]) + gzip.compress(RESULT[9:])
+ODD_ANSWERS = {
+    "another success": b"HTTP/1.1 203 Non-Authoritative Information\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "id that is a text": OK + b"Content-Length: 42\r\n\r\n" + RESULT.replace(b":1,", b':"1",'),
+    "two members of gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(MEMBERS), MEMBERS),
+    "one length twice": OK + b"Content-Length: 40\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "folded header": OK + b"Policy: default-src;\r\n  img-src *\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "large header": OK + b"X: %b\r\nContent-Length: 40\r\n\r\n" % (b"a" * 100_000) + RESULT,
+    "content encoding that is none": OK + b"Content-Encoding: utf-8\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "redirect": b"HTTP/1.1 308 Elsewhere\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@over_both
+@pytest.mark.parametrize("case", ODD_ANSWERS)
+def test_odd_answers_that_go_takes_as_well(case: str) -> None:
+    """[LHD28, LHD29]"""
+
+    async def main() -> None:
+        async with url_of(Server(ODD_ANSWERS[case], ODD_ANSWERS["another success"])) as url:
+            client = JsonRpcClient(str(url), tls=tls)
+            assert await client.call("eth_chainId") == "0xaa"
+            await client.close()
+
+    run_within(30, main)
 
 
 @pytest.mark.parametrize("status", [302, 400, 401, 403])
