@@ -49,22 +49,16 @@ class DaClient:
 
         Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and EndpointError for any other
         failure."""
-        start = time.monotonic()
         try:
-            found = await self._get(commitment, ahead)
+            with self._meter.timed(METHOD) as began:
+                read = await self._exchange(commitment, ahead)
         except (InputNotFoundError, TooLargeAheadError):
-            self.record.answered(time.monotonic() - start)
+            self.record.answered(time.monotonic() - began)
             raise
         except EndpointError as failure:
             self.record.failed(failure)
             raise
-        self.record.answered(time.monotonic() - start)
-        return found
-
-    async def _get(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
-        """One request, whose metrics are recorded."""
-        with self._meter.timed(METHOD):
-            read = await self._exchange(commitment, ahead)
+        self.record.answered(time.monotonic() - began)
         size = len(read.data) if isinstance(read, InputResponse) else read.size
         self._meter.exchanged(METHOD, len(commitment.encode()), size)
         return read
