@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, error_lines
-from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, one_line, version
+from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, version
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout, open_standard_streams
+from rollup_node.stages.protocol.texts import escaped_line
 
 MAX_ERRORS = 40
 """Lines of errors that are printed."""
@@ -86,7 +87,7 @@ def _run(words: Sequence[str]) -> int:
 def _print_error(error: Exception) -> int:
     lines = error_lines(error)
     for line in lines[:MAX_ERRORS]:
-        print(f"{PROGRAM}: {one_line(line)}", file=sys.stderr)
+        print(f"{PROGRAM}: {escaped_line(line)}", file=sys.stderr)
     if len(lines) > MAX_ERRORS:
         print(f"{PROGRAM}: and {len(lines) - MAX_ERRORS} more errors", file=sys.stderr)
     return ExitCode.SETUP

@@ -9,9 +9,10 @@ from rollup_node.node.checks.finding import Finding, error, ok
 from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.foreign_json import one_line, shown_body
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.foreign_json import shown_body
 from rollup_node.stages.protocol.hex_encoding import short_repr
+from rollup_node.stages.protocol.texts import one_line
 
 GENESIS_PATH = "eth/v1/beacon/genesis"
 DEPOSIT_PATH = "eth/v1/config/deposit_contract"

@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_qu
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.rpc.upgrade_warnings import doubt_text
 
 CAPABILITIES = "engine_exchangeCapabilities"
@@ -47,12 +47,12 @@ class _Transaction(msgspec.Struct):
 
 
 def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
-    """Return a client whose every request has a new token."""
+    """Return a client whose every request has a new token, and none without a secret."""
 
     def token() -> Mapping[str, str]:
         return {"Authorization": authorization(secret, time.time())}
 
-    return JsonRpcClient(url, timeout=timeout, headers=token)
+    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None)
 
 
 async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Finding], frozenset[str] | None]:

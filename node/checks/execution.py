@@ -10,6 +10,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, Rpc
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import Address, BlockId
 
 PRUNED_HISTORY = 4444
@@ -115,8 +116,8 @@ def check_head(check: str, block: Block) -> Finding:
     """Whether the head of L1 is young."""
     age = time.time() - block.time
     if age > OLD_HEAD:
-        return warning(check, Code.L1_HEAD, f"the latest block, {block.height}, is {age / 60:.0f} min old")
-    return ok(check, f"block {block.height}, {age:.0f} s old")
+        return warning(check, Code.L1_HEAD, f"the latest block, {block.height}, is {duration(age)} old")
+    return ok(check, f"block {block.height}, {duration(age)} old")
 
 
 async def check_finality(client: JsonRpcClient, check: str, head: Block) -> Finding:
@@ -129,9 +130,9 @@ async def check_finality(client: JsonRpcClient, check: str, head: Block) -> Find
         return not_checked(check, "its finalized block: it has none")
     age = head.time - finalized.time
     if age > OLD_FINALIZED:
-        text = f"the finalized block, {finalized.height}, is {age / 60:.0f} min older than the latest, {head.height}"
+        text = f"the finalized block, {finalized.height}, is {duration(age)} older than the latest, {head.height}"
         return warning(check, Code.FINALITY_STALE, text)
-    return ok(check, f"finalized block {finalized.height}, {age} s older than the latest")
+    return ok(check, f"finalized block {finalized.height}, {duration(age)} older than the latest")
 
 
 async def check_l1_methods(client: JsonRpcClient, check: str, head: Block, contract: Address) -> list[Finding]:

@@ -13,19 +13,20 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 
 REPORT_SECONDS = 1.0
 MAX_PAUSE = 3600.0
-MAX_BACKOFF = 10.0
+FIRST_BACKOFF, MAX_BACKOFF = 1.0, 10.0
 JITTER = 0.25
 
 _DEFAULT = {"reset": Code.RESET, "temporary": Code.RETRYING}
 """The codes of errors that have none."""
 
 
-def backoff(attempt: int) -> float:
-    """Seconds to wait after failed attempt number `attempt` (from 0): 1, 2, 4, 8, 10, 10, plus up to 0.25."""
-    return min(2.0 ** min(attempt, 4), MAX_BACKOFF) + random.uniform(0, JITTER)
+def pause_after(failures: int) -> float:
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8, 10, 10, plus up to 0.25."""
+    return backoff(failures, FIRST_BACKOFF, MAX_BACKOFF) + random.uniform(0, JITTER)
 
 
 class Problems:
@@ -103,10 +104,10 @@ class TaskRunner:
 
     async def _after_error(self, task: PeriodicTask, error: StageError, attempt: int) -> None:
         severity = "reset" if isinstance(error, ResetError) else "temporary"
-        seconds = backoff(attempt)
+        seconds = pause_after(attempt + 1)
         if isinstance(error, ResetError):
             self._stage.reset(error)
-            seconds = 0.0 if attempt == 0 else backoff(attempt - 1)
+            seconds = 0.0 if attempt == 0 else pause_after(attempt)
         text = shortened(str(error) or type(error).__name__)
         code = error.code if isinstance(error.code, Code) else _DEFAULT[severity]
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)

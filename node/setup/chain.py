@@ -20,12 +20,10 @@ from rollup_node.node.setup.networks import (
     registry_version,
     with_departure,
 )
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.config_check import ConfigError, check_config
+from rollup_node.stages.protocol.config import ConfigError, RollupConfig, check_config, utc_time
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.foreign_fork import utc_time
-from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.l1_chains import (
     L1_CHAINS,

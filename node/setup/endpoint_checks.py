@@ -24,8 +24,9 @@ from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 
-MIN_PAUSE = 0.05
+FIRST_PAUSE = 0.1
 log = get_logger("start")
 
 
@@ -345,5 +346,5 @@ async def _retry(
             if failures.bit_count() == 1:
                 fields = {"error": str(failure), "failures": failures, "do": code.remedy}
                 log.warn(f"{what} does not respond, retrying", code=code.text, **fields)
-        await asyncio.sleep(min(MIN_PAUSE * 2.0 ** min(failures, 10), policy.max_pause))
+        await asyncio.sleep(backoff(failures, FIRST_PAUSE, policy.max_pause))
     raise AssertionError("the loop has no end")

@@ -14,12 +14,12 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
-from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, bundle_of, unconfirmed_bundles
-from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status_builder import active_fork, next_fork
 from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
 

@@ -9,10 +9,10 @@ from rollup_node.node.setup.networks import BuiltInNetwork, network_of_chain, ne
 from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.foreign_fork import utc_time
-from rollup_node.stages.protocol.forks.order import DEPENDENCY_FORK, dependency_set_needed_from
+from rollup_node.stages.protocol.config import utc_time
+from rollup_node.stages.protocol.forks.schedule import DEPENDENCY_FORK, dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 
 
 def schedule_notices(chain: ChosenChain, now: float) -> list[Notice]:

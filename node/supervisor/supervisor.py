@@ -29,7 +29,7 @@ from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit, shared_memory_refusal
-from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError, one_line
+from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
 from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
@@ -41,6 +41,8 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.pacing import backoff
+from rollup_node.stages.protocol.texts import escaped_line
 
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.5
@@ -51,7 +53,7 @@ SLOW_START_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
 STABLE_SECONDS = 5.0
-RESTART_PAUSE = 0.1
+RESTART_PAUSE, MAX_RESTART_PAUSE = 0.1, 6.4
 FORK_RETRY_PAUSE = 1.0
 FATAL_ENDS = {
     ExitCode.CRITICAL: "failed with a critical error",
@@ -96,7 +98,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 def _refused(text: str) -> int:
     """Report why the node cannot start."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    print(f"rollup-node: {one_line(text)}", file=sys.stderr)
+    print(f"rollup-node: {escaped_line(text)}", file=sys.stderr)
     return ExitCode.SETUP
 
 
@@ -303,7 +305,7 @@ class Supervisor:
             age = time.monotonic() - process.started
             fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
             self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
-            pause = 0.0 if age > STABLE_SECONDS else RESTART_PAUSE * 2 ** min(len(process.deaths), 6)
+            pause = 0.0 if age > STABLE_SECONDS else backoff(len(process.deaths) + 1, RESTART_PAUSE, MAX_RESTART_PAUSE)
             self._after_death(process, reason, pause)
 
     def _after_death(self, process: SupervisedProcess, reason: str, pause: float) -> None:
@@ -433,7 +435,7 @@ class Supervisor:
 
     def _print_error(self, text: str) -> None:
         self._output = Output(2, lambda lines: b"")
-        self._output.write(f"rollup-node: {one_line(text)}\n".encode())
+        self._output.write(f"rollup-node: {escaped_line(text)}\n".encode())
         self._flush()
 
     def _sizes(self) -> dict[str, int]:

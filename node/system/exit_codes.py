@@ -33,17 +33,6 @@ class SetupError(Exception):
     """The node cannot start; the text is one line that says what is wrong and what to do."""
 
 
-MAX_LINE = 2000
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line for standard error: unprintable characters escaped, cut after 2000.
-
-    It may contain file names and responses of other programs."""
-    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
-
-
 PROGRAM = "rollup-node"
 """The command, which is also the name of the distribution."""
 

@@ -70,15 +70,15 @@ class ProcessTemplate:
 MAX_TASK_CPU = 120.0
 """Seconds of CPU time of a task. The channel that takes longest to decode, 33 million transactions, takes about 20."""
 
-SECP256K1 = "rollup_node.stages.protocol.secp256k1"
+KEYS = "rollup_node.stages.protocol.keys"
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
-    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", SECP256K1)),
+    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", KEYS)),
     ProcessTemplate("blobs", optional=True),
     ProcessTemplate("derivation", preload=("brotlicffi",), optional=True),
     ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True, optional=True),
     ProcessTemplate("engine", preload=("sqlite3",)),
-    ProcessTemplate("p2p", preload=("cryptography", SECP256K1, "cramjam", "sqlite3"), optional=True),
+    ProcessTemplate("p2p", preload=("cryptography", KEYS, "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
 

@@ -33,7 +33,7 @@ from rollup_node.stages.io.files.private_files import (
     replace_private_file,
 )
 from rollup_node.stages.io.process_entry import ProcessEntry
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
 LOCK = "lock"
 PROCESSES = "processes.json"

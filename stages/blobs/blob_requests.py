@@ -1,12 +1,13 @@
 """Requests for blobs that are not answered yet, and a cache of decoded blobs: pure bookkeeping of the blobs process."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5
@@ -18,37 +19,6 @@ URGENT_SECONDS = 3.0
 MAX_PENDING = 1024
 
 Key = tuple[Hash, tuple[BlobRef, ...]]
-
-
-class ContentCache:
-    """Decoded blobs by versioned hash, bounded in bytes; the least recently used is dropped first."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._contents: OrderedDict[Hash, BlobContent] = OrderedDict()
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._contents)
-
-    def __contains__(self, blob_hash: Hash) -> bool:
-        return blob_hash in self._contents
-
-    def get(self, blob_hash: Hash) -> BlobContent | None:
-        """Return a cached blob, which counts as used now."""
-        content = self._contents.get(blob_hash)
-        if content is not None:
-            self._contents.move_to_end(blob_hash)
-        return content
-
-    def put(self, content: BlobContent) -> None:
-        """Add a blob."""
-        if content.hash not in self._contents:
-            self._contents[content.hash] = content
-            self.bytes += _size(content)
-        while self.bytes > self._max_bytes and len(self._contents) > 1:
-            _, dropped = self._contents.popitem(last=False)
-            self.bytes -= _size(dropped)
 
 
 @dataclass
@@ -95,7 +65,7 @@ class PendingRequest:
         self.code, self.reason, self.not_found = code, reason, not_found
         name = "" if code is None else f"{code.text}: "
         self.error = f"{name}blobs of L1 block {self.block}: {reason}"
-        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
         """Return the blobs in the order requested, or the error of the last fetch.
@@ -112,7 +82,7 @@ class PendingRequests:
     """All pending requests, and the cache of decoded blobs."""
 
     def __init__(self, cache_bytes: int) -> None:
-        self.cache = ContentCache(cache_bytes)
+        self.cache: BoundedCache[Hash, BlobContent] = BoundedCache(cache_bytes)
         self._pending: dict[Key, PendingRequest] = {}
 
     def __len__(self) -> int:
@@ -166,5 +136,6 @@ class PendingRequests:
         return (each for each in self if each.missing and not each.is_fetching)
 
 
-def _size(content: BlobContent) -> int:
+def content_size(content: BlobContent) -> int:
+    """Return about the bytes of memory that a blob takes."""
     return 300 + len(content.data or b"")

@@ -1,13 +1,14 @@
 """Pending requests for inputs of Alt-DA commitments, and a cache of inputs: the blobs process's bookkeeping."""
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.commitments import Commitment
+from rollup_node.stages.protocol.pacing import backoff
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
 EXPIRY_SECONDS = 30.0
@@ -20,33 +21,21 @@ Found = InputResponse | InputTooLarge
 
 
 class InputCache:
-    """Inputs by commitment, bounded in bytes; the least recently used is dropped first.
+    """Inputs by commitment.
 
     One that was not verified is valid for one start of derivation: a wrong one must not survive a reset [ADA16]."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._found: OrderedDict[Commitment, tuple[Found, int | None]] = OrderedDict()
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._found)
+        self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
 
     def get(self, commitment: Commitment, start: int = 0) -> Found | None:
-        """Return a cached input that is valid for this start, which counts as used now."""
-        found, valid_for = self._found.get(commitment, (None, None))
-        if found is None or valid_for not in (None, start):
-            return None
-        self._found.move_to_end(commitment)
-        return found
+        """Return a cached input that is valid for this start."""
+        answer, valid_for = self._inputs.get(commitment) or (None, None)
+        return answer if valid_for in (None, start) else None
 
-    def put(self, found: Found, start: int | None = None) -> None:
+    def put(self, answer: Found, start: int | None = None) -> None:
         """Add an input in place of any other of its commitment; `start` if it is valid for that one alone."""
-        replaced, _ = self._found.pop(found.commitment, (None, None))
-        self.bytes += _size(found) - (0 if replaced is None else _size(replaced))
-        self._found[found.commitment] = found, start
-        while self.bytes > self._max_bytes and len(self._found) > 1:
-            self.bytes -= _size(self._found.popitem(last=False)[1][0])
+        self._inputs.put(answer.commitment, (answer, start), _size(answer))
 
 
 @dataclass
@@ -69,7 +58,7 @@ class PendingInput:
         """Record a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
         self.error = error
-        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
         return InputUnavailable(self.commitment, not_found, error)
 
     def postponed(self, error: str) -> InputUnavailable:
@@ -128,5 +117,5 @@ class PendingInputs:
             self.remove(each)
 
 
-def _size(found: Found) -> int:
-    return 400 + len(found.commitment.content) + (len(found.data) if isinstance(found, InputResponse) else 0)
+def _size(answer: Found) -> int:
+    return 400 + len(answer.commitment.content) + (len(answer.data) if isinstance(answer, InputResponse) else 0)

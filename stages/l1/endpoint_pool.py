@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from rollup_node.stages.protocol.pacing import backoff
+
 MAX_RETRY_AFTER = 60.0
 FORGET_FACTOR = 10
 """An endpoint that did well for so many times its last pause begins with the first pause again."""
@@ -77,7 +79,7 @@ class EndpointPool:
         if last is not None and last.fault is fault:
             pause = last.until - last.since
             times = last.times + 1 if now < last.until + FORGET_FACTOR * pause else 1
-        pause = min(fault.longest, fault.first * 2.0 ** min(times - 1, 10))
+        pause = backoff(times, fault.first, fault.longest)
         if retry_after is not None:
             pause = min(max(retry_after, fault.first), MAX_RETRY_AFTER)
         self._verdicts[index] = self._last[index] = Verdict(fault, reason, now, now + pause, times)

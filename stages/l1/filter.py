@@ -4,11 +4,10 @@ from functools import cache
 
 import msgspec
 
-from rollup_node.stages.protocol.blooms import bloom_mask, may_have
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC
+from rollup_node.stages.protocol.config import KECCAK_COMMITMENT, RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
+from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.types import Address, Log
 

@@ -9,6 +9,7 @@ fetch that began before the last reorg brings only an unverified block.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
 
 FIRST_PAUSE = 0.25
@@ -172,7 +173,7 @@ class PrefetchWindow:
             self._last_conflict = now
             # Two in a row may be two reorgs.
             if self._conflicts > 2:
-                self._cool_down_until = now + _pause(self._conflicts - 1)
+                self._cool_down_until = now + backoff(self._conflicts - 1, FIRST_PAUSE, MAX_PAUSE)
         return conflict
 
     def failed(self, fetch: Fetch, error: str | None, now: float) -> None:
@@ -184,7 +185,7 @@ class PrefetchWindow:
         self._fetching.remove(fetch.number)
         before = self._failures.get(fetch.number)
         attempts = before.attempts + 1 if before else 1
-        self._failures[fetch.number] = FetchFailure(error, attempts, now + _pause(attempts))
+        self._failures[fetch.number] = FetchFailure(error, attempts, now + backoff(attempts, FIRST_PAUSE, MAX_PAUSE))
 
     def update_head(self, head: L1BlockRef, reorged: bool, finalized: int) -> bool:
         """Take a new L1 head; True if it contradicts cached blocks.
@@ -284,11 +285,6 @@ class PrefetchWindow:
             cached = blocks.pop(number, None)
             if cached is not None:
                 self.bytes -= cached.size
-
-
-def _pause(attempts: int) -> float:
-    """Seconds to wait after so many failures in a row."""
-    return min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 10))
 
 
 def _offset(number: int, ranges: Collection[BlockRange]) -> int | None:

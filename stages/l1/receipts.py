@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.l1.filter import L1Filter, split_logs, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, resolves
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, resolves
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json

@@ -7,10 +7,17 @@ import msgspec
 
 from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_challenges, bloom_excludes_logs
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
-from rollup_node.stages.protocol.challenges import ChallengeError, resolve_data
+from rollup_node.stages.protocol.commitments import ChallengeError, resolve_data
 from rollup_node.stages.protocol.deposits import DepositError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
-from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
+from rollup_node.stages.protocol.headers import (
+    Header,
+    HeaderError,
+    header_from_json,
+    header_hash,
+    l1_header,
+    withdrawals_root,
+)
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.inbox import calldata, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
@@ -18,7 +25,6 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import U64_MASK, Hash, InboxTransaction, L1BlockRef, L1Header
-from rollup_node.stages.protocol.withdrawals import withdrawals_root
 
 Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)

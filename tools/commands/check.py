@@ -30,9 +30,10 @@ from rollup_node.node.setup.plan import (
 from rollup_node.node.setup.schedule_check import schedule_notices
 from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
-from rollup_node.node.system.exit_codes import ExitCode, one_line
+from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.preflight.preflight import Subject, preflight
@@ -170,9 +171,9 @@ def _print(findings: Sequence[Finding]) -> None:
     width = min(32, max(len(each.check) for each in findings))
     for each in sorted(findings, key=lambda each: _SHOWN.index(each.level)):
         code = "" if each.code is None else f"{each.code.text}: "
-        print(f"{each.level.value:<11}  {one_line(each.check):<{width}}  {code}{one_line(each.text)}")
+        print(f"{each.level.value:<11}  {escaped_line(each.check):<{width}}  {code}{escaped_line(each.text)}")
         if each.remedy:
-            print(f"{'':<11}  {'':<{width}}  -> {one_line(each.remedy)}")
+            print(f"{'':<11}  {'':<{width}}  -> {escaped_line(each.remedy)}")
     counts = Counter(each.level for each in findings)
     print(", ".join(_counted(counts[level], level) for level in _SHOWN if counts[level]))
     sys.stdout.flush()

@@ -14,9 +14,10 @@ from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.wrong_options import reject_wrong_options
-from rollup_node.node.system.exit_codes import PROGRAM, SetupError, one_line
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are
@@ -47,14 +48,14 @@ def main(arguments: Sequence[str]) -> int:
     parsed = read_options(rest, os.environ, parser.flags)
     reject_wrong_options(parsed)
     for warning in parsed.warnings:
-        print(f"{PROGRAM}: warning: {one_line(warning)}", file=sys.stderr)
+        print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
     found = settings(parsed.values)
     if flags.json:
         rows = {row.name: {"value": row.value, "origin": row.origin, "source": row.source} for row in found}
         print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
     else:
         for row in found:
-            print(f"{row.name:36} {'-' if row.value is None else one_line(row.value) or '(empty)':40} {row.source}")
+            print(f"{row.name:36} {'-' if row.value is None else escaped_line(row.value) or '(empty)':40} {row.source}")
     return 0
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, url
 
 DESCRIPTION = """Reports on the peers of a running node: whether it listens and is reachable, what address its record
@@ -67,12 +68,12 @@ def _wrong_version() -> SetupError:
 
 
 def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the report; texts of the node are shown without control characters."""
-    yield one_line(f"peer {diagnosis.peer} of chain {diagnosis.chain_id}, at {', '.join(diagnosis.listens)}")
+    """The report; texts of the node are shown without control characters."""
+    yield escaped_line(f"peer {diagnosis.peer} of chain {diagnosis.chain_id}, at {', '.join(diagnosis.listens)}")
     for finding in findings:
-        yield one_line(f"{finding.level.value:>6}  {finding.text}")
+        yield escaped_line(f"{finding.level.value:>6}  {finding.text}")
         if finding.advice:
-            yield one_line(f"{'':>6}  -> {finding.advice}")
+            yield escaped_line(f"{'':>6}  -> {finding.advice}")
 
 
 async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:

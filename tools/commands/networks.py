@@ -11,10 +11,10 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.networks import LEFT, BuiltInNetwork, find_network, network_names, registry_version
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.config_json import rollup_config_object
-from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.table import FORKS
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled

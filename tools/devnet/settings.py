@@ -9,7 +9,7 @@ from typing import Any
 
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
-from rollup_node.stages.protocol.forks.order import fork_order_error
+from rollup_node.stages.protocol.forks.schedule import fork_order_error
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE

@@ -5,10 +5,11 @@ from types import TracebackType
 import msgspec
 from yarl import URL
 
-from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status import NodeStatus
 
 PATH = "/status.json"
@@ -53,7 +54,7 @@ class StatusClient:
         if answer.status == 404:
             raise self._error(f"has no {PATH}: is it the JSON-RPC of a rollup-node of this version?")
         if answer.status != 200:
-            text = one_line(answer.body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
+            text = escaped_line(answer.body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
             raise self._error(f"HTTP status {answer.status} for {PATH}: {text}")
         return answer.body
 

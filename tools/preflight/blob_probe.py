@@ -14,6 +14,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import BlobRef
 
 SEARCHED = 16
@@ -79,7 +80,7 @@ async def probe_blobs(
         return not_checked(check, f"no source says when slots begin: {failure}")
     except BeforeGenesisError as failure:
         return error(check, Code.BEACON_CHAIN, str(failure))
-    where = f"slot {slot} (L1 block {block.number}, {_age(age)} old)"
+    where = f"slot {slot} (L1 block {block.number}, {duration(age)} old)"
     try:
         offer = await sources.fetch(slot, [block.blob])
     except (BlobsNotFoundError, SourcesFailedError) as failure:
@@ -94,7 +95,3 @@ def _missing(check: str, where: str, failures: tuple[SourceFailure, ...], age: f
     words = "; ".join(failure.text for failure in failures)
     make = error if is_needed else warning
     return make(check, classify(failures, age), f"no source has the blobs of {where}: {words}")
-
-
-def _age(seconds: float) -> str:
-    return f"{seconds / 86400:.1f} d" if seconds >= 86400 else f"{seconds / 60:.0f} min"

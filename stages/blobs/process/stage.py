@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
-from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
+from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
@@ -28,7 +28,7 @@ from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
-from rollup_node.stages.protocol.foreign_json import one_line
+from rollup_node.stages.protocol.texts import duration, one_line
 
 log = get_logger("blobs")
 
@@ -202,7 +202,7 @@ class BlobsStage:
         cache = self._requests.cache
         for content in contents:
             before, is_new = len(cache), content.hash not in cache
-            cache.put(content)
+            cache.put(content.hash, content, content_size(content))
             evicted = "true" if len(cache) < before + is_new else "false"
             self._meter.count("l1_source_cache_add", int(is_new), type=BLOBS, evicted=evicted)
 
@@ -229,7 +229,7 @@ class BlobsStage:
             log.debug("could not prefetch blobs", l1_block=pending.block, error=pending.error)
             return
         pending.is_reported = True
-        age = _age(time.time() - pending.block.timestamp)
+        age = duration(time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"
         self._conditions.report(
@@ -266,14 +266,6 @@ def _failures(error: Exception | SourceFailure) -> Sequence[SourceFailure]:
         return error.failures
     kind = Failed.OTHER_CHAIN if isinstance(error, BeforeGenesisError) else Failed.NO_ANSWER
     return (SourceFailure(kind, str(error)),)
-
-
-def _age(seconds: float) -> str:
-    """Return the age of an L1 block in the largest unit of which it has two."""
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
 
 
 def build(config: BlobsConfig, bus: Bus, meter: Meter) -> BlobsStage:

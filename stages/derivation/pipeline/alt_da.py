@@ -18,11 +18,11 @@ from rollup_node.stages.derivation.reasons.alt_da import (
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.challenges import ChallengeStatus
 from rollup_node.stages.protocol.commitments import (
     COMMITMENT_TYPES,
     KECCAK,
     MAX_KECCAK_INPUT,
+    ChallengeStatus,
     Commitment,
     CommitmentError,
     decode_commitment,

@@ -15,8 +15,14 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     ChallengeStatusUnknown,
 )
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.challenges import ChallengeError, ChallengeEvent, ChallengeStatus, decode_event
-from rollup_node.stages.protocol.commitments import KECCAK, Commitment
+from rollup_node.stages.protocol.commitments import (
+    KECCAK,
+    ChallengeError,
+    ChallengeEvent,
+    ChallengeStatus,
+    Commitment,
+    decode_event,
+)
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1BlockRef
 

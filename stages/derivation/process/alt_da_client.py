@@ -17,8 +17,14 @@ from rollup_node.stages.messages.blobs import InputRequest, InputResponse, Input
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
-from rollup_node.stages.protocol.challenges import ChallengeStatus
-from rollup_node.stages.protocol.commitments import KECCAK, VERSION, Commitment, CommitmentError, decode_commitment
+from rollup_node.stages.protocol.commitments import (
+    KECCAK,
+    VERSION,
+    ChallengeStatus,
+    Commitment,
+    CommitmentError,
+    decode_commitment,
+)
 from rollup_node.stages.protocol.types import Address, L1Block
 
 REPEAT_SECONDS = 0.5

@@ -11,6 +11,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
 log = get_logger("derivation")
 
@@ -18,6 +19,9 @@ MAX_CACHED_BYTES = 32 << 20
 MAX_RUNNING = 8
 """Tasks that are prefetched at the same time."""
 MAX_QUEUED = 256
+
+
+_RESULT_OVERHEAD = 500
 
 
 class TaskPool(Protocol):
@@ -32,7 +36,7 @@ class DecodingClient:
     def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
         self._pool = pool
         self._wake = wake
-        self._cache = DecodedChannelCache(MAX_CACHED_BYTES)
+        self._cache: BoundedCache[bytes, DecodedChannel] = BoundedCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
 
@@ -85,7 +89,8 @@ class DecodingClient:
 
     async def _run(self, pool: TaskPool, need: NeedDecoded) -> None:
         try:
-            self._cache.put(need.key, await self._decode(pool, need))
+            result = await self._decode(pool, need)
+            self._cache.put(need.key, result, result_memory(result))
         finally:
             del self._running[need.key]
             self._start_queued()
@@ -105,45 +110,6 @@ class DecodingClient:
         return result
 
 
-_RESULT_OVERHEAD = 500
-
-
-class DecodedChannelCache:
-    """Results by the key of their task, bounded in bytes; the least recently used go first."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._results: OrderedDict[bytes, tuple[DecodedChannel, int]] = OrderedDict()
-        self.bytes = 0
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._results
-
-    def get(self, key: bytes) -> DecodedChannel | None:
-        """Return the result, if it is cached; counts as a use."""
-        found = self._results.get(key)
-        if found is None:
-            return None
-        self._results.move_to_end(key)
-        return found[0]
-
-    def peek(self, key: bytes) -> DecodedChannel | None:
-        """Return the result, if it is cached; no use of it."""
-        found = self._results.get(key)
-        return None if found is None else found[0]
-
-    def put(self, key: bytes, result: DecodedChannel) -> None:
-        """Cache a result. The newest stays even if it alone exceeds the bound."""
-        if key in self._results:
-            return
-        size = _size(result)
-        self._results[key] = result, size
-        self.bytes += size
-        while self.bytes > self._max_bytes and len(self._results) > 1:
-            _, (_, dropped) = self._results.popitem(last=False)
-            self.bytes -= dropped
-
-
-def _size(result: DecodedChannel) -> int:
-    """Memory in bytes, about."""
+def result_memory(result: DecodedChannel) -> int:
+    """Return about the bytes of memory that a result takes."""
     return _RESULT_OVERHEAD + sum(map(batch_memory, result.batches))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from rollup_node.stages.protocol.types import Hash, L1Block
 
 MAX_BUFFERED = 24 << 20
-"""Bytes of batcher transactions that blocks are buffered with."""
+"""Bytes of memory that the buffered blocks take, without the last one."""
 
 
 class L1Buffer:
@@ -52,7 +52,7 @@ class L1Buffer:
             return False
         self._discard((number,))
         self._blocks[number] = block
-        self._bytes += _size(block)
+        self._bytes += block.memory
         below, above = self._blocks.get(number - 1), self._blocks.get(number + 1)
         if below is not None and below.header.hash != block.header.parent_hash:
             self._retain(range(number, number + 1))
@@ -99,12 +99,8 @@ class L1Buffer:
     def _discard(self, numbers: Iterable[int]) -> None:
         for number in list(numbers):
             block = self._blocks.pop(number, None)
-            self._bytes -= 0 if block is None else _size(block)
+            self._bytes -= 0 if block is None else block.memory
 
 
 def _follows(block: L1Block, parent_hash: Hash | None) -> bool:
     return parent_hash is None or block.header.parent_hash == parent_hash
-
-
-def _size(block: L1Block) -> int:
-    return sum(len(transaction.data) for transaction in block.inbox)

@@ -28,7 +28,7 @@ from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
-from rollup_node.stages.protocol.types import L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import L1BlockRef
 
 log = get_logger("l1")
 
@@ -238,7 +238,7 @@ class L1Stage:
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)
-        elif self._window.fetched(fetch, block, _size_of(block), now):
+        elif self._window.fetched(fetch, block, block.memory, now):
             text = "an L1 block does not link to the cached ones: they are verified again"
             log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
             self._endpoints.recheck_chains()
@@ -286,15 +286,3 @@ def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:
 def _follows_head(config: L1Config) -> bool:
     """Whether the L1 head is polled, or an endpoint may notify of it [LHD3]."""
     return config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
-
-
-def _size_of(block: L1Block) -> int:
-    """About how many bytes a block takes in memory."""
-    size = 1000
-    for transaction in block.inbox:
-        size += 400 + len(transaction.data) + 150 * len(transaction.blobs)
-    for log_entry in (*block.deposits, *block.config_updates):
-        size += 600 + len(log_entry.data)
-    for challenge in block.challenges:
-        size += 800 + len(challenge.log.data) + len(challenge.resolve_data or b"")
-    return size

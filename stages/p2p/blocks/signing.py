@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.secp256k1 import key_address, recover_address, sign_recoverable
+from rollup_node.stages.protocol.keys import private_key, recover_address
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
 DOMAIN = bytes(32)
@@ -30,8 +30,7 @@ def signing_hash_of(chain_id: int, hash_of_payload: Hash) -> Hash:
 def recover_signer(digest: Hash, signature: bytes) -> Address | None:
     """Return the address that signed `digest`; None for an invalid signature.
 
-    The recovery id is 0 to 3. As in op-node a high s is accepted: a block that was seen is recognized by its hash,
-    not by the message id."""
+    As in op-node a high s is accepted: a block that was seen is recognized by its hash, not by the message id."""
     return recover_address(digest, signature)
 
 
@@ -65,8 +64,8 @@ class LocalSigner:
     option = "p2p.sequencer.key"
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self.address = key_address(secret)
+        self._key = private_key(secret)
+        self.address: Address = self._key.public_key.to_canonical_address()
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
         """Return a signature of 65 bytes: r, s, and the recovery id 0 or 1."""
@@ -80,7 +79,7 @@ class LocalSigner:
         """Nothing to close."""
 
     def _sign(self, digest: Hash) -> bytes:
-        return sign_recoverable(digest, self._secret)
+        return self._key.sign_msg_hash(digest).to_bytes()
 
 
 class UnsafeBlockSigners:

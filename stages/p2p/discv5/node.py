@@ -25,7 +25,7 @@ from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketC
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import RoutingTable
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, backoff
 
 LOOKUP_INTERVAL = 5.0
 """Seconds between lookups while peers are wanted; the first few follow each other faster."""
@@ -116,7 +116,7 @@ class Discv5Node:
         self._candidates: OrderedDict[NodeId, Contact] = OrderedDict()
         self._emitted: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()
         self._outputs: deque[Discv5Output] = deque()
-        self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
+        self._bootnodes_due, self._bootnode_queries = 0.0, 0
         self._lookup_due = self._refresh_due = 0.0
         self._lookup_interval = _FIRST_LOOKUP_INTERVAL
 
@@ -149,7 +149,7 @@ class Discv5Node:
         """Add bootnodes, which are queried whenever few live nodes are known."""
         others = [contact for contact in contacts if contact.node_id != self.codec.node_id]
         self._bootnodes.update({contact.node_id: contact for contact in others if self._may_reach(contact.endpoint)})
-        self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
+        self._bootnodes_due, self._bootnode_queries = 0.0, 0
 
     def add_known_nodes(self, records: Iterable[Enr], now: float) -> None:
         """Add nodes from before a restart; they are pinged before they count as live."""
@@ -379,11 +379,11 @@ class Discv5Node:
     def _query_bootnodes(self, now: float) -> None:
         if now < self._bootnodes_due or not self._bootnodes:
             return
-        self._bootnodes_due = now + self._bootnode_interval
+        self._bootnode_queries += 1
+        self._bootnodes_due = now + backoff(self._bootnode_queries, *_BOOTNODE_INTERVALS)
         if len(self.table.live) >= ENOUGH_LIVE:
-            self._bootnode_interval = _BOOTNODE_INTERVALS[0]
+            self._bootnode_queries = 0
             return
-        self._bootnode_interval = min(2 * self._bootnode_interval, _BOOTNODE_INTERVALS[1])
         for contact in self._bootnodes.values():
             if contact.record is not None:
                 self.table.add_seen_node(contact.record, now)

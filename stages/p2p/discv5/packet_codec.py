@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.discv5.sessions import (
     SentChallenge,
     Sessions,
 )
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 _WHOAREYOU_PER_HOST = (20.0, 60.0, 2048)
 _WHOAREYOU_TOTAL = (300.0, 600.0)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.pacing import backoff
 
 _MAX_PEERS = 10_000
 
@@ -22,7 +23,7 @@ class PeerBackoff:
     def failed(self, peer: PeerId, now: float) -> float:
         """Record a failure; returns the delay until the next attempt in seconds."""
         count = self._failures.get(peer, (0, 0.0))[0] + 1
-        delay = min(self.maximum, self.initial * 2.0 ** min(count - 1, 30))
+        delay = backoff(count, self.initial, self.maximum)
         if peer not in self._failures and len(self._failures) >= _MAX_PEERS:
             del self._failures[next(iter(self._failures))]
         self._failures[peer] = (count, now + delay)

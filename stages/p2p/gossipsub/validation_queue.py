@@ -29,6 +29,7 @@ from rollup_node.stages.p2p.gossipsub.peers import PeerTable
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 
 @dataclass
@@ -191,30 +192,36 @@ MAX_SAVED = 0.25
 
 
 class WorkBudget:
-    """The balance of each peer in seconds of work, negative in debt. Times are monotonic seconds."""
+    """The balance of each peer in seconds of work, negative in debt; it begins with 0. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._balances: dict[PeerId, tuple[float, float]] = {}
+        self._buckets: dict[PeerId, TokenBucket] = {}
 
     def __len__(self) -> int:
-        return len(self._balances)
+        return len(self._buckets)
 
     def charge(self, peer: PeerId, work: float, now: float) -> None:
-        """Charges a peer with seconds of useless work."""
-        self._balances[peer] = (self._balance(peer, now) - work, now)
+        """Charge a peer with seconds of useless work."""
+        bucket = self._buckets.get(peer)
+        rate = self._rate
+        if bucket is None:
+            self._buckets[peer] = bucket = TokenBucket(rate, MAX_SAVED)
+            work += MAX_SAVED
+        bucket.rate = rate
+        bucket.consume(now, work)
 
     def delay(self, peer: PeerId, now: float) -> float:
-        """Seconds until the peer is out of debt."""
-        return max(0.0, -self._balance(peer, now)) / self._rate
+        """Return the seconds until the peer is out of debt."""
+        bucket = self._buckets.get(peer)
+        if bucket is None:
+            return 0.0
+        bucket.rate = self._rate
+        return bucket.delay(now, 0.0)
 
     def remove_peer(self, peer: PeerId) -> None:
         """Remove a disconnected peer."""
-        self._balances.pop(peer, None)
+        self._buckets.pop(peer, None)
 
     @property
     def _rate(self) -> float:
-        return TOTAL_SHARE / max(MIN_PEERS, len(self._balances))
-
-    def _balance(self, peer: PeerId, now: float) -> float:
-        balance, updated_at = self._balances.get(peer, (0.0, now))
-        return min(MAX_SAVED, balance + (now - updated_at) * self._rate)
+        return TOTAL_SHARE / max(MIN_PEERS, len(self._buckets))

@@ -6,10 +6,10 @@ one round."""
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 MAX_WAIT = 20.0
 """Seconds that a request waits for its turn at most [SYN7]."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
@@ -107,9 +108,9 @@ class SigningQueue:
         return block
 
     def failed(self, now: float) -> None:
-        """Pause after a failure of the signer, twice as long with each."""
-        self._retry_at = now + min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures, 10))
+        """The signer failed: it is tried again after a pause that doubles with each failure."""
         self._failures += 1
+        self._retry_at = now + backoff(self._failures, MIN_BACKOFF, MAX_BACKOFF)
 
     def succeeded(self) -> None:
         """Sign what else waits at once, after a success of the signer."""

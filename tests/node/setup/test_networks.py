@@ -21,8 +21,7 @@ from rollup_node.node.setup.networks import (
     new_name,
     with_departure,
 )
-from rollup_node.stages.protocol.config import ChainOpConfig, ForeignFork, RollupConfig
-from rollup_node.stages.protocol.config_check import ConfigError, check_config
+from rollup_node.stages.protocol.config import ChainOpConfig, ConfigError, ForeignFork, RollupConfig, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
 
 NAMES = network_names()

@@ -40,7 +40,7 @@ def probe(
 
 def test_blobs_that_are_there() -> None:
     found = probe(FakeBeacon([BLOB]))
-    assert found.level is FindingLevel.OK and "slot 7 (L1 block 9, 1 min old)" in found.text
+    assert found.level is FindingLevel.OK and "slot 7 (L1 block 9, 1m0s old)" in found.text
 
 
 @pytest.mark.parametrize(("age", "code"), [(60, Code.BLOB_NOT_FOUND), (RETENTION_SECONDS + 1, Code.BLOB_EXPIRED)])
@@ -49,7 +49,7 @@ def test_blobs_that_are_gone(age: int, code: Code) -> None:
     assert (found.level, found.code) == (FindingLevel.ERROR, code)
     assert probe(FakeBeacon([]), is_needed=False, now=TIME + age).level is FindingLevel.WARNING
     if code is Code.BLOB_EXPIRED:
-        assert "18.2 d old" in found.text
+        assert "18d4h old" in found.text
 
 
 def test_what_cannot_be_probed() -> None:

@@ -14,7 +14,6 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
-from rollup_node.stages.p2p.gating.token_bucket import TokenBucket
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
@@ -33,6 +32,7 @@ from rollup_node.stages.p2p.transport.yamux import (
     YamuxEvent,
     YamuxSession,
 )
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0

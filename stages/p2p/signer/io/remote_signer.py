@@ -10,9 +10,9 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, Rpc
 from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, recover_signer, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
-from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
+from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash
 
 HEALTH_TIMEOUT = 3.0

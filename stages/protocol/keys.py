@@ -1,5 +1,4 @@
-"""Keys, addresses and signatures by eth-keys over libsecp256k1, for programs beside the node. The node's processes call
-libsecp256k1 directly: the import of eth-keys takes longer than their whole start."""
+"""Ethereum's keys, addresses and signatures: eth-keys, with libsecp256k1 as its backend."""
 
 from functools import lru_cache
 
@@ -10,14 +9,16 @@ from eth_keys.main import KeyAPI
 from eth_utils.exceptions import ValidationError
 
 from rollup_node.stages.protocol import secp256k1
-from rollup_node.stages.protocol.transactions import CURVE_ORDER
+from rollup_node.stages.protocol.types import Address, Hash
 
 _UNCOMPRESSED = b"\x04"
 
 
 class Libsecp256k1Backend(BaseECCBackend):
-    """The curve by libsecp256k1. Raises ValidationError for keys outside of the group and points off the curve,
-    BadSignature where no key can be recovered."""
+    """The curve by libsecp256k1.
+
+    Raises ValidationError for keys outside of the group and points off the curve, BadSignature where no key can be
+    recovered."""
 
     def ecdsa_sign(self, msg_hash: bytes, private_key: PrivateKey) -> Signature:
         return Signature(secp256k1.sign_recoverable(msg_hash, private_key.to_bytes()), backend=self)
@@ -29,7 +30,7 @@ class Libsecp256k1Backend(BaseECCBackend):
     def ecdsa_verify(self, msg_hash: bytes, signature: BaseSignature, public_key: PublicKey) -> bool:
         """As eth-keys' own backend: a high s is valid."""
         r, s = signature.rs
-        compact = r.to_bytes(32, "big") + min(s, CURVE_ORDER - s).to_bytes(32, "big")
+        compact = r.to_bytes(32, "big") + min(s, secp256k1.ORDER - s).to_bytes(32, "big")
         return secp256k1.verify_compact(_UNCOMPRESSED + public_key.to_bytes(), msg_hash, compact)
 
     def ecdsa_recover(self, msg_hash: bytes, signature: Signature) -> PublicKey:
@@ -67,8 +68,18 @@ KEYS = KeyAPI(BACKEND)
 
 @lru_cache(maxsize=64)
 def private_key(secret: bytes) -> PrivateKey:
-    """The key of 32 bytes, with its public key. Raises ValueError for one outside of the group."""
+    """Return the key of 32 bytes, with its public key. Raises ValueError for one outside of the group."""
     try:
         return PrivateKey(secret, backend=BACKEND)
     except ValidationError as error:
         raise ValueError(f"not a private key: {error}") from None
+
+
+def recover_address(digest: Hash, signature: bytes) -> Address | None:
+    """Return the account whose key made the signature of 65 bytes, None for an invalid one. A high s is valid."""
+    if len(signature) != secp256k1.SIGNATURE_SIZE:
+        return None
+    try:
+        return Signature(signature, backend=BACKEND).recover_public_key_from_msg_hash(digest).to_canonical_address()
+    except (BadSignature, ValidationError):
+        return None

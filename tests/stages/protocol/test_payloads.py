@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol import headers
-from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 
 PAYLOAD = ExecutionPayload(
     parent_hash=b"\x01" * 32,

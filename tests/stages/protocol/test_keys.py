@@ -8,10 +8,11 @@ from eth_keys.datatypes import NonRecoverableSignature, PrivateKey, PublicKey, S
 from eth_keys.exceptions import BadSignature
 from eth_keys.main import KeyAPI
 from eth_utils.exceptions import ValidationError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import secp256k1
-from rollup_node.stages.protocol.transactions import CURVE_ORDER
-from rollup_node.tools.client.keys import BACKEND, KEYS, private_key
+from rollup_node.stages.protocol.keys import BACKEND, KEYS, private_key, recover_address
 
 NATIVE = NativeECCBackend()
 DIGEST = b"\x09" * 32
@@ -19,11 +20,11 @@ KEY = private_key(b"\x07" * 32)
 OFF_CURVE = b"\xff" * 64
 
 
-@pytest.mark.parametrize("secret", [b"\x01" * 32, (1).to_bytes(32, "big"), (CURVE_ORDER - 1).to_bytes(32, "big")])
+@pytest.mark.parametrize("secret", [b"\x01" * 32, (1).to_bytes(32, "big"), (secp256k1.ORDER - 1).to_bytes(32, "big")])
 def test_all_operations_are_those_of_the_native_backend(secret: bytes) -> None:
     ours, native = PrivateKey(secret, BACKEND), PrivateKey(secret, NATIVE)
     assert ours.public_key == native.public_key
-    assert ours.public_key.to_canonical_address() == secp256k1.key_address(secret)
+    assert ours.public_key.to_canonical_address() == native.public_key.to_canonical_address()
     compressed = ours.public_key.to_compressed_bytes()
     assert compressed == native.public_key.to_compressed_bytes()
     assert PublicKey.from_compressed_bytes(compressed, BACKEND) == ours.public_key
@@ -42,13 +43,14 @@ def test_all_operations_are_those_of_the_native_backend(secret: bytes) -> None:
 
 def test_a_high_s_is_valid_as_in_the_native_backend() -> None:
     v, r, s = KEY.sign_msg_hash(DIGEST).vrs
-    high = Signature(vrs=(1 - v, r, CURVE_ORDER - s), backend=BACKEND)
+    high = Signature(vrs=(1 - v, r, secp256k1.ORDER - s), backend=BACKEND)
     for keys in (KEYS, KeyAPI(NATIVE)):
         assert keys.ecdsa_verify(DIGEST, high, KEY.public_key)
         assert keys.ecdsa_recover(DIGEST, high) == KEY.public_key
+    assert recover_address(DIGEST, high.to_bytes()) == KEY.public_key.to_canonical_address()
 
 
-@pytest.mark.parametrize("secret", [bytes(32), CURVE_ORDER.to_bytes(32, "big"), b"", b"\1" * 31])
+@pytest.mark.parametrize("secret", [bytes(32), secp256k1.ORDER.to_bytes(32, "big"), b"", b"\1" * 31])
 def test_what_is_no_private_key(secret: bytes) -> None:
     with pytest.raises(ValueError, match="not a private key"):
         private_key(secret)
@@ -59,10 +61,30 @@ def test_what_is_no_point_and_no_signature() -> None:
         PublicKey.from_compressed_bytes(b"\2" + OFF_CURVE[:32], BACKEND)
     with pytest.raises(ValidationError):
         PublicKey(OFF_CURVE, BACKEND).to_compressed_bytes()
-    signature = Signature(vrs=(0, CURVE_ORDER - 1, 1), backend=BACKEND)
+    signature = Signature(vrs=(0, secp256k1.ORDER - 1, 1), backend=BACKEND)
     assert not KEYS.ecdsa_verify(DIGEST, signature, PublicKey(OFF_CURVE, BACKEND))
     with pytest.raises(BadSignature):
         KEYS.ecdsa_recover(DIGEST, Signature(vrs=(3, 1, 1), backend=BACKEND))
+
+
+@settings(max_examples=20)
+@given(st.binary(min_size=32, max_size=32), st.integers(1, secp256k1.ORDER - 1))
+def test_the_address_of_a_signature_is_that_of_its_key(digest: bytes, secret: int) -> None:
+    native = PrivateKey(secret.to_bytes(32, "big"), NATIVE)
+    address = native.public_key.to_canonical_address()
+    assert recover_address(digest, native.sign_msg_hash(digest).to_bytes()) == address
+    assert recover_address(digest, private_key(native.to_bytes()).sign_msg_hash(digest).to_bytes()) == address
+
+
+@given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
+def test_any_bytes_as_a_signature(signature: bytes) -> None:
+    assert recover_address(DIGEST, signature) != KEY.public_key.to_canonical_address()
+
+
+@pytest.mark.parametrize("recovery_id", (2, 3, 4, 27, 28, 255))
+def test_the_recovery_id_is_0_or_1(recovery_id: int) -> None:
+    signature = KEY.sign_msg_hash(DIGEST).to_bytes()[:64]
+    assert recover_address(DIGEST, signature + bytes((recovery_id,))) is None
 
 
 def test_eth_account_signs_with_it() -> None:
