@@ -70,8 +70,9 @@ def _next_piece(body: bytearray) -> bytes:
 
 
 async def _inflate_member(piece: bytes, body: bytearray, inflated: bytearray, limit: int) -> bytes:
-    """Decompress one member, which begins with `piece` and goes on in `body`; return what follows it in its last
-    piece."""
+    """Decompress one member, which begins with `piece` and goes on in `body`.
+
+    Return what follows it in its last piece."""
     # Processes whose endpoints do not compress never need it.
     from isal import isal_zlib
 

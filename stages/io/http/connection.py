@@ -51,8 +51,9 @@ class Response(NamedTuple):
 
 
 class HttpConnection(asyncio.Protocol):
-    """A keep-alive connection. It is closed after anything but a complete response, and when it was idle for
-    IDLE_SECONDS."""
+    """A keep-alive connection.
+
+    It is closed after anything but a complete response, and when it was idle for IDLE_SECONDS."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -102,11 +103,11 @@ class HttpConnection(asyncio.Protocol):
                 self.abort()
 
     def close(self) -> None:
-        """Closes the connection; a request in flight fails."""
+        """Close the connection; a request in flight fails."""
         self._fail(HttpError("closed"))
 
     def abort(self) -> None:
-        """Closes the connection without sending what is still to be sent."""
+        """Close the connection without sending what is still to be sent."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -281,8 +282,9 @@ class HttpConnection(asyncio.Protocol):
         self.abort()
 
     def _wake_at(self, deadline: float) -> None:
-        """Has the connection closed at a time. A timer that is too early is kept, as each would cost as much as the
-        parser."""
+        """Have the connection closed at a time.
+
+        A timer that is too early is kept, as each would cost as much as the parser."""
         self._deadline = deadline
         if self._timer is not None:
             if self._timer.when() <= deadline:

@@ -20,8 +20,9 @@ NEWEST_PART = 1 / 16
 
 
 class EndpointRecord:
-    """The requests to one endpoint and how they ended. `wall` returns Unix seconds; with `meter` they are metrics too
-    [MET28]."""
+    """The requests to one endpoint and how they ended.
+
+    `wall` returns Unix seconds; with `meter` they are metrics too [MET28]."""
 
     def __init__(
         self, kind: str, name: str, wall: Callable[[], float] = time.time, *, meter: Meter | None = None

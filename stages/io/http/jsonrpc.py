@@ -77,8 +77,9 @@ class JsonRpcClient:
         self._last_id = 0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
-        """The result of one call. Raises RpcFailure if the server answers with an error, EndpointError if it does not
-        answer."""
+        """Return the result of one call.
+
+        Raises RpcFailure if the server answers with an error, EndpointError if it does not answer."""
         return await self.call_typed(Any, method, *params, timeout=timeout)
 
     async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:
@@ -92,8 +93,9 @@ class JsonRpcClient:
     async def call_raw(
         self, method: str, *params: Any, timeout: float | None = None, limit: AnswerLimit | None = None
     ) -> bytes:
-        """The whole body of the response, not decoded unless it is at most SHORT_BODY long; `limit` instead of that of
-        the method. Raises as `call`, and AnswerTooLargeError."""
+        """Return the whole body of the response, not decoded unless it is at most SHORT_BODY long.
+
+        `limit` instead of that of the method. Raises as `call`, and AnswerTooLargeError."""
         request_id, body = self._request(method, params)
         limit = limit or answer_limit(method, params)
         answer = await self._post(body, [request_id], timeout or self._timeout, limit)
@@ -125,7 +127,7 @@ class JsonRpcClient:
         return self._socket is not None and self._socket.subscribed
 
     async def subscribe(self, subject: str) -> None:
-        """Makes a subscription of `eth_subscribe` over the present connection. Raises as `call`."""
+        """Make a subscription of `eth_subscribe` over the present connection. Raises as `call`."""
         await self.call("eth_subscribe", subject)
         if self._socket is not None:
             self._socket.subscribed = True
@@ -136,7 +138,7 @@ class JsonRpcClient:
             await self._socket.reconnect()
 
     async def close(self) -> None:
-        """Closes the connections; another call opens new ones."""
+        """Close the connections; another call opens new ones."""
         for transport in (self._http, self._socket):
             if transport is not None:
                 await transport.close()
@@ -172,7 +174,7 @@ class JsonRpcClient:
             return failure
 
     def _checked(self, decode: Callable[[], T]) -> T:
-        """What a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
+        """Return what a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
         try:
             return decode()
         except MalformedJsonError as error:
