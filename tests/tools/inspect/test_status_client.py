@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.inspect import status_client
-from rollup_node.tools.inspect.status_client import MAX_ANSWER, StatusClient, StatusError
+from rollup_node.tools.inspect.status_client import (
+    FIRST_NOTICE,
+    MAX_ANSWER,
+    NOTICE_INTERVAL,
+    Patience,
+    StatusClient,
+    StatusError,
+)
 from tests.support.rpc.harness import RpcHarness
 from tests.support.servers.loopback import free_port
 
@@ -100,3 +107,20 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert await error_of(url) == "no answer within 0.3 s"
 
     asyncio.run(scenario())
+
+
+def test_without_a_timeout_it_never_ends_and_says_so_once_a_minute() -> None:
+    patience = Patience(None, 100.0)
+    assert not patience.is_over(1e9)
+    assert patience.notice(100 + FIRST_NOTICE - 1, "blobs") == ""
+    assert patience.notice(100 + FIRST_NOTICE, "blobs") == "rollup-node: waiting for 15s: blobs\n"
+    assert patience.notice(100 + FIRST_NOTICE + NOTICE_INTERVAL - 1, "blobs") == ""
+    assert patience.notice(100 + FIRST_NOTICE + NOTICE_INTERVAL, "L1").endswith("waiting for 1m15s: L1\n")
+
+
+def test_progress_begins_the_time_again() -> None:
+    patience = Patience(30.0, 0.0)
+    patience.progress(29.0)
+    assert not patience.is_over(59.0)
+    assert patience.notice(29 + FIRST_NOTICE - 1, "") == ""
+    assert patience.is_over(59.1)
