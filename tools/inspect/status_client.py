@@ -11,7 +11,7 @@ from rollup_node.stages.io.http.endpoint_errors import endpoint_name, why_broken
 from rollup_node.stages.io.http.http_body import BodyTooLargeError, read_body
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import duration, escaped_line
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 
 PATH = "/status.json"
 ANSWER_SECONDS = 5.0
