@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockContent, L2BlockRef
@@ -85,8 +85,8 @@ class AttributesResult(Message, frozen=True, tag="AttributesResult"):
     `safe_config` is the system config in that block. `accepted` are the hashes of the blocks of the attributes right
     before, which were accepted; `held` counts the attributes that wait in the engine process.
 
-    For the engine process alone, and never sent: `reason` is a line for the log where the block is not as derived, with
-    a code in front of it if it has one; `built` is the payload if one was built."""
+    For the engine process alone, and never sent: `reason` says why the block is not as derived; `built` is the payload
+    if one was built."""
 
     reset: int
     sequence: int
@@ -96,7 +96,7 @@ class AttributesResult(Message, frozen=True, tag="AttributesResult"):
     derived_from: L1BlockRef
     accepted: tuple[Hash, ...] = ()
     held: int = 0
-    reason: str | None = None
+    reason: Problem | None = None
     built: ExecutionPayload | None = None
 
 

@@ -51,6 +51,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.messages.attributes.receiver import MAX_UNREPORTED, AttributesReceiver
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
@@ -170,7 +171,8 @@ class AttributesHandler:
         if self.job is not None:
             return None
         if derived.parent.number != heads.pending_safe.number:
-            return self._done(derived, AttributesOutcome.REFUSED, "stale: the parent is not the pending safe head")
+            stale = Problem(None, "", "stale: the parent is not the pending safe head")
+            return self._done(derived, AttributesOutcome.REFUSED, stale)
         if derived.parent.hash != heads.pending_safe.hash:
             raise ResetError(f"attributes on {derived.parent} do not fit the pending safe head {heads.pending_safe}")
         if heads.unsafe.number < heads.pending_safe.number:
@@ -216,7 +218,7 @@ class AttributesHandler:
             return None
         defect, job.failed = self._defect(job.derived, job.failed), False
         if defect is not None:
-            return self._invalid(job, Code.TRANSACTION_INVALID.before(defect))
+            return self._invalid(job, Problem(Code.TRANSACTION_INVALID, "", defect))
         if job.lost == LOST_BUILDS and job.probe is None and may_lack_gas(job.attributes):
             job.probe = BuildProbe(job.attributes)
         return None
@@ -294,9 +296,9 @@ class AttributesHandler:
             return None
         is_there, signed = unsafe >= number, self._signed_on(job.derived.parent.hash)
         if not (is_there and hold.look_again) and hold.contradicted(unsafe):
-            job.reason = f"batches on L1 do not build on block {hold.other.block}"
+            job.reason = Problem(None, "", f"batches on L1 do not build on block {hold.other.block}")
         elif signed is not None and self._matches(job, signed):
-            job.reason = f"the sequencer has replaced block {hold.other.block}"
+            job.reason = Problem(None, "", f"the sequencer has replaced block {hold.other.block}")
         elif is_there or signed is not None:
             return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
         job.hold, job.step = None, AttributesStep.START
@@ -351,7 +353,8 @@ class AttributesHandler:
             if job.hold is not None:
                 job.hold.seen_again()
             return None
-        job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {result.text}"
+        text = f"the unsafe block {answer.block_number} does not match the derived attributes: {result.text}"
+        job.reason = Problem(None, "", text)
         job.step = AttributesStep.START
         return None
 
@@ -359,7 +362,7 @@ class AttributesHandler:
         result = build_start_result(answer)
         raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
         if result.status is CallStatus.INVALID:
-            return self._invalid(job, result.text)
+            return self._invalid(job, Problem(None, "", result.text))
         raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
             self.controller.accept(sent)
@@ -390,13 +393,13 @@ class AttributesHandler:
         if not isinstance(answer, ExecutionPayload):
             job.step, job.lost = AttributesStep.START, job.lost + 1
             lost = f"the engine began to build {job.block}, and does not return it: {answer_text(answer)}"
-            raise TemporaryError(Code.BUILD_LOST.before(lost))
+            raise TemporaryError(lost, Code.BUILD_LOST)
         mismatch = sealed_mismatch(self.rollup, job.asked, job.derived.parent, answer)
         if mismatch is not None and mismatch.left_out:
-            return self._invalid(job, Code.TRANSACTION_LEFT_OUT.before(mismatch.text))
+            return self._invalid(job, Problem(Code.TRANSACTION_LEFT_OUT, "", mismatch.text))
         if mismatch is not None:
             job.step = AttributesStep.START
-            raise TemporaryError(Code.ENGINE_CONTRADICTS.before(f"{job.block}: {mismatch.text}"))
+            raise TemporaryError(f"{job.block}: {mismatch.text}", Code.ENGINE_CONTRADICTS)
         if job.probe is not None:
             job.probe.built(answer.gas_used)
             return self._probed(job, job.probe)
@@ -408,12 +411,12 @@ class AttributesHandler:
         if not probe.done:
             return None
         proof, job.probe, job.lost = probe.proof(), None, job.lost + 1
-        return None if proof is None else self._invalid(job, Code.TRANSACTION_INVALID.before(proof))
+        return None if proof is None else self._invalid(job, Problem(Code.TRANSACTION_INVALID, "", proof))
 
     def _inserted(self, job: AttributesJob, answer: object) -> AttributesResult | None:
         result = insert_result(answer)
         if result.status is CallStatus.INVALID:
-            return self._invalid(job, result.text)
+            return self._invalid(job, Problem(None, "", result.text))
         raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, PayloadAnswer) and job.payload is not None:
             job.inserted = l2_block_info(job.payload, self.rollup)
@@ -439,7 +442,7 @@ class AttributesHandler:
             self.run.accept(job.derived.sequence, block.ref.hash)
         return self._done(job.derived, outcome, job.reason, job.payload)
 
-    def _invalid(self, job: AttributesJob, reason: str) -> AttributesResult | None:
+    def _invalid(self, job: AttributesJob, reason: Problem) -> AttributesResult | None:
         """Note that the attributes, or the block made of them, are invalid.
 
         Their deposits alone replace them where the fork allows it [ATT34, ATT38]."""
@@ -452,7 +455,7 @@ class AttributesHandler:
         job.step, job.payload, job.replaced, job.reason = AttributesStep.START, None, True, reason
         return None
 
-    def _drop(self, job: AttributesJob, reason: str) -> AttributesResult:
+    def _drop(self, job: AttributesJob, reason: Problem) -> AttributesResult:
         """Drop the attributes and the pending blocks of their batch [ATT40]."""
         self.controller.drop_pending()
         self.pending_config = self.safe_config
@@ -462,7 +465,7 @@ class AttributesHandler:
         self,
         derived: AttributesReady,
         outcome: AttributesOutcome,
-        reason: str | None,
+        reason: Problem | None,
         built: ExecutionPayload | None = None,
     ) -> AttributesResult:
         self.job = None

@@ -11,6 +11,7 @@ import msgspec
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold
 from rollup_node.stages.engine.calls.heads import L2BlockInfo
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, is_deposit
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -102,7 +103,7 @@ class AttributesJob(msgspec.Struct):
     lost: int = 0
     probe: BuildProbe | None = None
     replaced: bool = False
-    reason: str | None = None
+    reason: Problem | None = None
     hold: ActivationHold | None = None
 
     @property

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
@@ -83,10 +84,10 @@ class FetchEnded(Action, frozen=True):
 
 
 class ShowProblem(Action, frozen=True):
-    """Show operators a line under this name; None when the problem is over."""
+    """Show operators a problem under this name; None when it is over."""
 
     name: str
-    problem: str | None
+    problem: Problem | None
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -167,6 +168,7 @@ class WorkFailed(Action, frozen=True):
     error: str
     seconds: float
     reason: str = ""
+    code: Code | None = None
 
 
 class WorkRecovered(Action, frozen=True):

@@ -7,6 +7,8 @@ import msgspec
 
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.forks.attribute_fields import disputed_fork
@@ -109,6 +111,12 @@ class Unavailable(msgspec.Struct, frozen=True):
 
     reason: str
     unreadable: bool = False
+    code: Code | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason with its code in front."""
+        return str(Problem(self.code, "", self.reason))
 
 
 EngineCall = (
@@ -133,7 +141,7 @@ def answer_text(answer: object) -> str:
         case ErrorAnswer():
             return f"{answer.message} ({answer.code})"
         case Unavailable():
-            return answer.reason
+            return answer.text
     return "the engine's answer is not one to this call"
 
 

@@ -35,6 +35,7 @@ from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequen
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.protocol.errors import ResetError
@@ -81,7 +82,7 @@ class CoreState(CoreContext):
         self.l1_genesis: BlockId | None = None
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
-        self.do(ShowProblem("start", self._start_problem))
+        self.do(ShowProblem("start", Problem(None, "", self._start_problem)))
 
     def _add_rows(self) -> None:
         self.forkchoice_row = ForkchoiceRow(self)
@@ -201,7 +202,7 @@ class CoreState(CoreContext):
         self.start_row.clear()
         self.unconfirmed = None
         self.drop_moves()
-        self.do(ShowProblem("start", f"{self._start_problem}: {error}"))
+        self.do(ShowProblem("start", Problem(None, self._start_problem, str(error))))
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
@@ -215,11 +216,11 @@ class CoreState(CoreContext):
         if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
             self.start_row.search = None
             self.el_sync.lacks_block()
-            self.fail(purpose, str(error), now)
+            self.fail(purpose, error, now)
             return
         self.reset(error, now)
         seconds = self.backoff.reset(purpose.task, now.monotonic)
-        self.do(WorkFailed(purpose.task, Severity.RESET, str(error), seconds))
+        self.do(WorkFailed(purpose.task, Severity.RESET, str(error), seconds, code=Problem.of(error).code))
 
     def _begin_search(self) -> PipelineStartSearch | None:
         """Return a search for heads; None while EL sync or the supervisor comes first."""

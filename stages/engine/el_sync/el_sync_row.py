@@ -15,7 +15,9 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncSkipped, ELSyncStarted, ELSyncState
 from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration
@@ -45,15 +47,17 @@ class SyncEstimate(msgspec.Struct, frozen=True):
         return self.stalled >= STALL_SECONDS
 
     @property
-    def text(self) -> str:
-        """A line for operators."""
+    def problem(self) -> Problem:
+        """How far the sync is, for operators."""
         if self.is_stalled:
-            return Code.EL_SYNC_STALLED.before(
-                f"EL sync: {self.to_go} blocks to go, no new block for {duration(self.stalled)}; check that the"
-                " execution engine has peers, or start with --syncmode=consensus-layer"
+            text = (
+                f"{self.to_go} blocks to go, no new block for {duration(self.stalled)}; check that the execution"
+                " engine has peers, or start with --syncmode=consensus-layer"
             )
+            return Problem(Code.EL_SYNC_STALLED, EL_SYNC, text)
         left = "" if self.eta is None else f", about {duration(self.eta)} left"
-        return f"EL sync: block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
+        text = f"block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
+        return Problem(None, EL_SYNC, text)
 
 
 class SyncProgress:
@@ -149,7 +153,8 @@ class ELSyncRow(HeadRow):
             self.progress.clear()
             if not sync.in_progress:
                 core.recover(self.purpose)
-            core.do(ShowProblem("start", sync.waiting_for if sync.in_progress else SEARCHING))
+            problem = Problem(None, EL_SYNC, sync.waiting_for) if sync.in_progress else Problem(None, "", SEARCHING)
+            core.do(ShowProblem("start", problem))
 
 
 class SyncProgressRow(CoreRow):
@@ -177,7 +182,7 @@ class SyncProgressRow(CoreRow):
         known = 0 if sync.target is None else sync.target.block_number
         estimate = self._progress.add(answer.current, max(known, answer.highest), now.monotonic)
         self._report(estimate)
-        self._core.do(ShowProblem("start", estimate.text))
+        self._core.do(ShowProblem("start", estimate.problem))
 
     def _report(self, estimate: SyncEstimate) -> None:
         core, block, to_go = self._core, estimate.current, estimate.to_go

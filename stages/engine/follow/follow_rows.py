@@ -132,7 +132,7 @@ class Following:
         """Note that a round or a move failed: the next round begins when it is due, whatever failed before."""
         reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
         pause = max(0.0, self.source.due_at - now.monotonic)
-        self._core.fail(purpose, str(error), now, reason=reason, pause=pause)
+        self._core.fail(purpose, error, now, reason=reason, pause=pause)
 
 
 class FollowReadRow(CoreRow):

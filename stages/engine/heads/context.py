@@ -14,9 +14,10 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import StageError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
 
@@ -92,14 +93,15 @@ class CoreContext(ABC):
         return self.backoff.is_waiting(purpose.task, now.monotonic)
 
     def fail(
-        self, purpose: CallPurpose, error: str, now: Instant, *, reason: str = "", pause: float | None = None
+        self, purpose: CallPurpose, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
     ) -> float:
         """Note a temporary failure; returns the seconds until the next attempt, those of `pause` if it is set.
 
         `reason` tells apart what one task fails by."""
         seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
-        self.log.add(now.unix, "failed", purpose, error)
-        self.do(WorkFailed(purpose.task, Severity.TEMPORARY, error, seconds, reason))
+        problem = Problem.of(error)
+        self.log.add(now.unix, "failed", purpose, str(problem))
+        self.do(WorkFailed(purpose.task, Severity.TEMPORARY, problem.text, seconds, reason, problem.code))
         return seconds
 
     def recover(self, purpose: CallPurpose) -> None:
@@ -206,11 +208,11 @@ class CoreRow(ABC):
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Raise TemporaryError, so that the call is made again."""
         if not (answer.unreadable and self._core.take_unreadable(pending.call)):
-            raise TemporaryError(answer.reason)
+            raise TemporaryError(answer.reason, answer.code)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Pause the calls of this purpose."""
-        return self._core.fail(self.purpose, str(error), now)
+        return self._core.fail(self.purpose, error, now)
 
 
 class HeadRow(CoreRow):

@@ -120,5 +120,5 @@ class SafeHeadsRow(CoreRow):
 
         Derivation starts over, so that it is derived again."""
         if isinstance(pending.call, RecordSafeHead):
-            raise ResetError(answer.reason)
+            raise ResetError(answer.reason, answer.code)
         super().unavailable(pending, answer, now)

@@ -193,13 +193,15 @@ class InteropRow(HeadRow):
             error = commit_error(answer)
         if error is not None:
             self._replacing = None
-            raise ResetError(f"block {replacing.invalidated} cannot be replaced: {error.text}")
+            contradicts = isinstance(pending.call, GetPayload) and self._payload is not None
+            text = f"block {replacing.invalidated} cannot be replaced: {error.text}"
+            raise ResetError(text, Code.ENGINE_CONTRADICTS if contradicts else None)
         if isinstance(pending.call, NewPayload):
             self._replaced(replacing, pending.call.payload, now)
 
     def _mismatch(self, replacing: Invalidate, payload: ExecutionPayload) -> BuildError | None:
         mismatch = sealed_mismatch(self._core.config.rollup, replacing.attributes, replacing.parent, payload)
-        return None if mismatch is None else BuildError(OTHER, Code.ENGINE_CONTRADICTS.before(mismatch.text))
+        return None if mismatch is None else BuildError(OTHER, mismatch.text)
 
     def _replaced(self, replacing: Invalidate, payload: ExecutionPayload, now: Instant) -> None:
         core, heads = self._core, self._core.controller.heads

@@ -22,7 +22,7 @@ log = get_logger("engine")
 
 
 class CallRunner:
-    """`ask` makes one call; its TemporaryError becomes the answer Unavailable, with its code in front.
+    """`ask` makes one call; its TemporaryError becomes the answer Unavailable.
 
     `wake` is called when an answer is there."""
 
@@ -40,8 +40,8 @@ class CallRunner:
         try:
             return await self._ask(call)
         except TemporaryError as error:
-            text = error.code.before(str(error)) if isinstance(error.code, Code) else str(error)
-            return Unavailable(text, unreadable=isinstance(error, UnreadableAnswerError))
+            code = error.code if isinstance(error.code, Code) else None
+            return Unavailable(str(error), isinstance(error, UnreadableAnswerError), code)
 
     def answers(self) -> list[tuple[PendingCall, CoreAnswer]]:
         """Return the answers since the last call. Raises what `ask` raised besides TemporaryError."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 
 SAME_RESETS = 3
@@ -23,7 +24,7 @@ class ResetWatch:
     none."""
 
     def __init__(
-        self, log: Logger, show: Callable[[str | None], None], clock: Callable[[], float] = time.monotonic
+        self, log: Logger, show: Callable[[Problem | None], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._log, self._show, self._clock = log, show, clock
         self._condition = LastingCondition(log, clock)
@@ -43,7 +44,8 @@ class ResetWatch:
         self._condition.report(
             Code.RESET_LOOP, "resetting again for the same reason", resets=self._times, reason=reason
         )
-        self._show(Code.RESET_LOOP.before(f"{self._times} resets for the same reason: {reason}"))
+        text = f"{self._times} resets for the same reason: {reason}"
+        self._show(Problem(Code.RESET_LOOP, "", text))
 
     def processed(self, safe: int) -> None:
         """Note that a derived block was processed; `safe` is the number of the safe head.

@@ -11,6 +11,8 @@ The two calls of the conductor have lanes of their own, so that a slow conductor
 
 from collections.abc import Callable
 
+import msgspec
+
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import (
     Ends,
@@ -36,6 +38,7 @@ from rollup_node.stages.engine.sequencer.sequencer import (
     SequencerPhase,
 )
 from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -101,7 +104,7 @@ class Sequencing:
         self.last_announced: Heads | None = None
         self._core, self._lost, self._derived = core, blocks.lost, derived
         self._last_sequenced: Hash | None = None
-        self._shown: tuple[str | None, int] = (None, 0)
+        self._shown: tuple[Problem | None, int] = (None, 0)
 
     def publish_block(self, payload: ExecutionPayload) -> None:
         """Have the block that the sequencer sealed on the unsafe head signed and gossiped."""
@@ -118,9 +121,10 @@ class Sequencing:
         self._shown = problem, self.sequencer.failures
         if problem is not None and self.sequencer.failures != failures:
             text = "sequencer cannot build a block"
-            core.do(Lasts(CONDITION, Code.SEQUENCER_WAITS, text, {"reason": problem}))
+            reason = str(msgspec.structs.replace(problem, subject=""))
+            core.do(Lasts(CONDITION, Code.SEQUENCER_WAITS, text, {"reason": reason}))
         if problem != last:
-            core.do(ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
+            core.do(ShowProblem("sequencer", problem))
 
     def note_sequenced(self, block: L2BlockRef) -> None:
         """Note that the engine has validated a block of this sequencer."""
@@ -210,7 +214,7 @@ class SequencerRow(HeadRow):
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Try again by the sequencer's own schedule [SEQ6]."""
-        self._state.sequencer.retry_later(str(error), now.unix)
+        self._state.sequencer.retry_later(error, now.unix)
         self._state.show_problem()
         return RETRY_SECONDS
 
@@ -232,8 +236,8 @@ class CommitRow(CoreRow):
         if not isinstance(call, CommitPayload):
             return
         if not isinstance(answer, Committed):
-            reason = answer.reason if isinstance(answer, Unavailable) else "it gave no answer to this"
-            state.sequencer.commit_failed(call.payload, reason, now.unix)
+            failure = answer if isinstance(answer, Unavailable) else Unavailable("it gave no answer to this")
+            state.sequencer.commit_failed(call.payload, failure, now.unix)
             state.show_problem()
         elif state.sequencer.committed(call.payload, now.unix):
             state.publish_block(call.payload)
@@ -346,7 +350,7 @@ class LeaderRow(CoreRow):
             for key, head in asked.items():
                 self._start(key, head, now)
             return
-        failure = answer.reason if isinstance(answer, Unavailable) else None
+        failure = answer.text if isinstance(answer, Unavailable) else None
         error = NOT_LEADER if failure is None else f"sequencer leader check failed: {failure}"
         for key in asked:
             self._respond(key, error)

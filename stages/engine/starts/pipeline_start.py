@@ -91,7 +91,7 @@ class PipelineStartSearch:
     def answer(self, answer: object) -> None:
         """Take the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
         if isinstance(answer, Unavailable):
-            raise TemporaryError(answer.reason)
+            raise TemporaryError(answer.reason, answer.code)
         try:
             self.call = self._steps.send(answer)
         except StopIteration as end:
@@ -239,7 +239,7 @@ class StartRow(CoreRow):
         if answer.unreadable and self._core.take_unreadable(pending.call):
             return
         if not answer.unreadable or self.search is None or not self.search.lacks_block():
-            raise TemporaryError(answer.reason)
+            raise TemporaryError(answer.reason, answer.code)
         self._end_search()
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:

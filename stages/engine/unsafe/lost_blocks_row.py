@@ -9,6 +9,7 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
 from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocksPhase
 from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -26,7 +27,7 @@ class LostBlocksRow(CoreRow):
         self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
         self._was_pending = False
         self._is_reported = False
-        self._problem: str | None = None
+        self._problem: Problem | None = None
 
     def step(self, now: Instant) -> None:
         """Do what is due without a call."""
@@ -71,12 +72,13 @@ class LostBlocksRow(CoreRow):
             self._is_reported = False
         self._was_pending = lost.pending
 
-    def _present_problem(self) -> str | None:
+    def _present_problem(self) -> Problem | None:
         lost = self._lost
         if lost.phase is LostBlocksPhase.ASKING and lost.asked > 1 and self._sequences():
-            return "sequencer: waits for the p2p process, which has the latest blocks of this node"
+            return Problem(None, "sequencer", "waits for the p2p process, which has the latest blocks of this node")
         if self._is_reported and lost.pending:
-            return f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
+            text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
+            return Problem(None, "", text)
         return None
 
     # --- L1 origins --------------------------------------------------------------------------------------------------

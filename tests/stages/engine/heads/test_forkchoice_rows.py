@@ -26,6 +26,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -226,7 +227,7 @@ def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() 
     assert harness.done(WorkFailed) == [] and [each.fields for each in harness.done(Lasts)] == [
         {"reason": "connection reset"}
     ]
-    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", "sequencer: connection reset")
+    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", Problem(None, "sequencer", "connection reset"))
     assert harness.step() == []
     harness.wait(1)
     (again,) = harness.step()
