@@ -25,7 +25,7 @@ CHAIN = chain_with()
 TIMEOUT = 1.0
 MEGABYTES = 400
 """A body that is refused may have 256 MiB."""
-FAST = {"rollup_node.stages.engine.core.backoff.MAX_SECONDS": 0.2}
+FAST = {"rollup_node.stages.engine.calls.backoff.MAX_SECONDS": 0.2}
 RESETS = [0]
 """The starts that the process has given, each of which the next attack has it abandon."""
 
@@ -122,7 +122,7 @@ def test_an_attack_by_the_engine(shared: SharedStage, name: str) -> None:
 
 DECODED = """
 import os, sys
-from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.engine.calls.io import answers
 from rollup_node.stages.io.http.json_answers import decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload
@@ -134,7 +134,7 @@ text, before = b'"0x' + b"11" * each + b'",', b'"transactions":['
 raw = answer(envelope_to_json(payload(4))).replace(before, before + text * (size // len(text)))
 reset_peak_memory(os.getpid())
 used = peak_memory(os.getpid())
-found = answers.payload_of_envelope(decode_answer(raw, 1, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
+found = answers.payload_of_envelope(decode_answer(raw, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
 assert len(found.transactions) > size // len(text)
 print((peak_memory(os.getpid()) - used) / len(raw))
 """

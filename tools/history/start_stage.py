@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
+from rollup_node.stages.engine.calls.heads import L2BlockInfo
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, PipelineStart
 from rollup_node.stages.protocol.types import L2BlockContent
+from rollup_node.tools.history.l1_view import RecentBlocks, read_blocks
 from rollup_node.tools.history.manifest import Resume
-from rollup_node.tools.history.recent_blocks import RecentBlocks, read_blocks
 from rollup_node.tools.inspect.l2_source import FileSource
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig, ReplayFailed, ReplayStage

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
-from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
+from rollup_node.stages.engine.calls.heads import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -31,9 +31,9 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
 from rollup_node.tools.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
-from rollup_node.tools.inspect.patience import Patience
 from rollup_node.tools.inspect.replay import REPLAYED, BlockComparison, compare_block
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
+from rollup_node.tools.inspect.status_client import Patience
 
 RESET = 1
 IDLE_SECONDS = 0.5
@@ -112,11 +112,11 @@ class ReplayStage:
         """Ends the run: the blocks of the source contradict each other."""
         self._failure = str(error)
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publishes the problems that the runtime sees."""
         self._publisher.set(Health(problems))
         if problems:
-            self._problem = problems[0]
+            self._problem = str(problems[0])
 
     # --- received messages ---
 
@@ -138,7 +138,7 @@ class ReplayStage:
 
     def _on_derivation(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
         if isinstance(message, Health):
-            self._problem = message.problems[0] if message.problems else self._problem
+            self._problem = str(message.problems[0]) if message.problems else self._problem
         elif isinstance(message, Drops):
             self._check_parent_hash(message)
         elif isinstance(message, DerivationStatus):
@@ -275,7 +275,12 @@ class ReplayStage:
         if self._config.rollup.ends_at(number):
             raise ReplayFailed(self._chain_end)
         self._last_result = AttributesResult(
-            RESET, derived.sequence, AttributesOutcome.ACCEPTED, comparison.safe_head, comparison.safe_config
+            RESET,
+            derived.sequence,
+            AttributesOutcome.ACCEPTED,
+            comparison.safe_head,
+            comparison.safe_config,
+            derived.derived_from,
         )
         if self._peer is not None:
             self._server.send(self._peer, self._last_result)

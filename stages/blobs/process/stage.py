@@ -5,7 +5,6 @@ Those that derivation waits for come first."""
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
@@ -15,6 +14,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
+from rollup_node.stages.blobs.process.input_server import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified
@@ -24,14 +24,11 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.texts import duration, one_line
-
-if TYPE_CHECKING:
-    from rollup_node.stages.blobs.process.input_server import InputServer
 
 log = get_logger("blobs")
 
@@ -54,7 +51,7 @@ class BlobsStage:
             meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
             meter.count("l1_source_cache_add", 0, type=BLOBS, evicted=flag)
         self._fetches: set[asyncio.Task[None]] = set()
-        self._runtime_problems: tuple[str, ...] = ()
+        self._runtime_problems: tuple[Problem, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
         self.periodic_tasks: Sequence[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
@@ -65,11 +62,8 @@ class BlobsStage:
         self._server = bus.serve("blobs.contents", self._on_request)
         self._inputs: InputServer | None = None
         if config.da_server is not None:
-            # Its client imports aiohttp, which takes 0.2 s.
-            from rollup_node.stages.blobs.process import input_server
-
             inputs = PeriodicTask("inputs", self._step_inputs)
-            self._inputs = input_server.InputServer(config.da_server, self._server, meter, inputs.wake.set)
+            self._inputs = InputServer(config.da_server, self._server, meter, inputs.wake.set)
             self.periodic_tasks = [self._work, inputs]
 
     async def start(self) -> None:
@@ -92,7 +86,7 @@ class BlobsStage:
     def reset(self, error: Exception) -> None:
         """Do nothing: a blob is the same on every L1 chain that has its hash."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the problems of the periodic task with the errors of urgent requests."""
         self._runtime_problems = problems
         self._publish_health()
@@ -232,7 +226,7 @@ class BlobsStage:
     def _report(self, pending: PendingRequest) -> None:
         """Log the failure of a request that derivation waits for; others may come in time."""
         if pending.code is None or not pending.urgent:
-            log.debug("could not prefetch blobs", l1_block=pending.block, error=pending.error)
+            log.debug("could not prefetch blobs", l1_block=pending.block, error=str(pending.error))
             return
         pending.is_reported = True
         age = duration(time.time() - pending.block.timestamp)

@@ -3,40 +3,45 @@
 from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.engine.core.actions import WorkFailed
+from rollup_node.stages.engine.calls.actions import WorkFailed
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_head
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.messages.base import Health, QueueLength
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
 
 ENGINE_CODES = frozenset(
-    {Code.ENGINE_UNREACHABLE, Code.ENGINE_SLOW, Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST}
+    {
+        *(Code.ENGINE_UNREACHABLE, Code.ENGINE_SLOW, Code.ENGINE_ANSWER),
+        *(Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST),
+    }
 )
 
 
 class StatusPublisher:
-    """The publisher of `status.engine`. Problems come from the runtime, from failed work by its task, and by name;
-    `record` is that of the execution engine."""
+    """The publisher of `status.engine`.
+
+    Problems come from the runtime, from failed work by its task, and by name; `record` is that of the execution
+    engine."""
 
     def __init__(self, bus: Bus, meter: Meter, record: EndpointRecord) -> None:
         self._publisher = bus.publish("status.engine")
         self._record, self._counts = record, PacedPublisher(self._publisher.set)
         self._publisher.on_send = self._show
         self._meter = meter
-        self._runtime: tuple[str, ...] = ()
-        self._failed: dict[str, str] = {}
-        self._named: dict[str, str] = {}
+        self._runtime: tuple[Problem, ...] = ()
+        self._failed: dict[str, Problem] = {}
+        self._named: dict[str, Problem] = {}
         self._shown: dict[str, L2BlockRef] = {}
         self._others: tuple[object, ...] = ()
         self.set_queue_length(0)
 
     def publish(self, status: EngineStatus) -> None:
-        """Publishes heads and sequencer, with their metrics. Whatever is no head is published at once."""
+        """Publish heads and sequencer, with their metrics. Whatever is no head is published at once."""
         has_heads = status.unsafe is not None
         others = status.reset, status.sequencer_enabled, status.sequencer_active, status.provided_l1, has_heads
         self._publisher.set(status, urgent=others != self._others)
@@ -44,7 +49,7 @@ class StatusPublisher:
         self._counts.step(self._endpoints)
 
     def _show(self, status: EngineStatus | Halting | ForkDoubts | Endpoints | QueueLength | Health) -> None:
-        """Sets the metrics of what is published."""
+        """Set the metrics of what is published."""
         if not isinstance(status, EngineStatus):
             return
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
@@ -61,24 +66,24 @@ class StatusPublisher:
                 show_head(self._meter, name, ref)
 
     def set_queue_length(self, length: int) -> None:
-        """Publishes how many unsafe blocks wait for their parents."""
+        """Publish how many unsafe blocks wait for their parents."""
         self._publisher.set(QueueLength(length, 0))
 
     def set_fork_doubts(self, doubts: Sequence[ForkDoubt]) -> None:
-        """Publishes which forks to come the engine seems not to know."""
+        """Publish which forks to come the engine seems not to know."""
         self._publisher.set(ForkDoubts(tuple(doubts)))
 
     def announce_halt(self) -> None:
-        """Publishes that the node halts."""
+        """Publish that the node halts."""
         self._publisher.set(Halting())
 
-    def set_runtime_problems(self, problems: tuple[str, ...]) -> None:
-        """Sets the problems that the runtime reports: those of periodic tasks."""
+    def set_runtime_problems(self, problems: tuple[Problem, ...]) -> None:
+        """Set the problems that the runtime reports: those of periodic tasks."""
         self._runtime = problems
         self._publish_health()
 
-    def set_problem(self, name: str, problem: str | None) -> None:
-        """Sets the problem of a name; None when it is over."""
+    def set_problem(self, name: str, problem: Problem | None) -> None:
+        """Set the problem of a name; None when it is over."""
         if problem is None:
             self._named.pop(name, None)
         else:
@@ -86,25 +91,24 @@ class StatusPublisher:
         self._publish_health()
 
     def set_failure(self, failure: WorkFailed, code: Code) -> None:
-        """Sets the problem of a task whose work failed; `code` is that of the error."""
-        error = failure.error.removeprefix(code.before(""))
-        self._failed[failure.task] = code.before(f"{failure.task}: {error}")
+        """Set the problem of a task whose work failed; `code` is that of the error."""
+        self._failed[failure.task] = Problem(code, failure.task, failure.error)
         self._publish_health()
 
     def clear_failure(self, task: str) -> None:
-        """Removes the problem of a task whose work succeeded."""
+        """Remove the problem of a task whose work succeeded."""
         self._failed.pop(task, None)
         self._publish_health()
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[Problem, ...]:
         """All problems, as they are published."""
-        return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime)))
+        return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime), key=str))
 
     @property
     def engine_fails(self) -> bool:
         """Whether a call of the engine has failed, and none since then has succeeded in its place."""
-        return any(code_in(failure) in ENGINE_CODES for failure in self._failed.values())
+        return any(failure.code in ENGINE_CODES for failure in self._failed.values())
 
     def _publish_health(self) -> None:
         self._meter.set("activity_problems", len(self._failed) + len(self._runtime))

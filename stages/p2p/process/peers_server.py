@@ -11,6 +11,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction
@@ -255,7 +256,7 @@ class PeersServer:
     def _disconnect(self, text: str) -> None:
         """Disconnects a peer, removes it from the peerstore, and unblocks it [RPC82]."""
         peer = _peer(text)
-        self._host.disconnect(peer, "disconnected by an operator")
+        self._host.disconnect(peer, PeerDropReason.BY_OPERATOR)
         self._host.peerstore.remove(peer)
         self._unblock_peer(peer)
 

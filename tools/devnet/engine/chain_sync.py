@@ -5,16 +5,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.engine.calls.io import answers
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
-from rollup_node.tools.devnet.engine.backend import L2Backend
+from rollup_node.tools.devnet.engine.backend import Journal, L2Backend
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
-from rollup_node.tools.devnet.engine.journal import Journal
 
 BATCH = 16
 MAX_BLOCKS = 1_000_000

@@ -485,6 +485,8 @@ def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_b
             blobs_client.request([0])
             await blobs_client.until(lambda: len(blobs_client.unavailable) > 1)
             assert {(each.error, each.not_found) for each in blobs_client.unavailable} == {(reason, False)}
-            await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems == (reason,))
+            await blobs_client.until(
+                lambda: blobs_client.health and tuple(map(str, blobs_client.health[-1].problems)) == (reason,)
+            )
 
     run(scenario)

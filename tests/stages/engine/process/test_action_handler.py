@@ -10,28 +10,27 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
-from rollup_node.stages.engine.machines.block_production import L1BlockRange
-from rollup_node.stages.engine.machines.follow_source import FollowResult
-from rollup_node.stages.engine.machines.sequencer import SequencedBlock
-from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
-from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
-from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
@@ -64,6 +63,11 @@ class Handled:
             P2PClient(bus, self.meter, lambda message: None) if p2p else None,
             bus.serve("engine.payloads", lambda peer, message: None) if p2p else None,
         )
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The health problems, as they are printed."""
+        return tuple(map(str, self.status.problems))
 
     def line(self, *actions: act.Action) -> str:
         """The last log line that actions lead to."""
@@ -98,54 +102,35 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
     """One of each kind."""
     ref = chain.build(1)[1]
     payload, info = chain.payloads[ref.hash], chain.known[ref.hash]
-    heads = Heads(ref, ref, ref, chain.genesis)
     start = PipelineStart(1, ref, info.config, ref.l1_origin, info.config)
-    processed = ProcessedAttributes(1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
+    result = AttributesResult(1, 1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
     return [
+        act.Log("info", "a line", Code.RESET, {"block": ref}),
+        act.Count("sequencing_errors"),
+        act.Observe("sequencer_sealing_seconds", 0.25),
+        act.Lasts("EL sync", Code.EL_SYNC_STALLED, "no new block", {"block": 5}),
+        act.Ends("EL sync", "blocks again", {"block": 6}),
+        act.FetchLasts("follow source", "the execution engine does not get block 1", 1),
+        act.FetchEnded("follow source"),
+        act.ShowProblem("start", None),
         act.SendToDerivation(PEER, start),
         act.SendToRpc(PEER, ControlResponse(1, None, None)),
         act.SendToP2P(PEER, PayloadResponse(1, payload, None)),
         act.PublishBlock(payload, chain.genesis, 0),
         act.RequestGap(ref, payload),
         act.RequestLatestBlocks(ref.id),
-        act.RequestL1Blocks(L1BlockRange(100, 2)),
+        act.RequestL1Blocks(100, 2),
         act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),
-        act.ShowProblem("start", None),
         act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.04),
         act.WorkRecovered("drive", 3),
         act.ResetStarted("L1 reorg", by_origin=False),
-        act.ResetRequested("L1 reorg"),
-        act.StartFound(heads, ref.l1_origin),
-        act.DerivationRestarted(start),
-        act.AttributesProcessed(processed),
-        act.UpgradeDiffers(OTHER_UPGRADE, confirmed=False),
-        act.BundleChosen(OTHER_UPGRADE),
+        act.AttributesProcessed(result),
         act.UnsafeBlockReceived(payload, queued=True),
         act.UnsafeQueueChanged(1, 1_000, payload),
-        act.UnsafeBlockInserted(ref, 0),
-        act.UnsafeBlockDropped(DroppedUnsafeBlock(1, ref.hash, "bad state root")),
-        act.LostBlocksFound(1, 2),
-        act.LostBlocksEnded(ref, 2, None),
-        act.PayloadFetched(0.25),
-        act.BuildFailed(),
-        act.BlockSequenced(SequencedBlock(info, payload, 1.5)),
-        act.SequencerStarted(ref),
-        act.SequencerStopped(ref),
-        act.StopWaitSkipped("this node is not the leader"),
-        act.LeaderOverridden(),
-        act.SequencerWaits("no origin"),
-        act.BlockFinalized(ref),
-        act.ELSyncStarted(7, ref.hash),
-        act.ELSyncSkipped("the engine has a finalized block"),
-        act.ELSyncFinished(heads, 12.34),
-        act.ELSyncProgressed(SyncEstimate(5, 10, 2.04, 5.2, 0.0)),
-        act.FollowSourceRead(FollowResult.SUCCESS),
-        act.FollowSourceBehind(chain.genesis, ref),
-        act.FetchLasts("follow source", "the execution engine does not get block 1", 1),
-        act.FetchEnded("follow source"),
-        act.FollowTargetDropped(ref, "our own chain goes on"),
-        act.FollowMoved(ref, chain.genesis),
-        act.L1FinalityRegressed(chain.l1_ref(99)),
+        UpgradeDiffers(OTHER_UPGRADE, confirmed=False),
+        UpgradeDiffers(OTHER_UPGRADE, confirmed=True, is_chosen=True),
+        SequencedBlock(info, payload, 1.5),
+        FollowSourceRead(FollowResult.SUCCESS),
     ]
 
 
@@ -153,35 +138,27 @@ def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
     return next(action for action in actions if isinstance(action, kind))
 
 
-def test_a_finalized_block_is_logged_at_debug(handled: Handled, chain: ChainFixture) -> None:
-    """[LOG10] The progress line has it at info."""
-    assert handled.line(act.BlockFinalized(chain.build(1)[1])).startswith("DEBUG finalized L2 block block=1:")
+def test_a_line_has_its_level_code_and_fields(handled: Handled) -> None:
+    assert handled.line(act.Log("info", "sequencer started", None, {"head": 7})) == "INFO sequencer started head=7"
+    line = act.Log("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, {"reason": "no leader"})
+    assert handled.line(line) == "WARN stopping without the last block code=SEQUENCER-ADMIN reason=no leader"
+    for level in get_args(act.LogLevel):
+        assert handled.line(act.Log(level, "text")) == f"{level.upper()} text"
 
 
-def test_following_another_node_is_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
-    """[FSR4] Blocks on top of ours are everyday; others are a reorg."""
-    ref = chain.build(1)[1]
-    assert handled.line(act.FollowMoved(chain.genesis, ref)).startswith("DEBUG moved to the follow source's chain")
-    assert handled.line(act.FollowMoved(ref, chain.genesis)).startswith("WARN moved to the follow source's chain")
-    handled.handler.perform([act.FollowSourceRead(FollowResult.L1_MISMATCH)])
+def test_following_another_node_is_counted(handled: Handled) -> None:
+    """[FSR4]"""
+    handled.handler.perform([FollowSourceRead(FollowResult.L1_MISMATCH)])
     assert handled.metric('follow_source_requests_total{result="error_l1_mismatch"}') == 1.0
 
 
 def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
-    assert {type(action) for action in actions} == set(get_args(act.Action))
+    assert {type(action) for action in actions} == set(act.Action.__subclasses__())
     for action in actions:
-        with pytest.raises(RestartError) if isinstance(action, act.BundleChosen) else nullcontext():
+        is_restart = isinstance(action, UpgradeDiffers) and action.is_chosen
+        with pytest.raises(RestartError) if is_restart else nullcontext():
             handled.handler.perform([action])
-
-
-def test_el_sync_is_logged(handled: Handled, chain: ChainFixture) -> None:
-    actions = all_actions(chain)
-    assert handled.line(of_kind(actions, act.ELSyncStarted)).startswith("INFO starting EL sync number=7 hash=0x")
-    assert "INFO EL sync block=5 to_go=10 rate=2.0 eta_seconds=5" in handled.line(
-        of_kind(actions, act.ELSyncProgressed)
-    )
-    assert handled.line(of_kind(actions, act.ELSyncFinished)).startswith("INFO Finished EL sync unsafe=")
 
 
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
@@ -212,19 +189,16 @@ def test_resets_are_counted_by_cause(handled: Handled) -> None:
 def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     ref = chain.build(1)[1]
-    line = handled.line(of_kind(actions, act.BlockSequenced))
+    line = handled.line(of_kind(actions, SequencedBlock))
     assert line == f"INFO sequenced block block={ref} origin={ref.l1_origin} transactions=1"
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-0.5"}') == 1, "of a block time of 2 s"
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-1.0"}') == 0
     assert handled.metric("sequencer_sealing_total") == handled.metric("sequencer_building_diff_total") == 1
     assert handled.metric('transactions_sequenced_total{type="deposits"}') == 1
-    handled.handler.perform([of_kind(actions, act.PayloadFetched), act.BuildFailed()])
+    handled.handler.perform([of_kind(actions, act.Observe), of_kind(actions, act.Count)])
     assert handled.metric("sequencer_sealing_seconds_sum") == 0.25
     assert handled.metric("sequencing_errors_total") == 1
     assert handled.line(of_kind(actions, act.AttributesProcessed)).startswith("DEBUG derived block is safe")
-    assert handled.line(of_kind(actions, act.UnsafeBlockDropped)) == (
-        f"WARN dropping invalid unsafe block code=UNSAFE-BLOCK number=1 hash=0x{ref.hash.hex()} reason=bad state root"
-    )
     handled.handler.perform([of_kind(actions, act.UnsafeBlockReceived), of_kind(actions, act.UnsafeQueueChanged)])
     assert handled.metric("unsafe_payloads_total") == 1 and handled.metric("unsafe_payloads_buffer_mem_size") == 1_000
     assert handled.metric('refs_number{layer="l2",type="l2_buffer_unsafe"}') == 1
@@ -233,50 +207,60 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
 def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, chain: ChainFixture) -> None:
     ref = chain.build(1, users=[chain.user])[1]
     config = chain.known[ref.hash].config
-    replaced = ProcessedAttributes(
+    replaced = AttributesResult(
+        1,
         2,
         AttributesOutcome.REPLACED_BY_DEPOSITS,
         ref,
         config,
         chain.l1_ref(101),
-        "bad transaction",
-        chain.payloads[ref.hash],
+        reason=Problem(None, "", "bad transaction"),
+        built=chain.payloads[ref.hash],
     )
     line = handled.line(act.AttributesProcessed(replaced))
     assert line == f"WARN derived block replaced by deposits code=BLOCK-REPLACED safe={ref} reason=bad transaction"
     assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
     for code in (Code.TRANSACTION_LEFT_OUT, Code.TRANSACTION_INVALID):
         line = handled.line(
-            act.AttributesProcessed(msgspec.structs.replace(replaced, reason=code.before("transaction 3")))
+            act.AttributesProcessed(msgspec.structs.replace(replaced, reason=Problem(code, "", "transaction 3")))
         )
         assert line == f"WARN derived block replaced by deposits code={code.text} safe={ref} reason=transaction 3"
 
 
 def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
-    error = Code.ENGINE_AUTH.before("execution engine 127.0.0.1:8551: HTTP status 401: token is missing")
-    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0))
+    error = "execution engine 127.0.0.1:8551: HTTP status 401: token is missing"
+    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.ENGINE_AUTH))
     assert line.startswith(
         "WARN step failed, retrying code=ENGINE-AUTH task=drive error=execution engine 127.0.0.1:8551"
     )
     assert "token is missing" in line and line.endswith(f"do={Code.ENGINE_AUTH.remedy}")
-    assert handled.status.problems == (
+    assert handled.problems == (
         "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
     )
     assert handled.status.engine_fails
     syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
     line = handled.line(syncing)
     assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
-    assert handled.status.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
+    assert handled.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
+
+
+def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
+    """MEMORY is a code of this node's own memory, not a word of an engine's error."""
+    error = insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")).text
+    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0))
+    assert " code=ENGINE-ANSWER task=unsafe blocks " in line and "OUT OF MEMORY" in line
+    assert handled.problems == (f"ENGINE-ANSWER: unsafe blocks: {error}",)
+    assert handled.status.engine_fails
 
 
 @pytest.mark.parametrize("code", [Code.BUILD_LOST, Code.ENGINE_CONTRADICTS, Code.ENGINE_SLOW], ids=str)
 def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: Handled, code: Code) -> None:
     """BUILD-LOST, ENGINE-CONTRADICTS and ENGINE-SLOW, with block, parent and the engine's answer."""
     text = "the engine began to build block 12 on 0xab..:11, and does not return it: Unknown payload (-38001)"
-    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, code.before(text), 1.0))
+    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, text, 1.0, code=code))
     assert line.startswith(f"WARN step failed, retrying code={code.text} task=drive error={text} retry_in=1.0 do=")
     assert line.endswith(code.remedy)
-    assert handled.status.problems == (f"{code.text}: drive: {text}",)
+    assert handled.problems == (f"{code.text}: drive: {text}",)
     handled.handler.perform([act.WorkRecovered("drive", 3)])
     assert not handled.status.problems
 
@@ -294,60 +278,37 @@ def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled
     assert line.startswith("WARN the execution engine does not get a block from its peers code=EL-SYNC-STALLED reason=")
     assert " problem=the execution engine does not get block 7 ahead=3 " in line
     handled.handler.perform([lasts] * 3)
-    assert handled.status.problems == ("EL-SYNC-STALLED: the execution engine does not get block 7",)
+    assert handled.problems == ("EL-SYNC-STALLED: the execution engine does not get block 7",)
     assert handled.line(act.FetchEnded("follow source")).startswith("INFO no block is waited for any more")
     assert not handled.status.problems
 
 
 def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
-    error = Code.L1_UNREACHABLE.before("L1 block 5 is unavailable: head: cannot connect")
-    handled.handler.perform([act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0)])
+    error = "L1 block 5 is unavailable: head: cannot connect"
+    failed = act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.L1_UNREACHABLE)
+    handled.handler.perform([failed])
     assert handled.records == [] and not handled.status.engine_fails
-    assert handled.status.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
+    assert handled.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
 
 def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:
-    estimate = SyncEstimate(5, 10, 0.0, None, 300.0)
-    line = handled.line(act.ELSyncProgressed(estimate))
-    assert line.startswith(
-        "WARN the execution engine gets no new block code=EL-SYNC-STALLED block=5 to_go=10 minutes=5"
-    )
-    assert line.endswith(f"do={Code.EL_SYNC_STALLED.remedy}") and estimate.text.startswith("EL-SYNC-STALLED: ")
-    lines = len(handled.records)
-    handled.handler.perform([act.ELSyncProgressed(estimate)] * 3)
-    warnings = [record for record in handled.records[lines:] if record.level is Level.WARN]
-    assert warnings == []
-    line = handled.line(act.ELSyncProgressed(SyncEstimate(6, 9, 1.0, 9.0, 0.0)))
+    text, fields = "the execution engine gets no new block", {"block": 5, "to_go": 10, "minutes": 5}
+    stalls = act.Lasts("EL sync", Code.EL_SYNC_STALLED, text, fields)
+    line = handled.line(stalls)
+    assert line == f"WARN {text} code=EL-SYNC-STALLED block=5 to_go=10 minutes=5 do={Code.EL_SYNC_STALLED.remedy}"
+    assert handled.lines(stalls, stalls, stalls) == []
+    line = handled.line(act.Ends("EL sync", "the execution engine gets blocks again", {"block": 6}))
     assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
 
 
 def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
-    line = handled.line(act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", "sequencer: no L1 origin"))
+    waits = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no L1 origin"})
+    line = handled.line(waits, act.ShowProblem("sequencer", Problem(None, "sequencer", "no L1 origin")))
     assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
-    again = (act.ShowProblem("sequencer", None), act.SequencerWaits("no L1 origin"))
-    assert handled.lines(*again, *again) == [], "an attempt is no end"
-    lines = handled.lines(of_kind(all_actions(chain), act.BlockSequenced))
+    again = (act.ShowProblem("sequencer", None), waits, act.Ends("EL sync", "blocks again"))
+    assert handled.lines(*again, *again) == [], "an attempt is no end, and another condition has its own"
+    lines = handled.lines(of_kind(all_actions(chain), SequencedBlock))
     assert lines[0] == "INFO the sequencer builds blocks again code=SEQUENCER-WAITS waited=0s tried=3"
-
-
-def test_a_sequencer_that_is_stopped_waits_no_more(handled: Handled) -> None:
-    handled.line(act.SequencerWaits("no L1 origin"))
-    first, last = handled.lines(act.SequencerStopped(None))
-    assert first.startswith("INFO the sequencer is to build no blocks any more code=SEQUENCER-WAITS")
-    assert last.startswith("INFO sequencer stopped")
-
-
-def test_lost_blocks_are_told_with_their_end(handled: Handled, chain: ChainFixture) -> None:
-    actions, code = all_actions(chain), Code.BLOCKS_LOST
-    assert handled.line(of_kind(actions, act.LostBlocksFound)) == (
-        "WARN the execution engine lacks the latest blocks, putting them back"
-        f" code=BLOCKS-LOST first=1 last=2 do={code.remedy}"
-    )
-    ended = of_kind(actions, act.LostBlocksEnded)
-    assert handled.line(ended).startswith("INFO the latest blocks are back in the execution engine code=BLOCKS-LOST")
-    line = handled.line(act.LostBlocksEnded(ended.head, 0, "the p2p process is silent"))
-    assert line.startswith("WARN going on without the latest blocks code=BLOCKS-LOST")
-    assert line.endswith("put_back=0 reason=the p2p process is silent")
 
 
 def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: ChainFixture) -> None:
@@ -355,7 +316,7 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
         handled.handler.perform([act.ResetStarted(f"the engine has lost block {number}", by_origin=False)])
     lines = [record for record in handled.records if record.level is Level.WARN]
     assert [record.fields["code"] for record in lines] == ["RESET", "RESET", "RESET-LOOP"]
-    assert handled.status.problems == ("RESET-LOOP: 5 resets for the same reason: the engine has lost block 4",)
+    assert handled.problems == ("RESET-LOOP: 5 resets for the same reason: the engine has lost block 4",)
     handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
     assert not handled.status.problems
     assert any(record.message == "resets do not repeat any more" for record in handled.records)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
+from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -17,8 +17,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.devnet.conductor.__main__ import main
 from rollup_node.tools.devnet.conductor.cluster import Cluster
-from rollup_node.tools.devnet.conductor.control import Control
-from rollup_node.tools.devnet.conductor.health import HealthChecks, SequencerReport
+from rollup_node.tools.devnet.conductor.control import Control, HealthChecks, SequencerReport
 from rollup_node.tools.devnet.conductor.methods import ConductorMethods, OverviewMethods, ReplacedBlocks
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, application
 from tests.support.p2p.blocks import block, chain, chain_config, l1_info_transaction

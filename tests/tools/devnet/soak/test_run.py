@@ -14,19 +14,18 @@ from typing import Any
 import pytest
 
 from rollup_node.tools.devnet.child_programs import ChildPrograms
-from rollup_node.tools.devnet.compare import Comparison
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.soak import run as runs
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, Minute, RunEnded, RunStarted
 from rollup_node.tools.devnet.soak.run import Soak, SoakSettings
 from rollup_node.tools.devnet.soak.schedule import Action, Kind
+from rollup_node.tools.devnet.status import Comparison
 from tests.support.processes.soak_network import SoakNetwork
 
 PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from tests.tools.devnet.soak.test_run import play_all
 play_all(Path(sys.argv[2]))
 """
 NODES = ("sequencer", "verifier", "verifier-2")

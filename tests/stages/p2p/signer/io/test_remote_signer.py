@@ -15,9 +15,10 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, sig
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.io.remote_signer import MAX_ANSWER_BYTES, RemoteSigner
 from rollup_node.stages.protocol.keys import recover_address
-from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, certificate, refusing_tls_server
+from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, refusing_tls_server
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import run_scenario
+from tests.support.servers.certificates import certificate
 
 DIGEST = b"\xd1" * 32
 CHAIN_ID = 10

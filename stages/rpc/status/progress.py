@@ -1,0 +1,125 @@
+"""Progress of the node as log lines, made from its status [LOG7 to LOG10]."""
+
+from typing import NamedTuple
+
+from rollup_node.stages.protocol.texts import age, duration
+from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus, State
+
+LINE_SECONDS = 12.0
+MAX_TEXT = 300
+
+
+class Line(NamedTuple):
+    """One line at level info."""
+
+    message: str
+    fields: dict[str, object]
+
+
+class Progress:
+    """Decides which line is due. All times `now` are of one monotonic clock, in seconds."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._line_at: float | None = None
+        self._sync_began: tuple[float, int | None] | None = None
+
+    def step(self, status: NodeStatus, now: float) -> Line | None:
+        """The line to write now, if one is due."""
+        line = self._changed(status, now)
+        if status.state is State.WAITING and not status.reasons:
+            # What it waited for has come, and the state is about to change.
+            return None
+        if line is None and self._line_at is not None and now - self._line_at < LINE_SECONDS:
+            return None
+        self._line_at = now
+        return line or Line(status.state.value, _fields(status))
+
+    def _changed(self, status: NodeStatus, now: float) -> Line | None:
+        """Takes a new state; the line `caught up`, or one without a time limit."""
+        if status.state is self._state:
+            return None
+        self._state, self._line_at = status.state, None
+        safe = None if status.heads.safe is None else status.heads.safe.number
+        if status.state is State.SYNCING and self._sync_began is None:
+            self._sync_began = now, safe
+        if status.state is not State.SYNCED or self._sync_began is None:
+            return None
+        (began, first), self._sync_began = self._sync_began, None
+        took = now - status.state_age_s - began
+        return None if took < LINE_SECONDS else Line("caught up", _caught_up(took, first, safe))
+
+
+def _fields(status: NodeStatus) -> dict[str, object]:
+    if status.state is State.SYNCING:
+        found = _syncing(status)
+    elif status.state in (State.SYNCED, State.FOLLOWING):
+        found = _heads(status)
+    else:
+        found = _waits_for(status) | _short_heads(status)
+    if status.peers is not None:
+        found["peers"] = status.peers.connected
+    if status.state is State.SYNCED and status.drops_1h is not None:
+        found["drops_1h"] = status.drops_1h
+    return found
+
+
+def _syncing(status: NodeStatus) -> dict[str, object]:
+    found: dict[str, object] = {}
+    safe, progress = status.heads.safe, status.progress
+    if safe is not None and progress.target_block is not None:
+        found["safe"] = f"{safe.number} of ~{progress.target_block}"
+        if progress.blocks_per_s is not None:
+            found["speed"] = _speed(progress.blocks_per_s)
+        if progress.eta_s is not None:
+            found["eta"] = duration(progress.eta_s)
+    if progress.limited_by is not None:
+        found["limited_by"] = progress.limited_by
+    found |= {name: value for name, value in _short_heads(status).items() if name not in found}
+    if status.l1_req_per_block is not None:
+        found["l1_req_per_block"] = round(status.l1_req_per_block, 1)
+    return found
+
+
+def _speed(rate: float) -> str:
+    return f"{rate:.1f} blocks/s" if rate < 100 else f"{rate:.0f} blocks/s"
+
+
+def _caught_up(took: float, first: int | None, last: int | None) -> dict[str, object]:
+    found: dict[str, object] = {"took": duration(took)}
+    if first is not None and last is not None and last >= first and took > 0:
+        found |= {"blocks": last - first, "mean": _speed((last - first) / took)}
+    return found
+
+
+def _waits_for(status: NodeStatus) -> dict[str, object]:
+    if not status.reasons:
+        return {}
+    # Many reasons may follow from one; `/readyz` has them all.
+    others = {"others": len(status.reasons) - 1} if len(status.reasons) > 1 else {}
+    return {"for": status.reasons[0][:MAX_TEXT], **others}
+
+
+def _short_heads(status: NodeStatus) -> dict[str, object]:
+    """Numbers without ages, as they are known."""
+    found: dict[str, object] = {}
+    if status.heads.safe is not None:
+        found["safe"] = status.heads.safe.number
+    head, current = status.l1.head, status.l1.current
+    if head is not None:
+        found["l1"] = head.number if current is None else f"{current.number}/{head.number}"
+    return found
+
+
+def _heads(status: NodeStatus) -> dict[str, object]:
+    heads = {"unsafe": status.heads.unsafe, "safe": status.heads.safe}
+    found: dict[str, object] = {name: _with_age(head) for name, head in heads.items() if head is not None}
+    if status.heads.finalized is not None:
+        found["finalized"] = status.heads.finalized.number
+    if status.l1.head is not None:
+        found["l1"] = _with_age(status.l1.head)
+    return found
+
+
+def _with_age(block: BlockStatus) -> str:
+    return f"{block.number} ({age(block.age_s)})"

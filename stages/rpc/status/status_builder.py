@@ -1,0 +1,351 @@
+"""Makes the status of the node from what its processes publish [RPC94]."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.stages.messages.base import QueueLength
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
+from rollup_node.stages.messages.endpoints import EndpointCounts
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.forks.table import FORKS
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.texts import duration
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.status.node_state import L1Lag, NodeState, SlowSync
+from rollup_node.stages.rpc.status.node_status import (
+    BlockStatus,
+    ChainStatus,
+    DerivationProgress,
+    DropStatus,
+    EndpointState,
+    EndpointStatus,
+    ForkTime,
+    Heads,
+    L1Status,
+    NodeStatus,
+    Peers,
+    ProblemStatus,
+    ProcessStatus,
+    SequencerStatus,
+    SequencingWindow,
+    State,
+    StatusWarning,
+)
+from rollup_node.stages.rpc.status.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
+from rollup_node.stages.rpc.status.readiness import (
+    ReadyLimits,
+    UnreadyReason,
+    age_reasons,
+    l1_lag_reason,
+    slow_sync_reason,
+)
+from rollup_node.stages.rpc.status.rule_links import rule_link
+from rollup_node.stages.rpc.status.upgrade_warnings import engine_warnings, upgrade_warnings
+
+MAX_SENTENCE = 300
+THROTTLED_SECONDS = 60.0
+L1_ENDPOINT = "l1"
+_DIGITS = re.compile("[0-9]+")
+
+
+class NodeFacts(NamedTuple):
+    """What is the same as long as the node runs; `network` is None where its name is not known, `l1_confs` is
+    `verifier.l1-confs`."""
+
+    version: str
+    network: str | None
+    rollup: RollupConfig
+    derives: bool
+    limits: ReadyLimits
+    l1_confs: int = 0
+
+
+class Snapshot(NamedTuple):
+    """What is known at one moment; None for what is not. `drops` are those since derivation started, `drop_counts` the
+    same by reason. `endpoints` and `queues` are those of each process, `fork_doubts` those about the engine."""
+
+    l1: L1Heads | None
+    engine: EngineStatus | None
+    derivation: DerivationStatus | None
+    peers: PeerStatus | None
+    drops: int | None
+    faults: Sequence[UnreadyReason]
+    processes: list[ProcessStatus] | None = None
+    uptime: float | None = None
+    endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
+    drop_counts: Sequence[DropCount] = ()
+    queues: Mapping[str, QueueLength] | None = None
+    fork_doubts: Sequence[ForkDoubt] = ()
+
+
+class StatusBuilder:
+    """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when. All
+    times `now` are of one monotonic clock, in seconds, and begin with this object. `reasons` are those of the last
+    status."""
+
+    def __init__(self, facts: NodeFacts) -> None:
+        self._facts = facts
+        self._state = NodeState(facts.derives)
+        self._lag, self._slow = L1Lag(facts.l1_confs), SlowSync()
+        self._safe, self._waits, self._drops = RateWindow(), RecentWaits(), RecentDrops()
+        self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
+        self._requests = RecentRequests()
+        self._has_drops = False
+        self.reasons: list[UnreadyReason] = []
+        self._since: dict[tuple[str, str], float] = {}
+
+    def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
+        """The status now; `wall` in Unix seconds."""
+        self._add(seen, now)
+        facts, engine, rollup = self._facts, seen.engine, self._facts.rollup
+        head = None if seen.l1 is None else seen.l1.head
+        behind = self._lag.step(head, seen.derivation, now)
+        state = self._state.step(seen.faults, behind, now)
+        heads = _heads(engine, wall)
+        l1 = _l1_status(seen, behind, wall)
+        progress = self._progress(seen, l1, state, now)
+        chain_speed = 1 / rollup.block_time
+        is_slow = self._slow.step(state, progress.blocks_per_s, chain_speed, l1.lag_s, now)
+        reasons = self._reasons(seen.faults, heads, l1, now)
+        if is_slow and any(reason.problem.code is Code.BEHIND for reason in reasons):
+            reasons.append(slow_sync_reason(progress, chain_speed))
+        self.reasons, texts = reasons, [str(reason) for reason in reasons]
+        return NodeStatus(
+            version=facts.version,
+            time=round(wall, 3),
+            uptime_s=seen.uptime,
+            chain=ChainStatus(
+                network=facts.network,
+                l1_chain_id=rollup.l1_chain_id,
+                l2_chain_id=rollup.l2_chain_id,
+                block_time_s=rollup.block_time,
+                fork=active_fork(rollup, wall),
+                next_fork=next_fork(rollup, wall),
+            ),
+            state=state,
+            state_age_s=round(now - (self._state.since or 0.0), 1),
+            sentence=_sentence(state, texts, l1, progress),
+            ready=not reasons,
+            reasons=texts,
+            heads=heads,
+            l1=l1,
+            progress=progress,
+            sequencing_window=_window(seen, rollup),
+            sequencer=None if engine is None else SequencerStatus(engine.sequencer_enabled, engine.sequencer_active),
+            peers=None if seen.peers is None else Peers(seen.peers.connected, seen.peers.mesh),
+            drops_1h=None if seen.drops is None else self._drops.recent(now),
+            problems=self._problems(seen.faults, now, wall),
+            processes=_with_queues(seen.processes, seen.queues or {}),
+            endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
+            drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
+            l1_req_per_block=self._requests.per_block(),
+            warnings=[*self._warnings(engine, wall), *engine_warnings(seen.fork_doubts, wall)],
+            compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
+        )
+
+    def _warnings(self, engine: EngineStatus | None, wall: float) -> list[StatusWarning]:
+        """Of a node that makes blocks: one that follows another node and does not sequence takes them as they are."""
+        if not self._facts.derives and (engine is None or not engine.sequencer_enabled):
+            return []
+        return upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
+
+    def _add(self, seen: Snapshot, now: float) -> None:
+        if seen.engine is not None and seen.engine.safe is not None:
+            self._safe.add(seen.engine.safe.number, now)
+        if seen.derivation is not None:
+            self._waits.add(seen.derivation.waits, now)
+        if seen.drops is not None:
+            self._drops.add(seen.drops, now)
+            for kind in seen.drop_counts:
+                recent = self._drops_by_kind.get((kind.reason, kind.effect))
+                if recent is None:
+                    recent = self._drops_by_kind[kind.reason, kind.effect] = RecentDrops()
+                    # The first one of a kind counts; what is there when this process starts does not.
+                    recent.add(0 if self._has_drops else kind.count, now)
+                recent.add(kind.count, now)
+            self._has_drops = True
+        self._add_requests(seen, now)
+
+    def _add_requests(self, seen: Snapshot, now: float) -> None:
+        current = None if seen.derivation is None else seen.derivation.current_l1
+        if current is None or seen.endpoints is None:
+            return
+        calls = [each.requests for found in seen.endpoints.values() for each in found if each.kind == L1_ENDPOINT]
+        if calls:
+            self._requests.add(sum(calls), current.number, now)
+
+    def _drop_statuses(self, counts: Sequence[DropCount], now: float) -> list[DropStatus]:
+        return [
+            DropStatus(
+                rule=kind.rule,
+                reason=kind.reason,
+                effect=kind.effect.value,
+                count=kind.count,
+                count_1h=self._drops_by_kind[kind.reason, kind.effect].recent(now),
+                text=kind.text,
+                l1_block=kind.l1_block,
+                link=rule_link(kind.rule),
+            )
+            for kind in counts
+        ]
+
+    def _reasons(self, faults: Sequence[UnreadyReason], heads: Heads, l1: L1Status, now: float) -> list[UnreadyReason]:
+        limits = self._facts.limits
+        reasons = list(faults)
+        is_over = limits.l1_lag > 0 and self._facts.derives and self._lag.is_over(limits.l1_lag, now)
+        # What is unknown because of a fault is no reason of its own.
+        if is_over and not (faults and l1.lag_blocks is None):
+            reasons.append(l1_lag_reason(l1, limits.l1_lag))
+        return reasons + age_reasons(heads, limits)
+
+    def _progress(self, seen: Snapshot, l1: L1Status, state: State, now: float) -> DerivationProgress:
+        rollup, derivation = self._facts.rollup, seen.derivation
+        safe, target = (None if seen.engine is None else seen.engine.safe), None
+        if safe is not None and l1.head is not None:
+            target = max(_block_at(rollup, l1.head.timestamp), safe.number)
+        speed, eta, limited_by = self._safe.rate(now), None, None
+        if state is State.SYNCING:
+            limited_by = None if derivation is None else self._waits.longest()
+            # The target moves on by a block each block time meanwhile.
+            gain = None if speed is None else speed - 1 / rollup.block_time
+            if safe is not None and target is not None and gain is not None and gain > 0:
+                eta = int((target - safe.number) / gain)
+        return DerivationProgress(
+            target_block=target,
+            blocks_per_s=None if speed is None else round(speed, 2),
+            eta_s=eta,
+            limited_by=limited_by,
+            waits_s=None
+            if derivation is None
+            else {name: getattr(derivation.waits, name) for name in derivation.waits.__struct_fields__},
+        )
+
+    def _problems(self, faults: Sequence[UnreadyReason], now: float, wall: float) -> list[ProblemStatus]:
+        """The faults, each since it is there without a pause; numbers in its text may change."""
+        before, self._since = self._since, {}
+        problems = []
+        for fault in faults:
+            code, text = fault.problem.code, str(fault.problem)
+            key = fault.process, _DIGITS.sub("#", text) if code is None else code.text
+            since = self._since[key] = before.get(key, now)
+            age = max(now - since, 0.0)
+            named = (None, None, None) if code is None else (code.text, code.meaning, code.remedy)
+            status = ProblemStatus(fault.process, named[0], text, int(wall - age), round(age, 1), *named[1:])
+            problems.append(status)
+        return problems
+
+
+def active_fork(rollup: RollupConfig, wall: float) -> str:
+    """The name of the last fork that is active at a time in Unix seconds."""
+    times = rollup.fork_times
+    active = [fork.name for fork in FORKS if times.get(fork.name, wall + 1) <= wall]
+    return active[-1] if active else "bedrock"
+
+
+def next_fork(rollup: RollupConfig, wall: float) -> ForkTime | None:
+    """The fork that comes next after a time in Unix seconds, if one is scheduled."""
+    times = rollup.fork_times
+    coming = sorted((time, fork.name) for fork in FORKS if (time := times.get(fork.name, 0)) > wall)
+    return ForkTime(coming[0][1], coming[0][0], int(coming[0][0] - wall)) if coming else None
+
+
+def _block(ref: L1BlockRef | L2BlockRef | None, wall: float) -> BlockStatus | None:
+    if ref is None:
+        return None
+    return BlockStatus(ref.number, to_hex(ref.hash), ref.timestamp, round(max(wall - ref.timestamp, 0.0), 1))
+
+
+def _heads(engine: EngineStatus | None, wall: float) -> Heads:
+    if engine is None:
+        return Heads(None, None, None)
+    return Heads(_block(engine.unsafe, wall), _block(engine.safe, wall), _block(engine.finalized, wall))
+
+
+def _l1_status(seen: Snapshot, behind: int | None, wall: float) -> L1Status:
+    l1 = seen.l1 or L1Heads(None, None, None)
+    current = None if seen.derivation is None else seen.derivation.current_l1
+    if current is None and seen.engine is not None:
+        current = seen.engine.current_l1
+    lag = None if current is None or l1.head is None else max(l1.head.timestamp - current.timestamp, 0)
+    return L1Status(
+        current=_block(current, wall),
+        head=_block(l1.head, wall),
+        safe=_block(l1.safe, wall),
+        finalized=_block(l1.finalized, wall),
+        lag_blocks=behind,
+        lag_s=lag,
+    )
+
+
+def _with_queues(
+    processes: list[ProcessStatus] | None, queues: Mapping[str, QueueLength]
+) -> list[ProcessStatus] | None:
+    if processes is None or not queues:
+        return processes
+    found = ((each, queues.get(each.name)) for each in processes)
+    return [each if queue is None else msgspec.structs.replace(each, queue=queue.items) for each, queue in found]
+
+
+def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> list[EndpointStatus]:
+    return [
+        EndpointStatus(
+            process=process,
+            kind=each.kind,
+            name=each.name,
+            state=_endpoint_state(each, wall),
+            in_use=each.in_use,
+            requests=each.requests,
+            errors=each.errors,
+            throttled=each.throttled,
+            latency_ms=each.latency_ms,
+            error=each.error or None,
+            error_age_s=round(max(wall - each.error_at, 0.0), 1) if each.error else None,
+            verdict=each.verdict or None,
+        )
+        for process, counts in found.items()
+        for each in counts
+    ]
+
+
+def _endpoint_state(counts: EndpointCounts, wall: float) -> EndpointState:
+    if counts.throttled and wall - counts.throttled_at < THROTTLED_SECONDS:
+        return EndpointState.THROTTLED
+    if counts.failing or counts.verdict:
+        return EndpointState.FAILING
+    return EndpointState.OK if counts.requests else EndpointState.UNUSED
+
+
+def _window(seen: Snapshot, rollup: RollupConfig) -> SequencingWindow | None:
+    safe = None if seen.engine is None else seen.engine.safe
+    current = None if seen.derivation is None else seen.derivation.current_l1
+    if safe is None or current is None:
+        return None
+    used = max(current.number - safe.l1_origin.number, 0)
+    return SequencingWindow(rollup.seq_window_size, used, max(rollup.seq_window_size - used, 0))
+
+
+def _block_at(rollup: RollupConfig, timestamp: int) -> int:
+    return rollup.genesis.l2.number + max(timestamp - rollup.genesis.l2_time, 0) // rollup.block_time
+
+
+def _sentence(state: State, reasons: list[str], l1: L1Status, progress: DerivationProgress) -> str:
+    if state is State.SYNCING and l1.lag_s is not None:
+        parts = [f"{duration(l1.lag_s)} behind"]
+        if progress.eta_s is not None:
+            parts.append(f"about {duration(progress.eta_s)} left")
+        if progress.limited_by is not None:
+            parts.append(f"limited by {progress.limited_by}")
+        return f"{state}: {', '.join(parts)}"
+    if reasons:
+        others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return f"{state}: {reasons[0][:MAX_SENTENCE]}{others}"
+    if state is State.SYNCED and l1.head is not None:
+        return f"{state}: in step with L1 block {l1.head.number}"
+    return state.value

@@ -1,0 +1,263 @@
+"""Progress lines from statuses and times [LOG7 to LOG10]."""
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
+from rollup_node.stages.messages.endpoints import EndpointCounts
+from rollup_node.stages.messages.engine import EL_SYNC, EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.texts import duration
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.status.node_state import HOLD_SECONDS
+from rollup_node.stages.rpc.status.progress import LINE_SECONDS, Line, Progress
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
+from tests.support.rpc.harness import ROLLUP
+
+WALL = 1_000_000.0
+
+
+def l1_ref(number: int, age: float = 0.0) -> L1BlockRef:
+    return L1BlockRef(ZERO_HASH, number, ZERO_HASH, int(WALL - age))
+
+
+def l2_ref(number: int, age: float = 0.0) -> L2BlockRef:
+    return L2BlockRef(ZERO_HASH, number, ZERO_HASH, int(WALL - age), BlockId(0, ZERO_HASH), 0)
+
+
+def snapshot(
+    safe: int, current: int, head: int, *faults: UnreadyReason, idle: bool = False, head_age: float = 1
+) -> Snapshot:
+    engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
+    return Snapshot(
+        L1Heads(l1_ref(head, head_age), None, None),
+        engine,
+        DerivationStatus(1, l1_ref(current), idle, 0),
+        None,
+        None,
+        faults,
+    )
+
+
+NOTHING = Snapshot(None, None, None, None, None, (UnreadyReason("l1", Problem(None, "", "no status received yet")),))
+TIP = snapshot(900, 50, 50, idle=True)
+
+
+class Node:
+    """Steps a second each; `lines` are those written, with their times."""
+
+    def __init__(self, derives: bool = True) -> None:
+        facts = NodeFacts("v1", "test", ROLLUP, derives, ReadyLimits(12))
+        self.builder, self.progress, self.now = StatusBuilder(facts), Progress(), 0.0
+        self.lines: list[tuple[float, Line]] = []
+
+    def run(self, seen: Snapshot, seconds: int = 1) -> list[Line]:
+        """The lines of so many seconds."""
+        first = len(self.lines)
+        for _ in range(seconds):
+            line = self.progress.step(self.builder.build(seen, self.now, WALL), self.now)
+            if line is not None:
+                self.lines.append((self.now, line))
+            self.now += 1
+        return [line for _, line in self.lines[first:]]
+
+
+def test_a_sync_from_start_to_tip() -> None:
+    node = Node()
+    assert node.run(NOTHING, 6) == [Line("starting", {"for": "l1: no status received yet"})]
+    # The chain is at 20 blocks a second; its target is block_time 2 from l2_time 5.
+    chain = (int(WALL) - 1 - 5) // 2
+    assert node.run(snapshot(0, 2, 487)) == [Line("syncing", {"safe": f"0 of ~{chain}", "l1": "2/487"})]
+    for second in range(1, 13):
+        lines = node.run(snapshot(20 * second, 2 + second, 487))
+    assert lines == [
+        Line(
+            "syncing",
+            {
+                "safe": f"240 of ~{chain}",
+                "speed": "20.0 blocks/s",
+                "eta": duration((chain - 240) / 19.5),
+                "l1": "14/487",
+            },
+        )
+    ]
+    done = snapshot(2400, 487, 487, idle=True)
+    caught_up, synced = node.run(done, 18)
+    assert caught_up == Line("caught up", {"took": "13s", "blocks": 2400, "mean": "185 blocks/s"})
+    assert synced == Line(
+        "synced", {"unsafe": "2405 (0.0 s)", "safe": "2400 (5.0 s)", "finalized": 2384, "l1": "487 (1.0 s)"}
+    )
+
+
+def test_a_sync_says_what_limits_it() -> None:
+    """[LOG17]"""
+
+    def waited(**waits: int) -> Snapshot:
+        seen = snapshot(0, 2, 487)
+        assert seen.derivation is not None
+        return seen._replace(derivation=msgspec.structs.replace(seen.derivation, waits=DerivationWaits(**waits)))
+
+    node = Node()
+    node.run(NOTHING, 6)
+    found = []
+    for seen in (
+        waited(l1=3, engine=2),
+        waited(l1=4, engine=12),
+        waited(l1=4, engine=12),
+        waited(l1=4, engine=12, derivation=3, blobs=4),
+        # The process was restarted.
+        waited(l1=1, compute=7),
+    ):
+        (line,) = node.run(seen, 12)
+        found.append(line.fields.get("limited_by"))
+    assert found == ["l1", "engine", None, "blobs", "compute"]
+
+
+def test_a_sync_says_how_many_requests_an_l1_block_takes() -> None:
+    node = Node()
+    node.run(NOTHING, 6)
+    counts = EndpointCounts("l1", "a", True, 0, 0, 0, None, False, "", 0, 0)
+    lines = []
+    for step in range(3):
+        seen = snapshot(40 * step, 2 + 20 * step, 487)
+        endpoints = {"l1": (msgspec.structs.replace(counts, requests=62 * step),)}
+        lines += node.run(seen._replace(endpoints=endpoints), 12)
+    assert [line.fields.get("l1_req_per_block") for line in lines] == [None, 3.1, 3.1]
+
+
+def test_a_short_sync_is_not_announced() -> None:
+    """Each start begins with one."""
+    node = Node()
+    node.run(NOTHING, 6)
+    node.run(snapshot(0, 2, 487), 10)
+    messages = [line.message for line in node.run(snapshot(40, 487, 487), 30)]
+    assert messages[-1] == "synced" and "caught up" not in messages
+
+
+def test_the_state_changes_only_after_a_while() -> None:
+    node = Node()
+    node.run(TIP, 6)
+    behind = snapshot(900, 50, 63)
+    assert [line.message for line in node.run(behind, 4) + node.run(TIP, 1) + node.run(behind, 4)] == ["synced"]
+    assert node.run(TIP, 1) == []
+    assert [line.message for line in node.run(behind, 7)] == ["syncing"]
+    # Between the two limits a state stays as it is.
+    between = snapshot(900, 50, 58)
+    assert {line.message for line in node.run(between, 60)} == {"syncing"}
+    node.run(TIP, 20)
+    assert {line.message for line in node.run(between, 60)} == {"synced"}
+
+
+def test_what_is_below_the_head_on_purpose_does_not_count() -> None:
+    """With `verifier.l1-confs` derivation is idle below the head."""
+    node = Node()
+    node.run(snapshot(900, 30, 50, idle=True), 20)
+    for head in range(51, 80):
+        assert all(line.message == "synced" for line in node.run(snapshot(900, head - 21, head), 1))
+        assert all(line.message == "synced" for line in node.run(snapshot(900, head - 20, head, idle=True), 11))
+    # The L1 head leaps while derivation has not said yet that it is no longer idle.
+    node.run(snapshot(900, 59, 400, idle=True), 1)
+    assert "syncing" in [line.message for line in node.run(snapshot(900, 60, 400), 10)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "derives", "line"),
+    [
+        (
+            snapshot(
+                8,
+                1,
+                9,
+                UnreadyReason("engine", Problem(None, EL_SYNC, "the execution engine syncs to block 77")),
+                UnreadyReason("p2p", Problem(None, "", "x")),
+            ),
+            True,
+            Line("EL sync", {"for": "engine: EL sync: the execution engine syncs to block 77", "others": 1}),
+        ),
+        (
+            snapshot(8, 1, 9, UnreadyReason("blobs", Problem(None, "", "away"))),
+            True,
+            Line("waiting", {"for": "blobs: away"}),
+        ),
+        (snapshot(8, 1, 9), False, Line("following", {})),
+    ],
+)
+def test_each_other_state(seen: Snapshot, derives: bool, line: Line) -> None:
+    node = Node(derives)
+    node.run(TIP, 6)
+    node.run(seen, 7)
+    found = node.lines[-1][1]
+    assert found.message == line.message
+    assert line.fields.items() <= found.fields.items()
+
+
+def test_a_line_says_what_is_waited_for_or_is_not_written() -> None:
+    node = Node()
+    node.run(TIP, 6)
+    away = snapshot(8, 1, 9, UnreadyReason("blobs", Problem(None, "", "away")))
+    for seconds in range(12, 24):
+        for line in (*node.run(away, seconds), *node.run(TIP, 6)):
+            assert line.message == "synced" or line.fields["for"] == "blobs: away"
+    assert node.lines[-1][1].message == "synced"
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    node = Node()
+    searching = EngineStatus(1, None, None, None, None, None, False, False)
+    node.run(TIP._replace(engine=searching), 20)
+    assert node.lines[-1][1] == Line("synced", {"l1": "50 (1.0 s)"})
+    node = Node()
+    (line,) = node.run(TIP._replace(peers=PeerStatus(22, 8), drops=7))
+    assert (line.fields["peers"], line.fields["drops_1h"]) == (22, 0)
+    unknown = "derivation: the L1 block that it reads is not known yet"
+    assert Node().run(NOTHING._replace(faults=())) == [Line("starting", {"for": unknown})]
+
+
+def test_an_eta_needs_a_chain_that_is_caught_up_with() -> None:
+    """Half a block a second is as fast as the chain grows."""
+    node = Node()
+    for second in range(30):
+        node.run(snapshot(second // 2, 1, 100))
+    assert node.lines[-1][1].fields["speed"] == "0.5 blocks/s"
+    assert "eta" not in node.lines[-1][1].fields
+
+
+FAULTS = st.sampled_from(
+    (
+        (),
+        (),
+        (UnreadyReason("blobs", Problem(None, "", "away")),),
+        (UnreadyReason("engine", Problem(None, EL_SYNC, "x")),),
+    )
+)
+SEEN = st.builds(
+    lambda safe, current, head, idle, faults: snapshot(safe, current, head, *faults, idle=idle),
+    *(st.integers(0, 2_000_000), st.integers(0, 200), st.integers(0, 200), st.booleans(), FAULTS),
+) | st.just(NOTHING)
+
+
+def etas(lines: list[tuple[float, Line]]) -> Iterator[str]:
+    return (str(line.fields["eta"]) for _, line in lines if "eta" in line.fields)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(SEEN, st.integers(1, 30)), max_size=10))
+def test_lines_are_bounded_and_no_eta_is_negative(seen: list[tuple[Snapshot, int]]) -> None:
+    node = Node()
+    for one, seconds in seen:
+        node.run(one, seconds)
+    messages = [line.message for _, line in node.lines]
+    assert len(messages) <= 1 + node.now / LINE_SECONDS + node.now / HOLD_SECONDS
+    changes = sum(first != second for first, second in itertools.pairwise(messages))
+    # `caught up` stands for the change to `synced`, and makes another one of the first `synced`.
+    assert changes - messages.count("caught up") <= node.now / HOLD_SECONDS
+    assert all("-" not in eta for eta in etas(node.lines))
+    assert all(msgspec.json.encode(line.fields) for _, line in node.lines)

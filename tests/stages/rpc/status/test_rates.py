@@ -1,0 +1,62 @@
+"""Rates, recent drops and waits."""
+
+import pytest
+
+from rollup_node.stages.messages.derivation import DerivationWaits
+from rollup_node.stages.rpc.status.rates import REQUESTS_SECONDS, RateWindow, RecentDrops, RecentRequests, RecentWaits
+
+
+def test_a_rate_begins_again_after_a_reset() -> None:
+    window = RateWindow()
+    assert window.rate(0) is None
+    for second in range(100):
+        window.add(10 * second + (1000 if second < 20 else 2000), second)
+    assert window.rate(99) == pytest.approx(10)
+    assert window.rate(200) is None
+    window.add(5, 100)
+    assert window.rate(100) is None
+    window.add(15, 105)
+    assert window.rate(105) == 2
+
+
+def test_requests_for_each_l1_block() -> None:
+    requests = RecentRequests()
+    assert requests.per_block() is None
+    requests.add(100, 7, 0.0)
+    assert requests.per_block() is None
+    requests.add(108, 11, 1.0)
+    assert requests.per_block() == 2.0
+    for step in range(100):
+        requests.add(200 + 30 * step, 20 + 10 * step, 10.0 * step + 20)
+    assert requests.per_block() == 3.0
+    # The l1 process was restarted.
+    requests.add(5, 1011, REQUESTS_SECONDS + 2000)
+    assert requests.per_block() is None
+    requests.add(12, 1013, REQUESTS_SECONDS + 2001)
+    assert requests.per_block() == 3.5
+
+
+def test_drops_of_the_last_hour() -> None:
+    drops = RecentDrops()
+    drops.add(100, 0)
+    assert drops.recent(0) == 0
+    drops.add(103, 10)
+    drops.add(104, 20)
+    drops.add(2, 200)
+    assert drops.recent(200) == 6
+    assert drops.recent(3700) == 2
+    assert drops.recent(4000) == 0
+
+
+def test_recent_waits_are_those_of_the_last_twelve_seconds() -> None:
+    """[LOG17]"""
+    waits = RecentWaits()
+    assert waits.longest() is None
+    waits.add(DerivationWaits(l1=30), 0)
+    assert waits.longest() == "l1"
+    waits.add(DerivationWaits(l1=30, engine=5), 11.5)
+    assert waits.longest() == "l1"
+    waits.add(DerivationWaits(l1=30, engine=5), 12.5)
+    assert waits.longest() == "engine"
+    waits.add(DerivationWaits(l1=30, engine=5), 40)
+    assert waits.longest() is None

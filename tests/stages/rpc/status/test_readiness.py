@@ -1,0 +1,78 @@
+"""The reasons of a node that is not ready."""
+
+import pytest
+
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.types import ZERO_L1_REF, ZERO_L2_REF
+from rollup_node.stages.rpc.status.node_status import BlockStatus, DerivationProgress, Heads, L1Status
+from rollup_node.stages.rpc.status.readiness import (
+    ReadyLimits,
+    UnreadyReason,
+    age_reasons,
+    l1_lag_reason,
+    process_faults,
+    read_lag,
+    slow_sync_reason,
+)
+
+L1 = L1Heads(ZERO_L1_REF, None, None)
+ENGINE = EngineStatus(1, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, False, False)
+AWAY = Problem(None, "", "endpoint is away")
+AGES = {"l1": 0.5, "engine": 0.1}
+
+
+def block(number: int, age: float = 0.0) -> BlockStatus:
+    return BlockStatus(number, "0x", 0, age)
+
+
+def test_nothing_is_wrong() -> None:
+    assert process_faults({"l1": ()}, AGES, L1, ENGINE) == []
+
+
+def test_each_fault() -> None:
+    assert process_faults({"l1": (AWAY,)}, AGES, L1, ENGINE) == [UnreadyReason("l1", AWAY)]
+    assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
+        "l1: no status received yet",
+        "engine: PROCESS-SILENT: no status for 3.5 s",
+    ]
+    searching = EngineStatus(1, None, None, None, None, None, False, False)
+    for l1, engine in ((None, None), (L1Heads(None, None, None), searching)):
+        assert list(map(str, process_faults({}, AGES, l1, engine))) == [
+            "l1: L1 head not known yet",
+            "engine: L2 heads not known yet",
+        ]
+
+
+def test_reasons_of_lag_have_numbers() -> None:
+    """[RPC92]"""
+    l1 = L1Status(block(54), block(285), None, None, lag_blocks=231, lag_s=2772)
+    lag = l1_lag_reason(l1, 12)
+    assert lag.problem.code is Code.BEHIND
+    assert str(lag) == "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
+    unknown = L1Status(None, block(285), None, None, None, None)
+    assert str(l1_lag_reason(unknown, 12)) == "derivation: the L1 block that it reads is not known yet"
+    heads = Heads(block(7, 30.0), block(5, 600.5), None)
+    assert age_reasons(heads, ReadyLimits()) == []
+    assert age_reasons(heads, ReadyLimits(0, 600.5, 30.0)) == []
+    assert age_reasons(Heads(None, None, None), ReadyLimits(0, 1, 1)) == []
+    assert list(map(str, age_reasons(heads, ReadyLimits(0, 600, 29.5)))) == [
+        "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
+        "engine: HEAD-OLD: the safe head 5 is 600.5 s old; the limit is 600 s",
+    ]
+    assert str(slow_sync_reason(DerivationProgress(600, 0.4, None, "blobs", None), 0.5)) == (
+        "derivation: SYNC-SLOW: the safe head moves by 0.4 blocks/s, the chain by 0.5; limited by blobs"
+    )
+
+
+@pytest.mark.parametrize(("values", "seconds"), [([], None), (["0"], 0.0), (["30"], 30.0), (["2.5"], 2.5)])
+def test_the_lag_of_a_request(values: list[str], seconds: float | None) -> None:
+    assert read_lag(values) == seconds
+
+
+@pytest.mark.parametrize("values", [[""], ["x"], ["-1"], ["1e3"], ["nan"], ["1", "2"], ["9" * 400], ["٣"], ["5\n"]])
+def test_a_wrong_lag_is_named(values: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"\Alag must be one number of seconds, such as 30 or 2\.5, not '.{0,83}'\Z"):
+        read_lag(values)

@@ -1,0 +1,257 @@
+"""The status of the node from what its processes publish."""
+
+import msgspec
+
+from rollup_node.stages.messages.base import Problem, QueueLength
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
+from rollup_node.stages.messages.endpoints import EndpointCounts
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, State
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder, active_fork, next_fork
+from tests.support.rpc.harness import ROLLUP
+
+NOTHING = Snapshot(None, None, None, None, None, ())
+PLANNED = msgspec.structs.replace(ROLLUP, fork_times={"regolith": 0, "canyon": 5, "delta": 1500, "ecotone": 2500})
+
+
+def l1(number: int) -> L1BlockRef:
+    return L1BlockRef(b"\x01" * 32, number, bytes(32), 12 * number)
+
+
+def l2(number: int, origin: int) -> L2BlockRef:
+    return L2BlockRef(b"\x02" * 32, number, bytes(32), 5 + 2 * number, BlockId(origin, b"\x01" * 32), 0)
+
+
+def facts(*limits: int, network: str | None = "test-net", derives: bool = True) -> NodeFacts:
+    return NodeFacts("v1.2.3", network, PLANNED, derives, ReadyLimits(*limits))
+
+
+def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
+    engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), True, False)
+    derivation = DerivationStatus(1, l1(current), False, 7, waits=DerivationWaits(blobs=4, engine=1))
+    return Snapshot(L1Heads(l1(head), l1(head - 5), None), engine, derivation, PeerStatus(9, 4), 3, faults)
+
+
+def test_what_is_not_known_is_null() -> None:
+    """[RPC94] Never zero."""
+    found = msgspec.to_builtins(StatusBuilder(facts(network=None)).build(NOTHING, 0.0, 1000.0))
+    nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes", "endpoints", "drops")
+    assert {name: found[name] for name in nulls} == dict.fromkeys(nulls)
+    assert set(found["heads"].values()) == set(found["l1"].values()) == set(found["progress"].values()) == {None}
+    assert found["chain"]["network"] is None
+    assert (found["state"], found["problems"]) == ("starting", [])
+
+
+def test_a_bundle_is_in_doubt_where_the_node_makes_blocks() -> None:
+    """[UPG22] A node that follows another one and does not sequence takes the blocks as they are."""
+    crossing = msgspec.structs.replace(ROLLUP, fork_times={"lagoon": 1500})
+    engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), False, False)
+    sequencing = msgspec.structs.replace(engine, sequencer_enabled=True)
+    for derives, status, expected in (
+        (True, None, 1),
+        (True, engine, 1),
+        (False, None, 0),
+        (False, engine, 0),
+        (False, sequencing, 1),
+    ):
+        builder = StatusBuilder(facts(derives=derives)._replace(rollup=crossing))
+        assert len(builder.build(NOTHING._replace(engine=status), 0.0, 1000.0).warnings) == expected
+
+
+def test_a_syncing_node() -> None:
+    """Its whole status, with the JSON that clients see."""
+    process = ProcessStatus("l1", 77, 2, 1, 5.0, True, 0.1, 0.2, 1.5, 1 << 20)
+    builder = StatusBuilder(facts(12))
+    for second in range(6):
+        now = seen(40 + second, 100)
+        assert now.engine is not None
+        engine = msgspec.structs.replace(now.engine, safe=l2(430 + 10 * second, 45))
+        status = builder.build(now._replace(engine=engine, processes=[process], uptime=9.0), second, 1200.0 + second)
+    assert msgspec.json.decode(msgspec.json.encode(status), type=NodeStatus) == status
+    found = msgspec.to_builtins(status)
+    assert found == {
+        "version": "v1.2.3",
+        "time": 1205.0,
+        "uptime_s": 9.0,
+        "chain": {
+            "network": "test-net",
+            "l1_chain_id": 900,
+            "l2_chain_id": 901,
+            "block_time_s": 2,
+            "fork": "canyon",
+            "next_fork": {"name": "delta", "timestamp": 1500, "in_s": 295},
+        },
+        "state": "syncing",
+        "state_age_s": 5.0,
+        "sentence": "syncing: 11m0s behind, about 12s left, limited by blobs",
+        "ready": False,
+        "reasons": ["derivation: BEHIND: 55 L1 blocks behind, at 45 of 100 (11m0s); the limit is 12"],
+        "heads": {
+            "unsafe": {"number": 510, "hash": "0x" + 32 * "02", "timestamp": 1025, "age_s": 180.0},
+            "safe": {"number": 480, "hash": "0x" + 32 * "02", "timestamp": 965, "age_s": 240.0},
+            "finalized": {"number": 400, "hash": "0x" + 32 * "02", "timestamp": 805, "age_s": 400.0},
+        },
+        "l1": {
+            "current": {"number": 45, "hash": "0x" + 32 * "01", "timestamp": 540, "age_s": 665.0},
+            "head": {"number": 100, "hash": "0x" + 32 * "01", "timestamp": 1200, "age_s": 5.0},
+            "safe": {"number": 95, "hash": "0x" + 32 * "01", "timestamp": 1140, "age_s": 65.0},
+            "finalized": None,
+            "lag_blocks": 55,
+            "lag_s": 660,
+        },
+        "progress": {
+            "target_block": 597,
+            "blocks_per_s": 10.0,
+            "eta_s": 12,
+            "limited_by": "blobs",
+            "waits_s": {"l1": 0, "blobs": 4, "compute": 0, "engine": 1, "derivation": 0},
+        },
+        "sequencing_window": {"size_blocks": 20, "used_blocks": 0, "left_blocks": 20},
+        "sequencer": {"enabled": True, "active": False},
+        "peers": {"connected": 9, "mesh": 4},
+        "drops_1h": 0,
+        "problems": [],
+        "processes": [msgspec.to_builtins(process)],
+        "endpoints": None,
+        "drops": [],
+        "l1_req_per_block": None,
+        "compute_tasks": None,
+        "warnings": [],
+    }
+
+
+def counts(kind: str, requests: int, **changes: object) -> EndpointCounts:
+    return msgspec.structs.replace(
+        EndpointCounts(kind, "host:1", True, requests, 0, 0, 12.5, False, "", 0, 0), **changes
+    )
+
+
+def test_endpoints_and_requests_for_each_l1_block() -> None:
+    builder, now = StatusBuilder(facts()), seen(40, 100)
+    first = [counts("l1", 100), counts("l1", 0, latency_ms=None, in_use=False)]
+    builder.build(now._replace(endpoints={"l1": first}), 0.0, 1200.0)
+    busy = counts(
+        "l1", 130, errors=2, throttled=1, throttled_at=1190, failing=True, error="HTTP status 429", error_at=1195
+    )
+    away = counts("beacon", 9, errors=1, failing=True, error="gone", error_at=1195)
+    later = seen(50, 100)._replace(endpoints={"l1": [busy, first[1]], "blobs": [away]})
+    status = builder.build(later, 5.0, 1205.0)
+    assert status.endpoints is not None and status.l1_req_per_block == 3.0
+    assert [(each.process, each.kind, each.state) for each in status.endpoints] == [
+        ("l1", "l1", "throttled"),
+        ("l1", "l1", "unused"),
+        ("blobs", "beacon", "failing"),
+    ]
+    assert (status.endpoints[0].error, status.endpoints[0].error_age_s) == ("HTTP status 429", 10.0)
+    assert (status.endpoints[1].error, status.endpoints[1].error_age_s, status.endpoints[1].verdict) == (
+        None,
+        None,
+        None,
+    )
+    behind = later._replace(endpoints={"l1": [counts("l1", 200, verdict="is behind")]})
+    aside = StatusBuilder(facts()).build(behind, 5.0, 1205.0).endpoints or []
+    assert [(each.state, each.verdict) for each in aside] == [("failing", "is behind")]
+    answered = later._replace(endpoints={"l1": [msgspec.structs.replace(busy, failing=False)]})
+    states = [builder.build(answered, wall, wall).endpoints for wall in (1249.0, 1250.0)]
+    assert [each[0].state for each in states if each] == ["throttled", "ok"]
+
+
+def test_queues() -> None:
+    """[RPC94] Those of processes that do not publish one are unknown."""
+    listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
+    queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
+    status = StatusBuilder(facts()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
+    assert [each.queue for each in status.processes or ()] == [3, None, 0]
+    assert status.compute_tasks == 7
+
+
+def test_drops_by_reason() -> None:
+    """Those that were there before this process count for no hour."""
+    builder = StatusBuilder(facts())
+    old = DropCount("CB2", "channel_timed_out", DropEffect.TIMED_OUT, 5, "channel timed out [CB2]", 40)
+    new = DropCount("V2", "timestamp_future", DropEffect.DROPPED, 2, "batch dropped [V2]", None)
+    builder.build(seen(40, 100)._replace(drops=5, drop_counts=(old,)), 0.0, 1200.0)
+    grown = msgspec.structs.replace(old, count=8)
+    status = builder.build(seen(40, 100)._replace(drops=10, drop_counts=(grown, new)), 1.0, 1201.0)
+    assert status.drops is not None
+    assert [(each.rule, each.count, each.count_1h, each.l1_block) for each in status.drops] == [
+        ("CB2", 8, 3, 40),
+        ("V2", 2, 2, None),
+    ]
+    assert status.drops_1h == 5
+
+
+def test_the_sequencing_window() -> None:
+    builder = StatusBuilder(facts())
+    used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
+    assert [(each.used_blocks, each.left_blocks) for each in used if each] == [(0, 20), (15, 5), (45, 0)]
+
+
+def test_a_problem_is_as_old_as_its_first_status() -> None:
+    """Numbers in its text may change meanwhile."""
+    builder = StatusBuilder(facts(12))
+    for second in (0, 2, 4):
+        faults = (
+            UnreadyReason("derivation", Problem(None, "", f"has waited {second} s")),
+            UnreadyReason("blobs", Problem(Code.BLOB_EXPIRED, "", f"block {second}")),
+        )
+        status = builder.build(seen(100, 100, *faults), second, 1200.0 + second)
+    derivation, blobs = status.problems
+    assert (derivation.code, derivation.since, derivation.age_s) == (None, 1200, 4.0)
+    assert (blobs.process, blobs.code, blobs.text) == ("blobs", "BLOB-EXPIRED", "BLOB-EXPIRED: block 4")
+    assert status.reasons == ["derivation: has waited 4 s", "blobs: BLOB-EXPIRED: block 4"]
+    assert status.sentence == "starting: derivation: has waited 4 s (and 1 more)"
+    builder.build(seen(100, 100), 5.0, 1205.0)
+    (again,) = builder.build(seen(100, 100, faults[1]), 6.0, 1206.0).problems
+    assert again.since == 1206
+
+
+def test_readiness_follows_the_limits() -> None:
+    """[RPC92]"""
+    assert StatusBuilder(facts(12)).build(seen(88, 100), 0.0, 1205.0).ready
+    assert StatusBuilder(facts(0)).build(seen(1, 100), 0.0, 1205.0).ready
+    assert not StatusBuilder(facts(11)).build(seen(88, 100), 0.0, 1205.0).ready
+    late = StatusBuilder(facts(12, 200, 150)).build(seen(100, 100), 0.0, 1205.0)
+    assert late.state is State.SYNCED and late.sentence.startswith(
+        "synced: engine: HEAD-OLD: the unsafe head 510 is 180.0 s old"
+    )
+    assert len(late.reasons) == 2 and not late.ready
+
+
+def test_a_sync_without_an_end_is_a_reason_beside_its_lag() -> None:
+    for limit, shown in ((12, 2), (0, 0)):
+        builder = StatusBuilder(facts(limit))
+        for second in range(26):
+            status = builder.build(seen(40, 100), float(second), 1200.0 + second)
+        assert len(status.reasons) == shown, "without a limit the lag is no reason"
+        if shown:
+            assert status.reasons[1] == ("derivation: SYNC-SLOW: the safe head moves by 0 blocks/s, the chain by 0.5")
+
+
+def test_a_node_that_follows_another_has_no_lag_of_derivation() -> None:
+    """[FSR9] Its L1 block is that of the source."""
+    now = seen(1, 100)
+    assert now.engine is not None
+    engine = msgspec.structs.replace(now.engine, current_l1=l1(90))
+    status = StatusBuilder(facts(12, derives=False)).build(now._replace(derivation=None, engine=engine), 0.0, 1205.0)
+    assert (status.state, status.ready, status.sentence) == (State.FOLLOWING, True, "following")
+    assert status.l1.current is not None and (status.l1.current.number, status.l1.lag_s) == (90, 120)
+
+
+def test_forks() -> None:
+    assert [active_fork(PLANNED, time) for time in (-1, 4, 5, 1499, 1500, 9999)] == [
+        "bedrock",
+        "regolith",
+        "canyon",
+        "canyon",
+        "delta",
+        "ecotone",
+    ]
+    fork = next_fork(PLANNED, 1500)
+    assert fork is not None and (fork.name, fork.in_s) == ("ecotone", 1000)
+    assert next_fork(PLANNED, 2500) is None
