@@ -40,11 +40,7 @@ class GossipService:
     """Gossip on all block topics; `on_block` gets accepted ones, `failures` counts others by ValidationFailure."""
 
     def __init__(
-        self,
-        host: Host,
-        validator: BlockValidator,
-        scorer: PeerScorer,
-        on_block: Callable[[ExecutionPayload], None],
+        self, host: Host, validator: BlockValidator, scorer: PeerScorer, on_block: Callable[[ExecutionPayload], None]
     ) -> None:
         self._host, self._config = host, host.config
         self._chain_id = host.config.rollup.l2_chain_id

@@ -51,11 +51,7 @@ class PeerDirectory:
     """What is known of peers; `discv5` returns the discovery server while it runs."""
 
     def __init__(
-        self,
-        host: Host,
-        gossip: GossipService,
-        score_service: ScoreService,
-        discv5: Callable[[], Discv5Server | None],
+        self, host: Host, gossip: GossipService, score_service: ScoreService, discv5: Callable[[], Discv5Server | None]
     ) -> None:
         self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
 

@@ -73,11 +73,7 @@ class P2pStage:
         self.signed_blocks = self._open_signed_blocks(config)
         self.publisher = BlockPublisher(config, self._signer, self.signed_blocks, self.gossip.publish)
         self.blocks_server = UnsafeBlocksServer(
-            bus,
-            self.publisher.publish,
-            lambda: self._signer_known,
-            self._request_gap,
-            LatestBlocks(self.signed_blocks),
+            bus, self.publisher.publish, lambda: self._signer_known, self._request_gap, LatestBlocks(self.signed_blocks)
         )
         self.sync: SyncClient | None = None
         if config.sync_req_resp:

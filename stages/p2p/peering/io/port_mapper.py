@@ -42,8 +42,7 @@ def default_gateways() -> GatewayAddresses:
     """Return the gateway of the default route, and UPnP's multicast group."""
     gateway = default_gateway()
     return GatewayAddresses(
-        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
-        GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT),
+        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None, GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT)
     )
 
 

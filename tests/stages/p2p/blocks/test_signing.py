@@ -5,12 +5,7 @@ import random
 import pytest
 from eth_keys.datatypes import PrivateKey, Signature
 
-from rollup_node.stages.p2p.blocks.signing import (
-    GRACE_SECONDS,
-    LocalSigner,
-    UnsafeBlockSigners,
-    signing_hash,
-)
+from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, UnsafeBlockSigners, signing_hash
 from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.secp256k1 import ORDER
 

@@ -54,13 +54,7 @@ def test_the_bytes_on_the_wire() -> None:
     ours.ping(7)
     ours.go_away(GoAwayCode.PROTOCOL_ERROR)
     assert taken(ours) == b"".join(
-        (
-            frame(0, 0, 1, 5, b"hello"),
-            frame(1, FIN, 1, 0),
-            frame(1, RST, 3, 0),
-            frame(2, SYN, 0, 7),
-            frame(3, 0, 0, 1),
-        )
+        (frame(0, 0, 1, 5, b"hello"), frame(1, FIN, 1, 0), frame(1, RST, 3, 0), frame(2, SYN, 0, 7), frame(3, 0, 0, 1))
     )
     assert ours.data_to_send() == []
 

@@ -161,10 +161,7 @@ def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
 
 def test_accessors_raise_before_the_start() -> None:
     server = Discv5Server(
-        config(no_discovery=False),
-        RecordingDiscv5Server("one").identity,
-        RecordingDiscv5Server("one").meter,
-        print,
+        config(no_discovery=False), RecordingDiscv5Server("one").identity, RecordingDiscv5Server("one").meter, print
     )
     for accessor in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
         with pytest.raises(RuntimeError, match="has not started"):

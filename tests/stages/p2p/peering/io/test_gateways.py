@@ -5,13 +5,7 @@ import asyncio
 import pytest
 
 from rollup_node.stages.p2p.peering.io import gateways
-from rollup_node.stages.p2p.peering.io.gateways import (
-    LEASE_SECONDS,
-    ExternalMapping,
-    NatError,
-    find_nat_pmp,
-    find_upnp,
-)
+from rollup_node.stages.p2p.peering.io.gateways import LEASE_SECONDS, ExternalMapping, NatError, find_nat_pmp, find_upnp
 from tests.support.p2p.nat_gateways import (
     EXTERNAL_IP,
     PORTS,
