@@ -17,13 +17,8 @@ def payload_hash(signed_part: bytes) -> Hash:
     return keccak256(signed_part)
 
 
-def signing_hash(chain_id: int, signed_part: bytes) -> Hash:
+def signing_hash(chain_id: int, hash_of_payload: Hash) -> Hash:
     """Return the hash that the sequencer signs [SGN5]."""
-    return signing_hash_of(chain_id, payload_hash(signed_part))
-
-
-def signing_hash_of(chain_id: int, hash_of_payload: Hash) -> Hash:
-    """Return the same, of a payload hash."""
     return keccak256(DOMAIN + chain_id.to_bytes(32, "big") + hash_of_payload)
 
 
@@ -55,11 +50,11 @@ class LocalSigner:
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
         """Return a signature of 65 bytes: r, s, and the recovery id 0 or 1."""
-        return self._sign(signing_hash(chain_id, signed_part))
+        return self._sign(signing_hash(chain_id, payload_hash(signed_part)))
 
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
         """Return the same, of a payload hash."""
-        return self._sign(signing_hash_of(chain_id, hash_of_payload))
+        return self._sign(signing_hash(chain_id, hash_of_payload))
 
     async def close(self) -> None:
         """Nothing to close."""

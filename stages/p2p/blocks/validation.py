@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, signing_hash
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, payload_hash, signing_hash
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
@@ -89,12 +89,12 @@ class BlockValidator:
             return _failed(ValidationFailure.SNAPPY, content.value)
         if len(content) < block_message.MIN_BYTES:
             return _failed(ValidationFailure.TOO_SMALL, len(content))
-        block = block_message.split_signature(content)
-        invalid_signature = self._check_signer(block, now)
+        signature, part = block_message.split_signature(content)
+        invalid_signature = self._check_signer(signature, part, now)
         if invalid_signature:
             return invalid_signature
         try:
-            read = block_message.decode_signed_part(block.signed_part, version)
+            read = block_message.decode_signed_part(part, version)
         except SszError as error:
             return _failed(ValidationFailure.SSZ, error)
         return (
@@ -104,11 +104,11 @@ class BlockValidator:
             or BlockValidation(ValidationResult.ACCEPT, read.payload)
         )
 
-    def _check_signer(self, block: block_message.SignedBlock, now: float) -> BlockValidation | None:
+    def _check_signer(self, signature: bytes, part: bytes, now: float) -> BlockValidation | None:
         if self.signers.current is None:
             return _failed(ValidationFailure.NO_SIGNER)
         # As in op-node a high s is accepted: a block that was seen is recognized by its hash, not by the message id.
-        signer = recover_address(signing_hash(self._config.l2_chain_id, block.signed_part), block.signature)
+        signer = recover_address(signing_hash(self._config.l2_chain_id, payload_hash(part)), signature)
         if signer is None:
             return _failed(ValidationFailure.SIGNATURE)
         return (

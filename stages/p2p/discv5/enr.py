@@ -7,7 +7,7 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -253,9 +253,7 @@ class LocalEnr:
 
     def set_endpoint(self, endpoint: Endpoint) -> bool:
         """Set the endpoint where discovery reaches us; returns whether the record has changed."""
-        return self.update(
-            AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
-        )
+        return self.update(replace(self.advertised, ip=endpoint.ip, udp=endpoint.port))
 
     def update(self, advertised: AdvertisedEndpoint) -> bool:
         """Set what is advertised; returns whether the record has changed."""

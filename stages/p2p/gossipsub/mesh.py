@@ -28,8 +28,6 @@ class Meshes:
         self.members: dict[str, dict[PeerId, None]] = {}
         self.backoff = PruneBackoff(params.backoff_slack)
 
-    # --- our topics ----------------------------------------------------------------------------------------------
-
     def join(self, topic: str, favoured: Iterable[PeerId]) -> None:
         """Start the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
         members = self.members[topic] = {}
@@ -49,8 +47,6 @@ class Meshes:
             self._peers.event_counts[TraceEvent.PRUNE] += 1
             self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.make_prune(peer, topic, seconds),))))
             self.backoff.add(topic, peer, seconds, now)
-
-    # --- what peers send ------------------------------------------------------------------------------------------
 
     def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
         """Handle a peer's GRAFT; returns False if it must be answered with PRUNE."""
@@ -94,8 +90,6 @@ class Meshes:
         """Return the PRUNE to send to a peer."""
         backoff = self._params.prune_backoff if seconds is None else seconds
         return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
-
-    # --- heartbeat -----------------------------------------------------------------------------------------------
 
     def heartbeat(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
         """Brings every mesh back within its bounds; returns the changes by peer."""

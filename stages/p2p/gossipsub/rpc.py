@@ -72,9 +72,6 @@ class Rpc(NamedTuple):
     control: ControlMessage = ControlMessage()
 
 
-# --- writing -------------------------------------------------------------------------------------------------------
-
-
 def encode_frame(rpc: Rpc) -> bytes:
     """Encode an RPC with its length prefix, as it is written to a stream."""
     body = encode_rpc(rpc)
@@ -112,9 +109,6 @@ def _encode_control(control: ControlMessage) -> bytes:
 
 def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
     return b"".join(bytes_field(field, each) for each in ids)
-
-
-# --- reading -------------------------------------------------------------------------------------------------------
 
 
 def decode_rpc(raw: bytes) -> Rpc:

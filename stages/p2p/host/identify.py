@@ -6,7 +6,7 @@ Source: https://github.com/libp2p/specs/blob/master/identify/README.md"""
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, decode_multiaddr, decode_supported
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_supported
 from rollup_node.stages.p2p.encoding import protobuf
 
 PROTOCOL = "/ipfs/id/1.0.0"
@@ -50,23 +50,17 @@ def decode(message: bytes) -> IdentifyMessage:
     """Decode a message without unsupported addresses and entries beyond the bounds. Raises IdentifyError."""
     try:
         fields = protobuf.parse(message, max_fields=1024)
+        observed = fields.bytes_value(_OBSERVED)
         return IdentifyMessage(
             public_key=fields.bytes_value(_KEY),
             listen_addresses=tuple(decode_supported(fields.repeated_bytes(_ADDRESSES)[:_MAX_ADDRESSES])),
             protocols=tuple(_printable_text(raw) for raw in fields.repeated_bytes(_PROTOCOLS)[:_MAX_PROTOCOLS]),
-            observed_address=_decode_observed(fields.bytes_value(_OBSERVED)),
+            observed_address=next(iter(decode_supported(() if observed is None else (observed,))), None),
             protocol_version=_optional_text(fields.bytes_value(_VERSION)),
             agent_version=_optional_text(fields.bytes_value(_AGENT)),
         )
     except protobuf.ProtobufError as error:
         raise IdentifyError(f"identify: {error}") from None
-
-
-def _decode_observed(raw: bytes | None) -> Multiaddr | None:
-    try:
-        return None if raw is None else decode_multiaddr(raw)
-    except MultiaddrError:
-        return None
 
 
 def _optional_text(raw: bytes | None) -> str | None:

@@ -69,11 +69,6 @@ class IpNet(msgspec.Struct, frozen=True):
     Mask: str
 
 
-def ip_net(subnet: Subnet) -> IpNet:
-    """Return the JSON form of a network."""
-    return IpNet(str(subnet.network_address), b64encode(subnet.netmask.packed).decode())
-
-
 def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, ...] | None:
     """Return the texts of a peer's addresses, each with the peer id at its end; None when there are none."""
     return tuple(str(address.with_peer_id(peer)) for address in dict.fromkeys(addresses)) or None
@@ -98,7 +93,7 @@ def sorted_ips(ips: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> 
 def sorted_nets(subnets: Iterable[Subnet]) -> tuple[IpNet, ...]:
     """Return the JSON forms of networks."""
     ordered = sorted(subnets, key=lambda net: (net.version, int(net.network_address), net.prefixlen))
-    return tuple(map(ip_net, ordered))
+    return tuple(IpNet(str(net.network_address), b64encode(net.netmask.packed).decode()) for net in ordered)
 
 
 class StaticPeerError(Exception):

@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected
-from rollup_node.stages.p2p.identity.peer_id import peer_id_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text
 from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
 from rollup_node.stages.p2p.peering.peer_info import (
     ClosedConnectionInfo,
@@ -31,7 +31,7 @@ class DiagnosisService:
     def diagnose(
         self,
         problems: tuple[str, ...],
-        static: tuple[bytes, ...],
+        static: Iterable[PeerId],
         signers: tuple[bytes | None, bytes | None],
         published: int,
     ) -> Diagnosis:

@@ -81,8 +81,6 @@ class GossipService:
     def _mesh_members(self, timestamp: float) -> Collection[PeerId]:
         return self.router.meshes.members.get(self.topic(timestamp), {}).keys()
 
-    # --- publishing ------------------------------------------------------------------------------------------------
-
     def publish(self, payload: ExecutionPayload, version: int, part: bytes, signature: bytes) -> str | None:
         """Gossip a block of ours with its signature over `part`; return the error, None once published [VAL14]."""
         now = time.monotonic()
@@ -96,8 +94,6 @@ class GossipService:
         self._wake_writers()
         log.debug("published block", number=payload.block_number, peers=count or 0)
         return None
-
-    # --- inbound streams -------------------------------------------------------------------------------------------
 
     async def _handle_stream(self, stream: Stream) -> None:
         """Read a peer's RPCs until its stream ends; a newer stream of the peer replaces an older one."""
@@ -160,8 +156,6 @@ class GossipService:
             self.failures[validation.failure.name.lower()] += 1
             log.debug("gossiped block not accepted", peer=short_peer_id(message.peer), reason=str(validation))
         return validation.result is ValidationResult.ACCEPT
-
-    # --- outbound streams ------------------------------------------------------------------------------------------
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerDisconnected):

@@ -151,27 +151,24 @@ class PeersServer:
         self._host, self._directory, self._publish_signed = host, directory, publish_signed
         self._responses: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
+        gater, manager = host.connection_gater, host.connection_manager
         self._methods: dict[str, Callable[[str], Any]] = {
             "self": lambda _: directory.own(),
             "peers": lambda connected_only: directory.all(connected_only == "True"),
             "peerStats": lambda _: directory.stats(),
             "discoveryTable": lambda _: directory.table(),
             "diagnosis": lambda _: diagnosis(),
-            "blockPeer": lambda text: self._change_gater(host.connection_gater.blocked_peers.add, _peer(text)),
+            "blockPeer": lambda text: self._change_gater(gater.blocked_peers.add, _peer(text)),
             "unblockPeer": lambda text: self._unblock_peer(_peer(text)),
-            "listBlockedPeers": lambda _: sorted_peers(host.connection_gater.blocked_peers),
-            "blockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.add, parse_ip(text)),
-            "unblockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.discard, parse_ip(text)),
-            "listBlockedAddrs": lambda _: sorted_ips(host.connection_gater.blocked_ips),
-            "blockSubnet": lambda text: self._change_gater(
-                host.connection_gater.blocked_subnets.add, parse_subnet(text)
-            ),
-            "unblockSubnet": lambda text: self._change_gater(
-                host.connection_gater.blocked_subnets.discard, parse_subnet(text)
-            ),
-            "listBlockedSubnets": lambda _: sorted_nets(host.connection_gater.blocked_subnets),
-            "protectPeer": lambda text: host.connection_manager.protect(_peer(text), API_PROTECTED),
-            "unprotectPeer": lambda text: host.connection_manager.unprotect(_peer(text), API_PROTECTED),
+            "listBlockedPeers": lambda _: sorted_peers(gater.blocked_peers),
+            "blockAddr": lambda text: self._change_gater(gater.blocked_ips.add, parse_ip(text)),
+            "unblockAddr": lambda text: self._change_gater(gater.blocked_ips.discard, parse_ip(text)),
+            "listBlockedAddrs": lambda _: sorted_ips(gater.blocked_ips),
+            "blockSubnet": lambda text: self._change_gater(gater.blocked_subnets.add, parse_subnet(text)),
+            "unblockSubnet": lambda text: self._change_gater(gater.blocked_subnets.discard, parse_subnet(text)),
+            "listBlockedSubnets": lambda _: sorted_nets(gater.blocked_subnets),
+            "protectPeer": lambda text: manager.protect(_peer(text), API_PROTECTED),
+            "unprotectPeer": lambda text: manager.unprotect(_peer(text), API_PROTECTED),
             "connectPeer": self._connect,
             "disconnectPeer": self._disconnect,
         }

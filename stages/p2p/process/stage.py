@@ -79,7 +79,7 @@ class P2pStage:
         if config.sync_req_resp:
             SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
-            self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, self._deliver)
+            self.sync = SyncClient(self.host, planner, self.peer_manager.static_peers.__contains__, self._deliver)
         directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
         self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
         self.peers_server = PeersServer(bus, self.host, directory, self._diagnose, self.publisher.publish_signed)
@@ -212,7 +212,10 @@ class P2pStage:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self.signers.current, own)
         return self._diagnosis_service.diagnose(
-            tuple(map(str, self._problems())), self.peer_manager.static_peers, signers, self.blocks_server.published
+            tuple(map(str, self._problems())),
+            tuple(self.peer_manager.static_peers),
+            signers,
+            self.blocks_server.published,
         )
 
 

@@ -60,7 +60,9 @@ class UnsafeBlocksServer:
         if isinstance(message, PublishRequest):
             self._publish_block(engine, message)
         elif isinstance(message, LatestBlocksRequest):
-            self._send_latest(engine, message)
+            # Before this process is ready, blocks that it is to take over may wait for it.
+            if self._is_ready():
+                self._server.send(engine, LatestBlocksResponse(message.head, self._latest.above(message.head)))
         elif isinstance(message, UnsafeBlocksRequest) and message.gap_end is not None:
             self._on_gap(message.head, message.gap_end)
 
@@ -83,8 +85,3 @@ class UnsafeBlocksServer:
         if len(self._responses) > MAX_RESPONSES:
             self._responses.popitem(last=False)
         self._server.send(engine, done)
-
-    def _send_latest(self, engine: ProcessId, message: LatestBlocksRequest) -> None:
-        """Before this process is ready, blocks that it is to take over may wait for it: it does not know the latest."""
-        if self._is_ready():
-            self._server.send(engine, LatestBlocksResponse(message.head, self._latest.above(message.head)))

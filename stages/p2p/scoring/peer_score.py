@@ -4,6 +4,7 @@ A score is the sum of an application-specific part, a penalty for many peers at 
 which decays. Topics are not scored [SCR4]. Without a positive score reconnecting resets nothing."""
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.config import PeerScoring
@@ -83,13 +84,11 @@ def peer_scorer(
     return PeerScorer(light_params(block_time, exempt), ApplicationScorer(application_score_params(block_time)))
 
 
+@dataclass(slots=True)
 class _Record:
-    __slots__ = ("addresses", "behaviour", "gone_at")
-
-    def __init__(self) -> None:
-        self.addresses: tuple[str, ...] = ()
-        self.behaviour = 0.0
-        self.gone_at: float | None = None
+    addresses: tuple[str, ...] = ()
+    behaviour: float = 0.0
+    gone_at: float | None = None
 
 
 class PeerScorer:

@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
 from rollup_node.stages.p2p.gating.peer_drops import PeerDrop, PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
-from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler, negotiate_stream
+from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.transport.noise import SecureSession
 from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
             raise StreamError(str(error)) from None
         stream = self.streams[stream_id] = Stream(self, stream_id, Initiator(protocols))
         self.flush()
-        await negotiate_stream(stream, self.host.timeouts.handshake, protocols)
+        await stream.negotiated(self.host.timeouts.handshake, protocols[0])
         return stream
 
     def close(self, reason: PeerDropReason, detail: str = "", code: GoAwayCode = GoAwayCode.NORMAL) -> None:

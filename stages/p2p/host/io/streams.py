@@ -3,8 +3,7 @@
 The window also bounds the bytes received and not yet read."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from rollup_node.stages.p2p.encoding import varint
@@ -88,13 +87,19 @@ class Stream:
 
     # --- called by the application
 
-    async def negotiated(self) -> str:
-        """Wait for the protocol and returns it. Raises StreamError when the ends have none in common."""
-        while self._negotiation is not None:
+    async def negotiated(self, seconds: float, protocol: str) -> None:
+        """Wait for an agreement; reset the stream, and raise StreamError, when there is none in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._negotiation is not None and not self._aborted:
+                    await self._wait()
             self._raise_if_aborted()
-            await self._wait()
-        self._raise_if_aborted()
-        return self.protocol
+        except TimeoutError:
+            self.reset()
+            raise StreamError(f"no response to {protocol} within {seconds:g} s") from None
+        except BaseException:
+            self.reset()
+            raise
 
     async def read(self, max_bytes: int = 1 << 16) -> bytes:
         """Wait for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
@@ -271,20 +276,6 @@ class Stream:
     def _finish(self) -> None:
         self.on_finished()
         self._connection.stream_finished(self)
-
-
-async def negotiate_stream(stream: Stream, seconds: float, protocols: Sequence[str]) -> str:
-    """Wait for the protocol of a stream just opened; reset it, and raise StreamError, when there is none in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await stream.negotiated()
-    except TimeoutError:
-        stream.reset()
-        raise StreamError(f"no response to {protocols[0]} within {seconds:g} s") from None
-    except BaseException:
-        with suppress(StreamError):
-            stream.reset()
-        raise
 
 
 StreamHandler = Callable[[Stream], Awaitable[None]]

@@ -161,8 +161,6 @@ class Discv5Server:
         """The records of all nodes in the table, for `opp2p_discoveryTable` [RPC70]."""
         return [entry.record for entry in self.node.table]
 
-    # --- starting --------------------------------------------------------------------------------------------------
-
     async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
         """Bind the socket: 0 means libp2p's TCP port, or any free one if both are 0 and that one is taken."""
         config = self._config
@@ -236,8 +234,6 @@ class Discv5Server:
         self._bootnodes = list(unresolved)
         if contacts:
             node.add_bootnodes(contacts)
-
-    # --- running ---------------------------------------------------------------------------------------------------
 
     def _receive(self, data: bytes, sender: Endpoint) -> None:
         if self._node is not None:

@@ -58,9 +58,6 @@ class NatGateway(Protocol):
         """Delete the mappings."""
 
 
-# --- NAT-PMP -------------------------------------------------------------------------------------------------------
-
-
 class NatPmpGateway:
     """A NAT-PMP gateway."""
 
@@ -116,9 +113,6 @@ class NatPmpGateway:
 async def find_nat_pmp(target: GatewayAddress) -> NatGateway:
     """Return the gateway at this address; nothing is sent yet."""
     return NatPmpGateway(target)
-
-
-# --- UPnP ----------------------------------------------------------------------------------------------------------
 
 
 class UpnpGateway:
@@ -198,9 +192,6 @@ async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes |
             return bytes(found)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise NatError(f"{url}: {error or type(error).__name__}") from None
-
-
-# --- datagrams -----------------------------------------------------------------------------------------------------
 
 
 class _ResponseCollector(asyncio.DatagramProtocol):

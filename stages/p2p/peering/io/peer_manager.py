@@ -42,14 +42,14 @@ class PeerManager:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._static = parse_static_peers(host.config.static, host.peer_id)
+        self.static_peers = parse_static_peers(host.config.static, host.peer_id)
         self._static_backoff = PeerBackoff(maximum=_STATIC_MAX_BACKOFF)
         self._dial_backoff = PeerBackoff(initial=DIAL_FAST_INTERVAL, maximum=_DIAL_MAX_BACKOFF)
         self._connected_at: dict[PeerId, float] = {}
         self._to_check: list[PeerId] = []
         self._to_ping: list[PeerId] = []
         self._ping_round_due = 0.0
-        for peer, addresses in self._static.items():
+        for peer, addresses in self.static_peers.items():
             host.connection_manager.protect(peer, STATIC)
             host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         self._redial_task = PeriodicTask("redial static peers", self._redial_static)
@@ -63,41 +63,32 @@ class PeerManager:
         )
         host.subscribe(self._on_host_event)
 
-    @property
-    def static_peers(self) -> tuple[PeerId, ...]:
-        """The peers of `p2p.static`."""
-        return tuple(self._static)
-
-    def is_static(self, peer: PeerId) -> bool:
-        """Whether a peer is one of `p2p.static`."""
-        return peer in self._static
-
     def _on_host_event(self, event: HostEvent) -> None:
         """Count a connection as a success once it has lasted a while: a peer that always hangs up gets backoff."""
         if isinstance(event, PeerConnected):
             self._connected_at[event.peer] = time.monotonic()
         elif isinstance(event, PeerDisconnected):
-            backoff = self._static_backoff if event.peer in self._static else self._dial_backoff
+            backoff = self._static_backoff if event.peer in self.static_peers else self._dial_backoff
             now = time.monotonic()
             if now - self._connected_at.pop(event.peer, now) >= _STABLE_SECONDS:
                 backoff.succeeded(event.peer)
             else:
                 backoff.failed(event.peer, now)
-            if event.peer in self._static:
+            if event.peer in self.static_peers:
                 self._redial_task.wake.set()
 
     async def _redial_static(self) -> float:
         """Dials the static peers that are not connected and due; returns the delay until the next one is due."""
-        missing = [peer for peer in self._static if self._host.connection(peer) is None]
+        missing = [peer for peer in self.static_peers if self._host.connection(peer) is None]
         now = time.monotonic()
         due = [peer for peer in missing if self._static_backoff.retry_at(peer) <= now]
         await asyncio.gather(*(self._dial_static(peer) for peer in due))
-        missing = [peer for peer in self._static if self._host.connection(peer) is None]
+        missing = [peer for peer in self.static_peers if self._host.connection(peer) is None]
         delays = [self._static_backoff.retry_at(peer) - time.monotonic() for peer in missing]
         return max(_MIN_DELAY, min(delays, default=_STATIC_MAX_BACKOFF))
 
     async def _dial_static(self, peer: PeerId) -> None:
-        addresses = self._static[peer]
+        addresses = self.static_peers[peer]
         self._host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         try:
             await self._host.connect(peer, addresses)
@@ -124,7 +115,7 @@ class PeerManager:
             peer
             for peer in host.peerstore.peers_with_addresses()
             if host.connection(peer) is None
-            and peer not in self._static
+            and peer not in self.static_peers
             and self._dial_backoff.retry_at(peer) <= now
             and host.intercept_peer(peer) is None
             and self._is_of_our_chain(peer)
@@ -171,7 +162,7 @@ class PeerManager:
 
     def _ban_if_below_threshold(self, peer: PeerId) -> None:
         host, config = self._host, self._host.config
-        if not config.ban_peers or peer in self._static or host.connection(peer) is None:
+        if not config.ban_peers or peer in self.static_peers or host.connection(peer) is None:
             return
         scores = host.peerstore.scores(peer)
         if scores is not None and scores.gossip.total < config.ban_threshold:

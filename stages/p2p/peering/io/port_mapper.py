@@ -86,7 +86,8 @@ class PortMapper:
                 raise NatError(f"the gateway's external address {mapping.ip} is not public")
         except NatError as error:
             self._gateway = None
-            self._report_error(str(error))
+            self.problem = str(error)
+            self._condition.report(Code.P2P_NAT, "no gateway maps our ports (p2p.nat)", error=self.problem)
             return RETRY_SECONDS
         self._gateway, self.problem = gateway, None
         self._set_mapping(mapping)
@@ -132,7 +133,3 @@ class PortMapper:
             ports = ", ".join(f"{local.transport.name} {port}" for local, port in mapping.ports.items())
             log.info("ports mapped on the gateway", address=str(mapping.ip), ports=ports)
             self._on_mapping(mapping)
-
-    def _report_error(self, error: str) -> None:
-        self._condition.report(Code.P2P_NAT, "no gateway maps our ports (p2p.nat)", error=error)
-        self.problem = error

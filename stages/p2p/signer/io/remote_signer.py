@@ -7,7 +7,7 @@ import orjson
 
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
@@ -62,7 +62,7 @@ class RemoteSigner:
             raise SigningError(f"{self.name}: the signature is malformed, {error}") from None
         if len(signature) != SIGNATURE_SIZE:
             raise SigningError(f"{self.name}: the signature has {len(signature)} bytes, not {SIGNATURE_SIZE}")
-        found = recover_address(signing_hash_of(chain_id, hash_of_payload), signature)
+        found = recover_address(signing_hash(chain_id, hash_of_payload), signature)
         if found is None:
             raise SigningError(f"{self.name}: the signature is invalid")
         if found != self.address:

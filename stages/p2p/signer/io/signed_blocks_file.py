@@ -135,8 +135,6 @@ class SignedBlocksFile:
         origin = (None, None) if block.origin is None else (block.origin.number, block.origin.hash)
         return (self._genesis, block.number, block.hash, block.parent_hash, *origin, int(block.fate))
 
-    # --- what the execution engine may have lost [SEQ39] -------------------------------------------------------------
-
     @property
     def last(self) -> BlockRecord | None:
         """The last block that may be signed, if its payload is kept."""

@@ -29,6 +29,7 @@ class TlsFiles:
 
     def __init__(self, config: SignerConfig) -> None:
         self._config = config
+        self._pair = ((config.tls_cert, "signer.tls.cert"), (config.tls_key, "signer.tls.key"))
         self._authorities: str | None = None
         self._context: ssl.SSLContext | None = None
         self._versions: tuple[_Version, ...] = ()
@@ -37,7 +38,7 @@ class TlsFiles:
     def context(self) -> ssl.SSLContext:
         """Return the context of a new connection, the previous one while files do not fit. Raises TlsFileError."""
         try:
-            versions = self._current_versions()
+            versions = tuple(_version(path, option) for path, option in self._pair)
             if self._context is None or versions != self._versions:
                 is_reload, self._context = self._context is not None, self._load()
                 self._versions = versions
@@ -49,12 +50,6 @@ class TlsFiles:
             message = "the changed certificate for the remote signer cannot be used, keeping the previous one"
             self._warnings.warn("reload", message, code=Code.TLS_CERTIFICATE.text, error=str(error))
         return self._context
-
-    def _current_versions(self) -> tuple[_Version, ...]:
-        return tuple(
-            _version(path, option)
-            for path, option in ((self._config.tls_cert, "signer.tls.cert"), (self._config.tls_key, "signer.tls.key"))
-        )
 
     def _load(self) -> ssl.SSLContext:
         """Return a context of the files as they are now, but of the CA as it was first."""
@@ -68,7 +63,7 @@ class TlsFiles:
         except (ssl.SSLError, ValueError):
             text = f"signer.tls.ca {config.tls_ca} holds no certificate in PEM form: give the CA of the signer"
             raise TlsFileError(f"{text}, {WITHOUT_TLS}") from None
-        for path, option in ((config.tls_cert, "signer.tls.cert"), (config.tls_key, "signer.tls.key")):
+        for path, option in self._pair:
             _read(path, option)
         try:
             # Without a function for the password OpenSSL asks the terminal for it.

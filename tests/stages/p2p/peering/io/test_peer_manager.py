@@ -30,7 +30,9 @@ def test_static_peers_are_redialled() -> None:
             port = theirs.port
             async with running_host(1, static=(theirs.multiaddr, "")) as ours:
                 upkeep = PeerManager(ours)
-                assert upkeep.is_static(theirs.peer_id) and ours.connection_manager.is_protected(theirs.peer_id, STATIC)
+                assert theirs.peer_id in upkeep.static_peers and ours.connection_manager.is_protected(
+                    theirs.peer_id, STATIC
+                )
                 async with running_tasks(*upkeep.periodic_tasks):
                     await until(lambda: ours.connections() and theirs.connections())
                     theirs.disconnect(ours.peer_id, PeerDropReason.BY_OPERATOR)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.io.remote_signer import MAX_ANSWER_BYTES, RemoteSigner
 from rollup_node.stages.protocol.keys import recover_address
@@ -66,7 +66,7 @@ async def error_of(signer: RemoteSigner) -> str:
 def test_the_wire_form_is_that_of_op_node() -> None:
     async def use(server: SignerServer, signer: RemoteSigner) -> None:
         signature = await signer.sign_block(CHAIN_ID, DIGEST)
-        assert recover_address(signing_hash_of(CHAIN_ID, DIGEST), signature) == SIGNER.address
+        assert recover_address(signing_hash(CHAIN_ID, DIGEST), signature) == SIGNER.address
         zeros = ",".join(["0"] * 32)
         argument = (
             f'{{"domain":[{zeros}],"chainId":10,"payloadHash":"{base64.b64encode(DIGEST).decode()}",'
