@@ -61,14 +61,6 @@ class Fields:
             raise ProtobufError(f"field {field} is not bytes")
         return None if value is None else value.tobytes()
 
-    def string(self, field: int) -> str | None:
-        """Return the value of a string field. Raises ProtobufError when it is not UTF-8."""
-        raw = self.bytes_value(field)
-        try:
-            return None if raw is None else raw.decode()
-        except UnicodeDecodeError:
-            raise ProtobufError(f"field {field} is not UTF-8") from None
-
     def repeated_views(self, field: int) -> Iterator[memoryview]:
         """All values of a repeated length-delimited field, without copying; embedded messages are parsed from these."""
         for value in self._values.get(field, ()):

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 from rollup_node.node.setup.networks import find_network
@@ -72,18 +72,15 @@ async def running_host(number: int, **options: Any) -> AsyncIterator[RecordingHo
         host.peerstore.close()
 
 
-def with_two_hosts(test: Callable[[RecordingHost, RecordingHost], Coroutine[Any, Any, None]], **options: Any) -> None:
-    """Runs a test with two connected and identified hosts; no task may be left afterwards."""
-
-    async def run() -> None:
-        async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            await theirs.wait_for(PeerIdentified)
-            await ours.wait_for(PeerIdentified)
-            await test(ours, theirs)
-        await until(lambda: len(asyncio.all_tasks()) == 1, 5)
-
-    asyncio.run(run())
+@contextlib.asynccontextmanager
+async def two_hosts(**options: Any) -> AsyncIterator[tuple[RecordingHost, RecordingHost]]:
+    """Two connected and identified hosts; no task may be left afterwards."""
+    async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        await theirs.wait_for(PeerIdentified)
+        await ours.wait_for(PeerIdentified)
+        yield ours, theirs
+    await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
 
 async def echo(stream: Stream) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.stages.p2p.host.io.host_api import StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from tests.support.p2p.hosts import RecordingHost, with_two_hosts
+from tests.support.p2p.hosts import RecordingHost, two_hosts
 
 
 async def reset(stream: Stream) -> None:
@@ -12,8 +12,8 @@ async def reset(stream: Stream) -> None:
     stream.reset()
 
 
-def test_ping_measures_latency() -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_ping_measures_latency() -> None:
+    async with two_hosts() as (ours, theirs):
         assert 0 < await ours.ping.ping(theirs.peer_id) < 5
         await theirs.ping.measure_latency(ours.peer_id)
         info = ours.connection(theirs.peer_id)
@@ -22,8 +22,6 @@ def test_ping_measures_latency() -> None:
         with pytest.raises(StreamError):
             await ours.ping.ping(theirs.peer_id)
         await ours.ping.measure_latency(theirs.peer_id)
-
-    with_two_hosts(test)
 
 
 def test_latency_is_a_moving_average() -> None:

@@ -1,6 +1,5 @@
 """The port mapper, with gateways on the loopback interface."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -39,19 +38,16 @@ def port_mapper(
     return PortMapper(PORTS, mappings.append, gateways=addresses, allowed_networks=LOOPBACK), mappings
 
 
-def test_ports_are_mapped_by_nat_pmp_and_unmapped() -> None:
-    async def check() -> None:
-        async with serve_datagrams(nat_pmp_responder()) as (address, server):
-            mapper, mappings = port_mapper(address)
-            assert await mapper.step() == 300.0
-            assert mappings == [ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9223, TCP_PORT: 9223}, 600.0)]
-            assert await mapper.step() == 300.0
-            assert len(mappings) == 1 and mapper.problem is None
-            assert server.requests[-1][6:8] == (9223).to_bytes(2, "big")
-            await mapper.close()
-            assert [request[4:] for request in server.requests[-2:]] == [bytes.fromhex("2406000000000000")] * 2
-
-    asyncio.run(check())
+async def test_ports_are_mapped_by_nat_pmp_and_unmapped() -> None:
+    async with serve_datagrams(nat_pmp_responder()) as (address, server):
+        mapper, mappings = port_mapper(address)
+        assert await mapper.step() == 300.0
+        assert mappings == [ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9223, TCP_PORT: 9223}, 600.0)]
+        assert await mapper.step() == 300.0
+        assert len(mappings) == 1 and mapper.problem is None
+        assert server.requests[-1][6:8] == (9223).to_bytes(2, "big")
+        await mapper.close()
+        assert [request[4:] for request in server.requests[-2:]] == [bytes.fromhex("2406000000000000")] * 2
 
 
 @pytest.mark.parametrize(
@@ -62,61 +58,48 @@ def test_ports_are_mapped_by_nat_pmp_and_unmapped() -> None:
         (lambda request: b"garbage", "no response by NAT-PMP"),
     ],
 )
-def test_errors_are_reported(respond: Responder, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_are_reported(respond: Responder, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05, 0.05))
-
-    async def check() -> None:
-        async with serve_datagrams(respond) as (address, _):
-            mapper, mappings = port_mapper(address)
-            assert await mapper.step() == RETRY_SECONDS
-            assert not mappings and mapper.problem is not None and problem in mapper.problem
-            await mapper.close()
-
-    asyncio.run(check())
+    async with serve_datagrams(respond) as (address, _):
+        mapper, mappings = port_mapper(address)
+        assert await mapper.step() == RETRY_SECONDS
+        assert not mappings and mapper.problem is not None and problem in mapper.problem
+        await mapper.close()
 
 
-def test_ports_are_mapped_by_upnp_and_unmapped() -> None:
-    async def check() -> None:
-        server = UpnpGatewayServer()
-        async with serve_upnp(server) as address:
-            mapper, mappings = port_mapper(None, address)
-            assert await mapper.step() == LEASE_SECONDS / 2
-            assert mappings == [ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9222, TCP_PORT: 9222}, float(LEASE_SECONDS))]
-            await mapper.close()
-            assert [action for action, _ in server.calls[-2:]] == ["DeletePortMapping"] * 2
-
-    asyncio.run(check())
+async def test_ports_are_mapped_by_upnp_and_unmapped() -> None:
+    server = UpnpGatewayServer()
+    async with serve_upnp(server) as address:
+        mapper, mappings = port_mapper(None, address)
+        assert await mapper.step() == LEASE_SECONDS / 2
+        assert mappings == [ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9222, TCP_PORT: 9222}, float(LEASE_SECONDS))]
+        await mapper.close()
+        assert [action for action, _ in server.calls[-2:]] == ["DeletePortMapping"] * 2
 
 
-def test_upnp_is_tried_when_nat_pmp_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_upnp_is_tried_when_nat_pmp_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05,))
-
-    async def check() -> None:
-        async with serve_upnp(UpnpGatewayServer()) as ssdp, serve_datagrams(lambda request: None) as (nat_pmp, _):
-            mapper, mappings = port_mapper(nat_pmp, ssdp)
-            await mapper.step()
-            assert [mapping.ip for mapping in mappings] == [EXTERNAL_IP]
-            await mapper.close()
-
-    asyncio.run(check())
+    async with serve_upnp(UpnpGatewayServer()) as ssdp, serve_datagrams(lambda request: None) as (nat_pmp, _):
+        mapper, mappings = port_mapper(nat_pmp, ssdp)
+        await mapper.step()
+        assert [mapping.ip for mapping in mappings] == [EXTERNAL_IP]
+        await mapper.close()
 
 
 @pytest.mark.parametrize(
     "address",
     [GatewayAddress("8.8.8.8", 5351), GatewayAddress("192.168.1.1", 5351), GatewayAddress("239.255.255.250", 1900)],
 )
-def test_nothing_is_sent_beyond_the_allowed_networks(address: GatewayAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_sent_beyond_the_allowed_networks(
+    address: GatewayAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*arguments: object) -> None:
         raise AssertionError("something was sent")
 
     monkeypatch.setattr(gateways, "_exchange", fail)
-
-    async def check() -> None:
-        mapper, mappings = port_mapper(address, address)
-        assert await mapper.step() == RETRY_SECONDS
-        assert not mappings and mapper.problem is not None
-
-    asyncio.run(check())
+    mapper, mappings = port_mapper(address, address)
+    assert await mapper.step() == RETRY_SECONDS
+    assert not mappings and mapper.problem is not None
 
 
 def test_the_gateway_of_the_default_route(tmp_path: Path) -> None:
