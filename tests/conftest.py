@@ -1,10 +1,13 @@
 """Fixtures for all tests: shared real data, folders for processes, and a process that forks programs."""
 
+import asyncio
+import functools
 import gc
+import inspect
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,7 @@ LONG_TESTS = (
 )
 """Where the tests are that mostly wait for programs."""
 
+TEST_SECONDS = 58.0
 RECURSION_LIMIT = sys.getrecursionlimit()
 
 
@@ -80,6 +84,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         *starts, number = accumulate((len(scopes[file]) for file in files), initial=0)
         places |= {file: start / number * share for file, start in zip(files, starts, strict=True)}
     items.sort(key=lambda item: places[_file(item)])
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            item.obj = _bounded(item.obj)
+
+
+def _bounded(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
+    """The test, which fails with TimeoutError where it would take a minute."""
+
+    @functools.wraps(test)
+    async def bounded(*args: Any, **kwargs: Any) -> None:
+        async with asyncio.timeout(TEST_SECONDS):
+            await test(*args, **kwargs)
+
+    return bounded
 
 
 def _file(item: pytest.Item) -> str:
