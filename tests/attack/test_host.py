@@ -182,6 +182,7 @@ def test_a_blocked_process_is_killed_and_starved_ones_are_not(start: StartNode) 
     node.stop()
 
 
+@pytest.mark.fault("F59")
 def test_a_signal_during_a_long_load_stops_the_node(start: StartNode) -> None:
     """The KZG setup takes seconds in C, and minutes on a starved machine; here the load takes a minute at least."""
     node = start({"stop_timeout": {"right": 0.3}, "restart_policy": {"cpu": 100.0, "blocked": 100.0}})

@@ -226,6 +226,7 @@ def with_another_blob(listed: list[Any]) -> list[Any]:
     return [*listed[:1], "0x" + bytes(kzg.BLOB_SIZE).hex(), *listed[1:]]
 
 
+@pytest.mark.fault("F15")
 @pytest.mark.parametrize("change", [reversed_list, with_another_blob])
 def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon) -> None:
     """[BCN10]"""
@@ -238,6 +239,8 @@ def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[An
     run(scenario)
 
 
+@pytest.mark.fault("F15")
+@pytest.mark.condition("C1")
 def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
     """[BCN10]"""
     beacon.ignores_hashes = True
@@ -249,6 +252,7 @@ def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
     run(scenario)
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("status", [404, 400, 501])
 def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) -> None:
     """[BCN5]"""
@@ -263,6 +267,7 @@ def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) ->
     run(scenario)
 
 
+@pytest.mark.fault("F12")
 def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
     changes: list[Callable[[list[Any]], list[Any]]] = [lambda listed: [], lambda listed: listed]
     beacon.change = lambda listed: changes.pop(0)(listed)
@@ -274,6 +279,7 @@ def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
     run(scenario)
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("words", ["<html>archive</html>", '{"data":null}'])
 def test_sidecars_if_the_blobs_route_has_another_shape(words: str, beacon: FakeBeacon) -> None:
     """[BCN5]"""
@@ -304,6 +310,7 @@ def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeac
     run(scenario)
 
 
+@pytest.mark.fault("F16")
 def test_an_archive_that_sends_bare_lists_and_has_no_other_route(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
     """[BCN10] As blob-archiver: the clock comes from the beacon node, which lacks the blobs."""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
@@ -320,6 +327,7 @@ def test_an_archive_that_sends_bare_lists_and_has_no_other_route(beacon: FakeBea
     run(scenario)
 
 
+@pytest.mark.option("l1.beacon.fetch-all-sidecars")
 def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
     """[BCN11]"""
     beacon.ignores_hashes = True
@@ -332,6 +340,8 @@ def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
     run(scenario)
 
 
+@pytest.mark.option("l1.beacon-fallbacks", "l1.beacon-header")
+@pytest.mark.condition("C1")
 def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
     """[BCN9, BCN12]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
@@ -364,6 +374,7 @@ def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBe
     run(scenario)
 
 
+@pytest.mark.fault("F12")
 def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) -> None:
     """[BCN8, BCN14]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
@@ -387,6 +398,8 @@ def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) ->
 CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
 
 
+@pytest.mark.fault("F13")
+@pytest.mark.sign("BLOB-CUSTODY", line=True, readyz=True)
 def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
     beacon: FakeBeacon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,6 +459,7 @@ def test_errors_are_not_taken_for_not_found(route: str, status: int, beacon: Fak
     run(scenario)
 
 
+@pytest.mark.fault("F20")
 def test_the_next_endpoint_is_requested_when_one_is_slow(
     beacon: FakeBeacon, fallback: FakeBeacon, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 ATTRIBUTES = PayloadAttributes(1_000, bytes(32), bytes(20), False, None, (), False, 30_000_000, None, None)
 
 
+@pytest.mark.condition("C13")
 @pytest.mark.parametrize(
     "times, words",
     [({}, "where jovian is never active"), ({"jovian": 2_000}, "where jovian begins at 2000")],

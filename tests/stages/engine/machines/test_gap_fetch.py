@@ -36,6 +36,7 @@ def inserted(status: str = "SYNCING") -> GapFetch:
     return fetch
 
 
+@pytest.mark.fault("F41")
 @pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
 def test_an_engine_that_has_the_chain(status: str) -> None:
     """Whatever it said of the block before."""

@@ -140,6 +140,7 @@ def test_blocks_below_a_number_are_dropped_together() -> None:
     assert len(queue) == 0 and queue.bytes == 0
 
 
+@pytest.mark.fault("F48")
 def test_a_gap_ends_at_the_lowest_block() -> None:
     queue = UnsafeQueue()
     assert queue.gap_end(heads(3), 6) is None

@@ -252,6 +252,7 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
         assert line == f"WARN derived block replaced by deposits code={code.text} safe={ref} reason=transaction 3"
 
 
+@pytest.mark.sign("ENGINE-ANSWER", "ENGINE-AUTH", line=True, readyz=True)
 def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
     error = Code.ENGINE_AUTH.before("execution engine 127.0.0.1:8551: HTTP status 401: token is missing")
     line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0))
@@ -269,6 +270,7 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
     assert handled.status.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
 
 
+@pytest.mark.sign("BUILD-LOST", "ENGINE-CONTRADICTS", line=True, readyz=True)
 @pytest.mark.parametrize("code", [Code.BUILD_LOST, Code.ENGINE_CONTRADICTS, Code.ENGINE_SLOW], ids=str)
 def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: Handled, code: Code) -> None:
     """BUILD-LOST, ENGINE-CONTRADICTS and ENGINE-SLOW, with block, parent and the engine's answer."""
@@ -306,6 +308,7 @@ def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
     assert handled.status.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
 
+@pytest.mark.sign("EL-SYNC-STALLED", line=True)
 def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:
     estimate = SyncEstimate(5, 10, 0.0, None, 300.0)
     line = handled.line(act.ELSyncProgressed(estimate))
@@ -321,6 +324,7 @@ def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> Non
     assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
 
 
+@pytest.mark.condition("C10")
 def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
     line = handled.line(act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", "sequencer: no L1 origin"))
     assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
@@ -350,6 +354,7 @@ def test_lost_blocks_are_told_with_their_end(handled: Handled, chain: ChainFixtu
     assert line.endswith("put_back=0 reason=the p2p process is silent")
 
 
+@pytest.mark.sign("RESET-LOOP", readyz=True)
 def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: ChainFixture) -> None:
     for number in range(5):
         handled.handler.perform([act.ResetStarted(f"the engine has lost block {number}", by_origin=False)])

@@ -100,6 +100,7 @@ def test_a_raw_call_gives_the_whole_body() -> None:
     assert with_client(answering(body), lambda client: client.call_raw("eth_x")) == body
 
 
+@pytest.mark.option("l1.rpc-max-batch-size")
 def test_a_batch_is_split_and_matched_by_id() -> None:
     sizes: list[int] = []
 
@@ -125,6 +126,7 @@ def test_a_batch_keeps_failures_in_place() -> None:
     assert second.message == "no"
 
 
+@pytest.mark.fault("F5")
 @over_both
 def test_a_short_batch_is_an_endpoint_error() -> None:
     with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
@@ -137,6 +139,7 @@ def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
         with_client(answering(body), lambda client: client.batch([("a", [])]))
 
 
+@pytest.mark.fault("F5")
 @over_both
 @pytest.mark.parametrize(
     ("body", "status", "text"),
@@ -253,6 +256,7 @@ def test_headers_are_made_for_each_request() -> None:
     assert seen == ["one", "two"]
 
 
+@pytest.mark.option("l1.max-concurrency")
 @over_both
 def test_concurrency_is_bounded() -> None:
     running = highest = 0

@@ -46,6 +46,7 @@ def test_waiting_for_the_delay_never_exceeds_burst_and_rate(pauses: list[float])
     assert taken <= 15 + 4 * (now - 50.0) + 1e-6
 
 
+@pytest.mark.fault("F58")
 def test_a_clock_that_goes_back_refills_nothing() -> None:
     bucket = TokenBucket(rate=1.0, burst=1.0)
     assert bucket.allow(10.0) and not bucket.allow(5.0)

@@ -14,6 +14,7 @@ from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 
 
+@pytest.mark.option("p2p.sequencer.key")
 def test_a_signer_change_is_followed(tmp_path: Path) -> None:
     async def scenario() -> None:
         rollup = chain_of_now()
@@ -82,6 +83,7 @@ def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> None:
     run_scenario(scenario)
 
 
+@pytest.mark.option("p2p.peerstore.path")
 def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a text of the user's")
 
