@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.io.log import logger as log
-from tests.support.processes.forked_programs import ForkServer
+from rollup_node.tools.devnet.fork_server import ForkServer
+from tests.support.processes.forked_programs import spawned_fork_server
 from tests.support.processes.leftovers import Leftovers, watched_folder
 
 ROOT = Path(__file__).parent.parent
@@ -103,6 +104,5 @@ def module_leftovers() -> Iterator[Leftovers]:
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
     """A process that forks programs, which has imported their modules."""
-    server = ForkServer()
-    yield server
-    server.close()
+    with spawned_fork_server() as server:
+        yield server

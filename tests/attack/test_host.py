@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.procfs import read_stat
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.foreign_user import FOREIGN_USER, needs_root
-from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import wait_for
 from tests.support.processes.toy_harness import PROCESSES, StartNode, toy_nodes

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.forked_commands import forked_ranges
-from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node import cli
-from tests.tools.commands.test_batches import batcher_transactions
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.forked_commands import ForkedCommand
-from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server
+from tests.tools.commands.test_batches import batcher_transactions
 
 RANGE = ("16491244", "16491249")
 FROM_L1 = ("--from-l1", "6582944")
