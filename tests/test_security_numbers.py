@@ -180,7 +180,8 @@ def constant(name: str) -> float:
     """The value of a constant, of its attribute, or of the default of a structure's field."""
     parts = name.split(".")
     modules = next(end for end in range(len(parts), 0, -1) if _is_module("rollup_node." + ".".join(parts[:end])))
-    return reduce(_attribute, parts[modules:], import_module("rollup_node." + ".".join(parts[:modules])))  # type: ignore[arg-type]
+    module: Any = import_module("rollup_node." + ".".join(parts[:modules]))
+    return float(reduce(_attribute, parts[modules:], module))
 
 
 def _is_module(name: str) -> bool:
