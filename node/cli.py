@@ -7,19 +7,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from rollup_node.node.options.errors import OptionError, error_lines
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
+from rollup_node.node.options.errors import OptionError, did_you_mean, error_lines
+from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, version
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout, open_standard_streams
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.stages.protocol.texts import escaped_line
 
 MAX_ERRORS = 40
 """Lines of errors that are printed."""
 
 
 class Command(NamedTuple):
-    """A command. Its module has `main(arguments) -> exit code` and is imported only when the command runs; `summary`
-    is its line in --help. `extra` is the optional dependency of the package that has what it needs besides."""
+    """A command.
+
+    Its module has `main(arguments) -> exit code` and is imported only when the command runs; `summary` is its line
+    in --help. `extra` is the optional dependency of the package that has what it needs besides."""
 
     module: str
     summary: str
@@ -30,30 +31,30 @@ COMMANDS = {
     "devnet": Command("rollup_node.tools.devnet.cli", "run a local network: L1, batcher, engine and nodes", "devnet"),
     "batches": Command("rollup_node.tools.commands.batches", "list the batches in a range of L1 blocks"),
     "replay": Command("rollup_node.tools.commands.replay", "derive L2 blocks from L1, compare them with an engine's"),
-    "p2p": Command("rollup_node.node.commands.p2p", "keys and peer ids; doctor: why a node has few peers"),
+    "p2p": Command("rollup_node.tools.commands.p2p", "keys and peer ids; doctor: why a node has few peers"),
     "decode": Command("rollup_node.tools.commands.decode", "show blobs, frames, channels and batches in files"),
     "explain": Command("rollup_node.tools.commands.explain", "show what derivation dropped, and by which rule"),
     "history": Command("rollup_node.tools.commands.history", "derive a chain's past in ranges, on many workers"),
     "networks": Command(
-        "rollup_node.node.commands.networks", "list the built-in networks: chain ids, newest fork, end"
+        "rollup_node.tools.commands.networks", "list the built-in networks: chain ids, newest fork, end"
     ),
     "status": Command("rollup_node.tools.commands.status", "what a running node does, on one screen; --watch"),
-    "check": Command("rollup_node.node.commands.check", "everything that would keep a node from its work, at once"),
+    "check": Command("rollup_node.tools.commands.check", "everything that would keep a node from its work, at once"),
     "bundle-check": Command(
         "rollup_node.tools.commands.bundle_check", "check a file with a fork's upgrade transactions"
     ),
     "budget": Command("rollup_node.tools.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
-    "config": Command("rollup_node.node.commands.config", "show: each option's value and where it comes from"),
-    "doc": Command("rollup_node.node.commands.doc", "metrics: name, type, labels and meaning of each"),
-    "completion": Command("rollup_node.node.commands.completion", "the completion script for bash, zsh or fish"),
-    "man": Command("rollup_node.node.commands.man", "the manual page"),
-    "help": Command("rollup_node.node.commands.help", "the options of a topic: l1, beacon, engine, p2p, rpc, ..."),
+    "config": Command("rollup_node.tools.commands.config", "show: each option's value and where it comes from"),
+    "doc": Command("rollup_node.tools.commands.doc", "metrics: name, type, labels and meaning of each"),
+    "completion": Command("rollup_node.tools.commands.completion", "the completion script for bash, zsh or fish"),
+    "man": Command("rollup_node.tools.commands.man", "the manual page"),
+    "help": Command("rollup_node.tools.commands.help", "the options of a topic: l1, beacon, engine, p2p, rpc, ..."),
 }
 """Commands by name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code [LIF2 to LIF9]."""
+    """Run the command line; returns the exit code [LIF2 to LIF9]."""
     open_standard_streams()
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -86,7 +87,7 @@ def _run(words: Sequence[str]) -> int:
 def _print_error(error: Exception) -> int:
     lines = error_lines(error)
     for line in lines[:MAX_ERRORS]:
-        print(f"{PROGRAM}: {one_line(line)}", file=sys.stderr)
+        print(f"{PROGRAM}: {escaped_line(line)}", file=sys.stderr)
     if len(lines) > MAX_ERRORS:
         print(f"{PROGRAM}: and {len(lines) - MAX_ERRORS} more errors", file=sys.stderr)
     return ExitCode.SETUP

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 LEVELS = {"warn", "error"}
 LOGGERS = {"log", "_log", "logger", "_logger", "_warnings", "warnings"}
 TABLE = Path("stages/messages/codes.py")
+SOURCES = ("stages", "node", "tools/commands", "tools/history", "tools/inspect", "tools/preflight")
 WITHOUT = {
     "stages/engine/process/crash_log.py": "the core's last events, before the line of the error, which has the code",
     "stages/io/log/repeated_warnings.py": "the code is among the fields, checked where they are given",
@@ -22,7 +23,7 @@ WITHOUT = {
 
 
 def _sources() -> list[Path]:
-    return sorted(path.relative_to(ROOT) for top in ("stages", "node") for path in (ROOT / top).rglob("*.py"))
+    return sorted(path.relative_to(ROOT) for top in SOURCES for path in (ROOT / top).rglob("*.py"))
 
 
 def _name(node: ast.expr) -> str:

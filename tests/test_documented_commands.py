@@ -13,11 +13,10 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.node.checks.finding import Finding, ok
-from rollup_node.node.commands import check
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.protocol import forks
 from rollup_node.stages.rpc.process import http_server
-from rollup_node.tools.commands import batches, common, explain, replay, status
+from rollup_node.tools.commands import batches, check, common, explain, replay, status
 from rollup_node.tools.commands.common import Outputs
 
 ROOT = Path(__file__).parents[1]

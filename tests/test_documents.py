@@ -10,11 +10,11 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.setup.jwt_secret import DEFAULT_FILE
+from rollup_node.node.setup.secrets import DEFAULT_FILE
 from rollup_node.tools.fuzz.targets.table import TARGETS
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/rules/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED_PATH = re.compile(r"`((?:ipc|stages|node|tools|tests|docs|docker|src)/[\w./-]*)`")
 RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]{1,3}\d+(?:\.\d+|[a-z])?)\*\*')
@@ -48,6 +48,20 @@ def sections(document: Path) -> set[str]:
 def test_named_files_and_folders_exist(document: Path) -> None:
     paths = {path.rstrip(".") for path in NAMED_PATH.findall(document.read_text())}
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+@functools.cache
+def _code_names() -> frozenset[str]:
+    paths = (path for top in ("ipc", "stages", "node", "tools") for path in (ROOT / top).glob("**/*.py"))
+    return frozenset(name for path in paths for name in re.findall(r"\b\w+\b", path.read_text()))
+
+
+@pytest.mark.parametrize("name", ["architecture", "recipes", "l1-reorg", "engine-syncing"])
+def test_named_classes_and_functions_exist(name: str) -> None:
+    """Names in camel case or with an underscore, without or with their class."""
+    named = re.findall(r"`(?:\w+\.)?(\w+)`", (ROOT / "docs" / f"{name}.md").read_text())
+    code = {each for each in named if re.match(r"[A-Z]\w*[a-z]\w*[A-Z]|_?[a-z]+_\w+$", each)}
+    assert code and sorted(code - _code_names()) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -139,3 +153,11 @@ def test_commands_in_the_documents_exist_with_their_flags() -> None:
             assert flags <= known, f"{document.name}: {line}: {flags - known}"
             seen.add(name)
     assert {"", "batches", "replay", "decode", "explain", "check", "status"} <= seen
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/rules/[!R]*.md")), ids=lambda path: path.stem)
+def test_rule_files_begin_with_prose_and_an_example(path: Path) -> None:
+    text = path.read_text()
+    assert "\nExample" in text.partition("\n## ")[0]
+    prose = [line for line in text.splitlines() if not line.startswith("|") and "](http" not in line]
+    assert [line for line in prose if len(line) > 120] == []

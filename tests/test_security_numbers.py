@@ -128,15 +128,15 @@ NUMBERS: dict[str, dict[str, str]] = {
         "0.4 of": "stages.p2p.gating.work_shares.TOTAL_SHARE",
         "4,000": "stages.p2p.host.io.connection.MAX_SMALL_FRAMES",
     },
-    "CPU time of gossip": {"0.3 of": "stages.p2p.gossipsub.work_budget.TOTAL_SHARE"},
+    "CPU time of gossip": {"0.3 of": "stages.p2p.gossipsub.validation_queue.TOTAL_SHARE"},
     "gossip |": {
         "10 MiB": "stages.p2p.gossipsub.params.MAX_RPC_BYTES",
         "12,000 fields": "stages.p2p.gossipsub.rpc.MAX_FIELDS",
         "24 MiB": "stages.p2p.gossipsub.params.MAX_PENDING_BYTES",
     },
     "requests for blocks": {
-        "20 a second": "stages.p2p.reqresp.rate_limits.GLOBAL_RATE",
-        "4 per peer": "stages.p2p.reqresp.rate_limits.PEER_RATE",
+        "20 a second": "stages.p2p.reqresp.server_limits.GLOBAL_RATE",
+        "4 per peer": "stages.p2p.reqresp.server_limits.PEER_RATE",
         "20 s": "stages.p2p.reqresp.server_limits.MAX_WAIT",
     },
     "blocks that we requested": {
@@ -145,8 +145,8 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "identify": {
         "2 KiB": "stages.p2p.host.io.identify_service.MAX_STORED_CHARACTERS",
-        "16 addresses": "stages.p2p.peerstore.io.peerstore.MAX_ADDRESSES",
-        "10,000 peers": "stages.p2p.peerstore.io.peerstore.MAX_PEERS",
+        "16 addresses": "stages.p2p.storage.io.peerstore.MAX_ADDRESSES",
+        "10,000 peers": "stages.p2p.storage.io.peerstore.MAX_PEERS",
     },
     "datagrams": {
         "200 a second": "stages.p2p.discv5.node.PACKETS_PER_SECOND",

@@ -37,10 +37,10 @@ class ChannelEnd(Protocol):
         """The sockets, used by this end alone."""
 
     def receive(self) -> bool:
-        """Handles waiting messages; True when there may be more."""
+        """Handle waiting messages; True when there may be more."""
 
     def tick(self, now: float) -> float:
-        """Does what is due at the monotonic time `now`; returns the time of the next tick."""
+        """Do what is due at the monotonic time `now`; returns the time of the next tick."""
 
 
 E = TypeVar("E", bound=ChannelEnd)
@@ -98,8 +98,9 @@ class Bus:
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, entry.down, handler))
 
     def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
-        """Connects to a REQUEST channel, once: the server knows its clients by process, and a second connection would
-        take the place of the first. Requests sent before the server runs wait in a bounded queue."""
+        """Connect to a REQUEST channel, once: a second connection would take the place of the first.
+
+        Requests sent before the server runs wait in a bounded queue."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
         if channel in self._connected:
             raise ValueError(f"{self.role} is connected to channel {channel}")
@@ -114,7 +115,7 @@ class Bus:
         return self._add(Publisher(self._socket(entry, zmq.XPUB), self.transport, entry.down, self._wake.set))
 
     def subscribe(self, channel: str, handler: Callable[[Any], object]) -> Subscriber:
-        """Connects to a STATUS channel."""
+        """Connect to a STATUS channel."""
         entry = self._entry(channel, Pattern.STATUS, serving=False)
         server = self._server(entry)
         socket = self._socket(entry, zmq.SUB)
@@ -127,8 +128,9 @@ class Bus:
         return self._add(TaskDispatcher(channel, socket, self.transport, self._clients(entry), entry.down, entry.up))
 
     def work(self, handlers: Mapping[str, Callable[[Any], Any]]) -> Worker:
-        """Runs the tasks of WORK channels by pure functions task -> result, those of the first channel first. A channel
-        whose dispatcher is not a process of this node has no tasks."""
+        """Run the tasks of WORK channels by pure functions task -> result, those of the first channel first.
+
+        A channel whose dispatcher is not a process of this node has no tasks."""
         sources = []
         for channel, handler in handlers.items():
             entry = self._entry(channel, Pattern.WORK, serving=False)
@@ -140,7 +142,7 @@ class Bus:
         return self._add(Worker(sources))
 
     async def run(self) -> None:
-        """The pump: moves messages until it is cancelled. Exceptions of handlers propagate."""
+        """Move messages until it is cancelled. Exceptions of handlers propagate."""
         self._loop = asyncio.get_running_loop()
         try:
             for end in self._ends:
@@ -159,7 +161,7 @@ class Bus:
             self._loop = None
 
     def close(self) -> None:
-        """Closes and removes the sockets; `run` must have ended."""
+        """Close and removes the sockets; `run` must have ended."""
         for end in self._ends:
             for socket in end.sockets:
                 socket.close()
@@ -170,12 +172,11 @@ class Bus:
             self._on_close.pop()()
 
     def on_close(self, action: Callable[[], None]) -> None:
-        """Registers `action` to run once, after the bus is closed."""
+        """Register `action` to run once, after the bus is closed."""
         self._on_close.append(action)
 
     def _poll(self) -> float:
-        """Receives on the ends whose sockets are readable, and on all when a tick is due: to find that nothing has come
-        costs as much as a message."""
+        """Receive on the readable ends, and on all when a tick is due: finding nothing costs as much as a message."""
         now = time.monotonic()
         readable, self._readable = set(self._ends) if now >= self._due else self._readable, set()
         if now >= self._liveness_due:

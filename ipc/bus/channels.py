@@ -20,8 +20,10 @@ class Pattern(Enum):
 
 @dataclass(frozen=True)
 class Channel:
-    """One channel between roles. `up` is the union of messages from clients to the server, `down` of those from the
-    server to clients; a STATUS channel has no `up`. For WORK, `down` is the union of tasks and `up` that of results."""
+    """One channel between roles.
+
+    `up` is the union of messages from clients to the server, `down` of those from the server to clients; a STATUS
+    channel has no `up`. For WORK, `down` is the union of tasks and `up` that of results."""
 
     name: str
     pattern: Pattern

@@ -21,8 +21,10 @@ from rollup_node.ipc.wire.sockets import check_paths
 def in_process_buses(
     channels: Iterable[Channel], directory: Path, copies: Mapping[str, int], *, incarnation: int = 1
 ) -> dict[str, Bus]:
-    """One bus for each copy of each role: "compute" is the first, "compute:1" the second copy. They share a liveness
-    table, arenas and `directory`, whose path must be short. Their memory is freed when the last of them is closed."""
+    """One bus for each copy of each role: "compute" is the first, "compute:1" the second copy.
+
+    They share a liveness table, arenas and `directory`, whose path must be short. Their memory is freed when the
+    last of them is closed."""
     table = tuple(channels)
     check_paths(directory, [channel.name for channel in table])
     names = [(role, f"{role}:{copy}" if copy else role) for role, count in copies.items() for copy in range(count)]
@@ -51,7 +53,7 @@ def in_process_buses(
 
 @asynccontextmanager
 async def running_buses(buses: Mapping[str, Bus]) -> AsyncIterator[None]:
-    """Runs all buses, and closes them at the end. Raises at its end what a handler raised."""
+    """Run all buses, and closes them at the end. Raises at its end what a handler raised."""
     pumps = [asyncio.create_task(bus.run()) for bus in buses.values()]
     try:
         yield

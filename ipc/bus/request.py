@@ -1,5 +1,6 @@
-"""REQUEST channels: a server responds to its clients. Clients repeat requests until they are answered, so neither side
-keeps any here."""
+"""REQUEST channels: a server responds to its clients.
+
+Clients repeat requests until they are answered, so neither side keeps any here."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +40,7 @@ class Server:
         return self._transport.send(self._socket, [client.routing_id()], client.slot, payload)
 
     def receive(self) -> bool:
-        """Handles waiting requests; True when there may be more."""
+        """Handle waiting requests; True when there may be more."""
         return self._socket.receive(self._on_message)
 
     def tick(self, now: float) -> float:
@@ -74,11 +75,11 @@ class Client:
         self._handler = handler
 
     def send(self, message: Any) -> bool:
-        """Sends a request without waiting; False when it was not sent because the queue to the server is full."""
+        """Send a request without waiting; False when it was not sent because the queue to the server is full."""
         return self._transport.send(self._socket, (), self._server, self._up.encode(message))
 
     def receive(self) -> bool:
-        """Handles waiting responses; True when there may be more."""
+        """Handle waiting responses; True when there may be more."""
         return self._socket.receive(self._on_message)
 
     def tick(self, now: float) -> float:

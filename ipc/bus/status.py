@@ -1,5 +1,6 @@
-"""STATUS channels: each message is the whole state of its type and is repeated, so that a lost one costs a second and
-a subscriber needs no snapshot. (incarnation, sequence) orders them."""
+"""STATUS channels: each message is the whole state of its type, and is repeated.
+
+A lost one costs a second, and a subscriber needs no snapshot. (incarnation, sequence) orders them."""
 
 import time
 from collections.abc import Callable
@@ -18,9 +19,10 @@ _NO_TIMER = 60.0
 
 
 class Publisher:
-    """The bound side: keeps the last state of each message type and repeats them all every second. A state that follows
-    its predecessor within MIN_SECONDS is sent at their end, unless it is urgent or another has replaced it by then.
-    `wake` has `tick` called soon; `on_send` gets each state when it is sent for the first time."""
+    """The bound side: keeps the last state of each message type and repeats them all every second.
+
+    A state that follows its predecessor within MIN_SECONDS is sent at their end, unless it is urgent or another has
+    replaced it by then. `wake` has `tick` called soon; `on_send` gets each state when it is sent for the first time."""
 
     def __init__(
         self, socket: ChannelSocket, transport: Transport, down: Any, wake: Callable[[], None] = lambda: None
@@ -36,7 +38,7 @@ class Publisher:
         self.on_send: Callable[[Any], object] | None = None
 
     def set(self, state: Any, urgent: bool = False) -> None:
-        """Makes `state` the last of its type and sends it, unless it equals the one before."""
+        """Make `state` the last of its type and sends it, unless it equals the one before."""
         kind = type(state)
         if self._states.get(kind) == state:
             return
@@ -60,14 +62,14 @@ class Publisher:
             self.on_send(self._states[kind])
 
     def receive(self) -> bool:
-        """Handles subscriptions: all states are sent at the next tick; True when there may be more."""
+        """Handle subscriptions: all states are sent at the next tick; True when there may be more."""
         return self._socket.receive(self._on_subscription)
 
     def _on_subscription(self, _frames: list[bytes]) -> None:
         self._subscribed = True
 
     def tick(self, now: float) -> float:
-        """Sends the states that wait, and repeats all when they are due; returns the time of the next of both."""
+        """Send the states that wait, and repeats all when they are due; returns the time of the next of both."""
         for kind in [kind for kind, due in self._waiting.items() if now >= due]:
             self._send(kind, now)
         if now >= self._due or self._subscribed:
@@ -78,8 +80,9 @@ class Publisher:
 
 
 class Subscriber:
-    """The connected side: its handler gets only states newer than the last of their type. `last_seen` is the monotonic
-    time of the last message, repeated ones included; None before the first."""
+    """The connected side: its handler gets only states newer than the last of their type.
+
+    `last_seen` is the monotonic time of the last message, repeated ones included; None before the first."""
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class Subscriber:
         self.last_seen: float | None = None
 
     def receive(self) -> bool:
-        """Handles waiting states; True when there may be more."""
+        """Handle waiting states; True when there may be more."""
         return self._socket.receive(self._on_message)
 
     def tick(self, now: float) -> float:

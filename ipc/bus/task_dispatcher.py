@@ -38,7 +38,7 @@ class TaskDispatcher:
         self._due = 0.0
 
     async def run(self, task: Any) -> Any:
-        """The result of `task` from some worker. Raises TaskFailed when there is none. May be cancelled."""
+        """Return the result of `task` from some worker. Raises TaskFailed when there is none. May be cancelled."""
         body = self._down.encode(task)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         number = self.scheduler.submit(body, time.monotonic())
@@ -51,13 +51,13 @@ class TaskDispatcher:
             self.scheduler.cancel(number)
 
     def receive(self) -> bool:
-        """Handles reports and results; True when there may be more."""
+        """Handle reports and results; True when there may be more."""
         more = self._socket.receive(self._on_message)
         self._flush()
         return more
 
     def tick(self, now: float) -> float:
-        """Checks for dead workers and for tasks that take too long; returns the time of the next check."""
+        """Check for dead workers and for tasks that take too long; returns the time of the next check."""
         if now >= self._due:
             self._due = aligned_deadline(now, TICK_SECONDS if self._futures else IDLE_SECONDS)
             for slot in {worker.slot for worker in self.scheduler.workers}:

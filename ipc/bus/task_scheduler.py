@@ -90,12 +90,12 @@ class TaskScheduler:
         return list(self._workers)
 
     def take_assignments(self) -> list[Assignment]:
-        """The assignments since the last call."""
+        """Return the assignments since the last call."""
         assignments, self._assignments = self._assignments, []
         return assignments
 
     def take_completed(self) -> list[CompletedTask]:
-        """The tasks that have completed since the last call."""
+        """Return the tasks that have completed since the last call."""
         completed, self._completed = self._completed, []
         return completed
 
@@ -108,14 +108,14 @@ class TaskScheduler:
         return self._last_id
 
     def cancel(self, task: int) -> None:
-        """Drops a task. The worker that holds it runs it nevertheless; its result is ignored."""
+        """Drop a task. The worker that holds it runs it nevertheless; its result is ignored."""
         if self._tasks.pop(task, None) is not None and task in self._queued:
             self._queued.remove(task)
 
     def worker_report(
         self, worker: ProcessId, held: frozenset[tuple[int, int]], running: int | None, now: float
     ) -> None:
-        """A worker's whole state: the (task, attempt) pairs it holds, and the task it runs (None, or ELSEWHERE)."""
+        """Take a worker's whole state: its (task, attempt) pairs, and the task it runs (None, or ELSEWHERE)."""
         incarnation = self._incarnations.get(worker.slot, 0)
         if worker.incarnation < incarnation:
             return
@@ -131,17 +131,17 @@ class TaskScheduler:
         self._assign(now)
 
     def task_result(self, task: int, result: Any, now: float) -> None:
-        """The result of a task, of whichever attempt."""
+        """Take the result of a task, of whichever attempt."""
         self._complete(task, result, None)
         self._assign(now)
 
     def task_rejected(self, task: int, reason: str, now: float) -> None:
-        """A worker reports that no worker can run the task."""
+        """Drop a task of which a worker reports that no worker can run it."""
         self._complete(task, None, reason)
         self._assign(now)
 
     def result_rejected(self, worker: ProcessId, task: int, now: float) -> None:
-        """The worker's result was malformed. Counts as a death, so that the task is not repeated for ever."""
+        """Count a malformed result as a death, so that the task is not repeated for ever."""
         state = self._workers.get(worker)
         if state is not None and task in state.held:
             self._take_back(worker, task, died=True)
@@ -159,7 +159,7 @@ class TaskScheduler:
         self._assign(now)
 
     def unreachable(self, worker: ProcessId, now: float) -> None:
-        """A send failed: the worker gets no task before its next report, and others get what it holds."""
+        """Give a worker to which a send failed no task before its next report, and what it holds to others."""
         state = self._workers.get(worker)
         if state is not None:
             for task in reversed(list(state.held)):
@@ -168,7 +168,7 @@ class TaskScheduler:
         self._assign(now)
 
     def tick(self, now: float) -> None:
-        """Takes back the tasks that exceed `task_timeout`."""
+        """Take back the tasks that exceed `task_timeout`."""
         for worker, state in list(self._workers.items()):
             for task, held in reversed(list(state.held.items())):
                 if now - held.sent > self.task_timeout:
@@ -228,7 +228,7 @@ class TaskScheduler:
 
 
 def _suspects(state: _WorkerState) -> set[int]:
-    """The tasks that may have killed a worker: the one it ran, or all it held when that is unknown."""
+    """Return the tasks that may have killed a worker: the one it ran, or all it held when that is unknown."""
     if state.running == ELSEWHERE:
         return set()
     return {state.running} if state.running in state.held else set(state.held)

@@ -4,13 +4,12 @@ import asyncio
 
 
 def aligned_deadline(now: float, period: float) -> float:
-    """The next multiple of `period` after `now`, both in seconds of a monotonic clock."""
+    """Return the next multiple of `period` after `now`, both in seconds of a monotonic clock."""
     return (now // period + 1.0) * period
 
 
 def until_aligned(now: float, period: float) -> float:
-    """The seconds to the next multiple of `period` that is not just now: a timer may fire early by the resolution of
-    its clock."""
+    """Return the seconds to the next multiple of `period`, by a clock that may be early by its resolution."""
     return aligned_deadline(now + period / 10, period) - now
 
 

@@ -44,15 +44,16 @@ class ReceivedMessage(NamedTuple):
 
 
 def split_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
-    """The header and the payload of a message. Raises MessageRejected when it is malformed."""
+    """Return the header and the payload of a message. Raises MessageRejected when it is malformed."""
     if len(frames) != 2:
         raise MessageRejected(f"{len(frames)} frames instead of 2")
     return decode_header(frames[0]), frames[1]
 
 
 def split_routed_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
-    """The same for a message from a ROUTER socket, whose first frame is the sender's routing id. Raises MessageRejected
-    when the header names another sender."""
+    """Return the same for a message from a ROUTER socket, whose first frame is the sender's routing id.
+
+    Raises MessageRejected when the header names another sender."""
     header, payload = split_frames(frames[1:])
     if process_id_of(frames[0]) != (header.slot, header.incarnation):
         raise MessageRejected(f"the header names slot {header.slot}, the routing id is {frames[0].hex()}")
@@ -60,8 +61,10 @@ def split_routed_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
 
 
 class Transport:
-    """Sends and receives the messages of one process. Large payloads go into its own arena and come from the arenas of
-    others; `counters` counts what fails. Creating it takes over the arena of the process's slot."""
+    """Sends and receives the messages of one process.
+
+    Large payloads go into its own arena and come from the arenas of others; `counters` counts what fails. Creating
+    it takes over the arena of the process's slot."""
 
     def __init__(self, process_id: ProcessId, liveness: LivenessTable, arenas: Mapping[int, Arena]) -> None:
         self.process_id = process_id
@@ -82,7 +85,7 @@ class Transport:
         number: int = 0,
         attempt: int = 0,
     ) -> bool:
-        """Sends `payload` to the process in slot `receiver`, with `route` before the header; False when it failed."""
+        """Send `payload` to the process in slot `receiver`, with `route` before the header; False when it failed."""
         descriptor = self._store(payload, receiver)
         header = encode_header(Envelope(*self.process_id, number, attempt, descriptor))
         if socket.send([*route, header, payload if descriptor is None else b""]):
@@ -113,8 +116,10 @@ class Transport:
         self._readers[reader] = incarnation
 
     def check_sender(self, header: MessageHeader, senders: Sequence[int]) -> ProcessId:
-        """The sender of a message. Raises MessageRejected when its slot is not one of `senders`, StaleMessage when the
-        process has been replaced."""
+        """Return the sender of a message.
+
+        Raises MessageRejected when its slot is not one of `senders`, StaleMessage when the process has been
+        replaced."""
         if header.slot not in senders:
             raise MessageRejected(f"slot {header.slot} may not send on this channel")
         incarnation = self.liveness.incarnation(header.slot)
@@ -125,15 +130,16 @@ class Transport:
         return ProcessId(header.slot, header.incarnation)
 
     def receive(self, header: MessageHeader, payload: bytes, codec: Codec, senders: Sequence[int]) -> ReceivedMessage:
-        """The message behind a header. Raises UnusableMessage when it has to be dropped."""
+        """Return the message behind a header. Raises UnusableMessage when it has to be dropped."""
         if not isinstance(header, Envelope):
             raise MessageRejected(f"unexpected {type(header).__name__}")
         sender = self.check_sender(header, senders)
         return ReceivedMessage(sender, header.number, codec.decode(self.payload(header, payload)))
 
     def payload(self, envelope: Envelope, inline: bytes) -> bytes:
-        """The payload of an envelope: the second frame `inline`, or a copy from the sender's arena. Raises PayloadLost
-        when the arena no longer has it, MessageRejected when there is no such arena."""
+        """Return the payload of an envelope: the second frame `inline`, or a copy from the sender's arena.
+
+        Raises PayloadLost when the arena no longer has it, MessageRejected when there is no such arena."""
         if envelope.descriptor is None:
             return inline
         arena = self.arenas.get(envelope.slot)
@@ -146,7 +152,7 @@ class Transport:
         return data
 
     def count_dropped(self, channel: str, error: UnusableMessage) -> None:
-        """Counts a message that was dropped."""
+        """Count a message that was dropped."""
         self.counters[error.counter] += 1
         if isinstance(error, MessageRejected):
             self.last_rejection = f"{channel}: {error}"

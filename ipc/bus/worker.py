@@ -29,8 +29,9 @@ MAX_REASON = 500
 
 
 class TaskSource:
-    """One WORK channel of a worker: `tasks` are those that its dispatcher has assigned, in order, each id with attempt
-    and payload. `dispatcher` is the slot of the dispatcher, `handler` a pure function task -> result."""
+    """One WORK channel of a worker: `tasks` are those assigned, in order, each id with attempt and payload.
+
+    `dispatcher` is the slot of the dispatcher, `handler` a pure function task -> result."""
 
     def __init__(
         self,
@@ -68,12 +69,12 @@ class TaskSource:
         self.tasks[header.number] = (header.attempt, self._transport.payload(header, payload))
 
     def drop_stale_tasks(self) -> None:
-        """Drops the tasks of a dispatcher that has been replaced."""
+        """Drop the tasks of a dispatcher that has been replaced."""
         if self.tasks and self._incarnation != self._transport.liveness.incarnation(self._dispatcher):
             self.tasks = {}
 
     def run_next(self) -> None:
-        """Runs the oldest task and sends its result, or a rejection if the task is malformed."""
+        """Run the oldest task and sends its result, or a rejection if the task is malformed."""
         number = next(iter(self.tasks))
         attempt, payload = self.tasks[number]
         try:
@@ -89,7 +90,7 @@ class TaskSource:
         self._transport.send(self.socket, (), self._dispatcher, result, number=number, attempt=attempt)
 
     def report(self, running: int | None, now: float) -> None:
-        """Reports the tasks held and the one running, if that has changed or the last report is a second old."""
+        """Report the tasks held and the one running, if that has changed or the last report is a second old."""
         held = tuple((number, attempt) for number, (attempt, _) in self.tasks.items())
         reported, when = self._reported
         if reported == (running, held) and now < aligned_deadline(when, REPORT_SECONDS):
@@ -119,7 +120,7 @@ class Worker:
         return True
 
     def tick(self, now: float) -> float:
-        """The time of the next report, which `receive` sends."""
+        """Return the time of the next report, which `receive` sends."""
         return aligned_deadline(now, REPORT_SECONDS)
 
     def _report(self, chosen: TaskSource | None) -> None:

@@ -69,8 +69,9 @@ class Arena:
     # Called by the producer.
 
     def take_over(self, incarnation: int) -> None:
-        """Makes the calling process the producer and voids every descriptor of earlier incarnations. The first has none
-        before it: it leaves the memory as the kernel gave it, which takes no page yet."""
+        """Make the calling process the producer and voids every descriptor of earlier incarnations.
+
+        The first has none before it: it leaves the memory as the kernel gave it, which takes no page yet."""
         self._incarnation, self._counter = incarnation, 0
         if incarnation > 1:
             for chunk in range(self.chunks):
@@ -79,7 +80,7 @@ class Arena:
         self._free = list(range(self.chunks - 1, -1, -1))
 
     def put(self, data: bytes, readers: Collection[int]) -> Descriptor | None:
-        """Stores `data` until all `readers` have acknowledged it or died; None when there is no room for it."""
+        """Store `data` until all `readers` have acknowledged it or died; None when there is no room for it."""
         needed = max(1, -(-len(data) // self.chunk_bytes))
         self.reap()
         if len(self._free) < needed:
@@ -102,8 +103,9 @@ class Arena:
         return chunk, generation
 
     def reap(self) -> None:
-        """Frees the chunks that all their readers have acknowledged. The chunk freed last is written first, so that a
-        producer of little data touches little memory."""
+        """Frees the chunks that all their readers have acknowledged.
+
+        The chunk freed last is written first, so that a producer of little data touches little memory."""
         for chunk, (generation, readers) in list(self._busy.items()):
             readers.difference_update(
                 [reader for reader in readers if self._words[self._ack_word(reader, chunk)] >= generation]
@@ -133,7 +135,7 @@ class Arena:
     # Called by readers. Descriptors come from other processes: nothing in them is trusted.
 
     def get(self, descriptor: Descriptor) -> bytes | None:
-        """A copy of the value, or None when the descriptor is void: the producer has died or has freed the chunks."""
+        """Return a copy of the value; None when the producer has died or has freed the chunks."""
         if not 0 <= descriptor.length <= len(descriptor.chunks) * self.chunk_bytes <= self.capacity:
             return None
         pieces: list[memoryview] = []
@@ -147,7 +149,7 @@ class Arena:
         return value if whole and len(value) == descriptor.length else None
 
     def _piece(self, chunk: int, generation: int) -> memoryview | None:
-        """A view of the chunk's content; the caller checks the generation again after it has copied it."""
+        """Return a view of the chunk's content; the caller checks the generation again after it has copied it."""
         if not 0 <= chunk < self.chunks or generation <= 0:
             return None
         word = chunk * self._stride // 8

@@ -1,5 +1,6 @@
-"""The liveness table: a few cells for each slot of the process table, in memory that all processes share. Each cell has
-one writer, so no lock is needed; any process sees a death by reading a word, without a message."""
+"""The liveness table: a few cells for each slot of the process table, in memory that all processes share.
+
+Each cell has one writer, so no lock is needed; any process sees a death by reading a word, without a message."""
 
 import time
 
@@ -10,8 +11,9 @@ _INCARNATION, _LAST_BEAT, _READY, _BEATS = range(4)
 
 
 class LivenessTable:
-    """Liveness of the processes in all slots. The supervisor writes the incarnation, the process in a slot its
-    heartbeat and readiness.
+    """Liveness of the processes in all slots.
+
+    The supervisor writes the incarnation, the process in a slot its heartbeat and readiness.
 
     Created by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was not
     forked attaches with `LivenessTable(slots, fd)`."""
@@ -31,18 +33,18 @@ class LivenessTable:
         self._memory.close()
 
     def start(self, slot: int, incarnation: int) -> None:
-        """Called by the supervisor before it forks the slot's next process: all cells zero, then the incarnation."""
+        """Zero all cells, then set the incarnation. For the supervisor, before it forks the slot's next process."""
         for cell in (_LAST_BEAT, _READY, _BEATS):
             self._set(slot, cell, 0)
         self._set(slot, _INCARNATION, incarnation)
 
     def beat(self, slot: int) -> None:
-        """A heartbeat of the slot's own process, from its event loop, at least every 0.5 s."""
+        """Beat for the slot's own process, from its event loop, at least every 0.5 s."""
         self._set(slot, _LAST_BEAT, time.monotonic_ns())
         self._set(slot, _BEATS, self.beats(slot) + 1)
 
     def set_ready(self, slot: int, ready: bool = True) -> None:
-        """Called by the slot's own process when its sockets are bound and its event loop runs."""
+        """Note that the slot's own process has bound its sockets and runs its event loop."""
         self._set(slot, _READY, int(ready))
 
     def incarnation(self, slot: int) -> int:
@@ -50,11 +52,11 @@ class LivenessTable:
         return self._get(slot, _INCARNATION)
 
     def last_beat_ns(self, slot: int) -> int:
-        """The time of the last heartbeat, in ns of the monotonic clock; 0 before the first."""
+        """Return the time of the last heartbeat, in ns of the monotonic clock; 0 before the first."""
         return self._get(slot, _LAST_BEAT)
 
     def beats(self, slot: int) -> int:
-        """The number of heartbeats since the process was started."""
+        """Return the number of heartbeats since the process was started."""
         return self._get(slot, _BEATS)
 
     def ready(self, slot: int) -> bool:
@@ -71,3 +73,28 @@ class LivenessTable:
         if not 0 <= slot < self.slots:
             raise IndexError(f"the liveness table has slots 0 to {self.slots - 1}, not {slot}")
         return slot * _SLOT_WORDS + cell
+
+
+class SharedWord:
+    """An unsigned number of 64 bits. Created before the first fork; `fd` is the descriptor that children keep."""
+
+    def __init__(self, name: str, value: int) -> None:
+        self._memory = SharedMemory(name, 8)
+        self.set(value)
+
+    @property
+    def fd(self) -> int:
+        return self._memory.fd
+
+    def get(self) -> int:
+        """Return the number set last, by whichever process."""
+        value: int = self._memory.words[0]
+        return value
+
+    def set(self, value: int) -> None:
+        """Set the number for all processes."""
+        self._memory.words[0] = value
+
+    def close(self) -> None:
+        """Unmaps the memory in this process."""
+        self._memory.close()

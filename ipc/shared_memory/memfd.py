@@ -1,5 +1,6 @@
-"""Memory shared by processes that are forked later: sealed memfds, so that nothing has a name in /dev/shm and no reader
-faults because a file shrinks."""
+"""Memory shared with processes that are forked later: sealed memfds.
+
+Nothing has a name in /dev/shm, and no reader faults because a file shrinks."""
 
 import ctypes
 import fcntl
@@ -23,7 +24,7 @@ _PAGE = mmap.PAGESIZE
 
 
 def sealed_memfd(name: str, size: int) -> int:
-    """The descriptor of an anonymous file of `size` zero bytes whose size cannot change."""
+    """Return the descriptor of an anonymous file of `size` zero bytes whose size cannot change."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)

@@ -1,6 +1,8 @@
-"""Messages as bytes. A message is two frames: a header (sender, number, place of the payload) and the payload, which is
-empty when it lies in the sender's arena. Both are typed msgpack: what does not have the declared shape is rejected, and
-nothing received is ever executed."""
+"""Messages as bytes.
+
+A message is two frames: a header (sender, number, place of the payload) and the payload, which is empty when it lies
+in the sender's arena. Both are typed msgpack: what does not have the declared shape is rejected, and nothing
+received is ever executed."""
 
 from typing import Annotated, Any, get_args
 
@@ -36,8 +38,10 @@ class PayloadLost(UnusableMessage):
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, tag="m", tag_field="kind"):
-    """The header of a message with a payload. `number` is a status sequence or a task id, `attempt` counts the
-    assignments of that task, `descriptor` is None for a payload in the second frame."""
+    """The header of a message with a payload.
+
+    `number` is a status sequence or a task id, `attempt` counts the assignments of that task, `descriptor` is None
+    for a payload in the second frame."""
 
     slot: _Word
     incarnation: _Word
@@ -47,8 +51,9 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, tag="m", tag_field=
 
 
 class WorkerReport(msgspec.Struct, frozen=True, array_like=True, tag="r", tag_field="kind"):
-    """A worker's whole state towards one dispatcher: the task it runs (None when idle, 0 for another dispatcher's) and
-    the (task, attempt) pairs it holds."""
+    """A worker's state towards one dispatcher: the task it runs and the (task, attempt) pairs it holds.
+
+    The task is None when idle, 0 for another dispatcher's."""
 
     slot: _Word
     incarnation: _Word
@@ -74,12 +79,12 @@ _header_decoder: msgspec.msgpack.Decoder[MessageHeader] = msgspec.msgpack.Decode
 
 
 def encode_header(header: MessageHeader) -> bytes:
-    """The first frame."""
+    """Return the first frame."""
     return _encoder.encode(header)
 
 
 def decode_header(frame: bytes) -> MessageHeader:
-    """The header in a first frame. Raises MessageRejected when it is malformed."""
+    """Return the header in a first frame. Raises MessageRejected when it is malformed."""
     try:
         return _header_decoder.decode(frame)
     except _DECODE_ERRORS as error:
@@ -94,15 +99,16 @@ class Codec:
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(union)
 
     def encode(self, message: Any) -> bytes:
-        """The second frame. Raises TypeError when the channel does not carry such messages, which is a bug of the
-        caller."""
+        """Return the second frame.
+
+        Raises TypeError when the channel does not carry such messages, which is a bug of the caller."""
         if type(message) not in self._types:
             names = ", ".join(kind.__name__ for kind in self._types)
             raise TypeError(f"this channel carries {names}, not {type(message).__name__}")
         return _encoder.encode(message)
 
     def decode(self, payload: bytes) -> Any:
-        """The message in a payload. Raises MessageRejected when it is not one of the union."""
+        """Return the message in a payload. Raises MessageRejected when it is not one of the union."""
         try:
             return self._decoder.decode(payload)
         except _DECODE_ERRORS as error:

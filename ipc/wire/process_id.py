@@ -21,7 +21,7 @@ class ProcessId(NamedTuple):
 
 
 def process_id_of(routing_id: bytes) -> ProcessId | None:
-    """The process with that routing id, or None when it is malformed."""
+    """Return the process with that routing id, or None when it is malformed."""
     if len(routing_id) != len(_PREFIX) + 10 or not routing_id.startswith(_PREFIX):
         return None
     return ProcessId(int.from_bytes(routing_id[3:5], "big"), int.from_bytes(routing_id[5:], "big"))

@@ -15,7 +15,7 @@ _NOBLOCK, _EVENTS, _POLLIN = int(zmq.NOBLOCK), int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 def socket_path(directory: Path, channel: str) -> Path:
-    """The path of a channel's socket. Raises ValueError when it is too long to bind."""
+    """Return the path of a channel's socket. Raises ValueError when it is too long to bind."""
     path = directory.absolute() / f"{channel}.sock"
     if (length := len(str(path).encode())) > MAX_PATH_BYTES:
         raise ValueError(
@@ -26,13 +26,14 @@ def socket_path(directory: Path, channel: str) -> Path:
 
 
 def check_paths(directory: Path, channels: Iterable[str]) -> None:
-    """Raises ValueError when a channel's socket would not fit under `directory`."""
+    """Raise ValueError when a channel's socket would not fit under `directory`."""
     socket_path(directory, max(channels, key=len))
 
 
 class ChannelSocket:
-    """One socket, bound or connected for its whole life. Its owner sets `on_readable`, which is called when a send
-    leaves messages waiting that `fileno` will not signal."""
+    """One socket, bound or connected for its whole life.
+
+    Its owner sets `on_readable`, which is called when a send leaves messages waiting that `fileno` will not signal."""
 
     def __init__(
         self,
@@ -87,8 +88,9 @@ class ChannelSocket:
         return True
 
     def receive(self, handle: Callable[[list[bytes]], None]) -> bool:
-        """Handles the waiting messages, at most a batch; True when there may be more, so that it must be called again
-        before waiting for `fileno`."""
+        """Handle the waiting messages, at most a batch.
+
+        True when there may be more, so that it must be called again before waiting for `fileno`."""
         for _ in range(BATCH):
             try:
                 frames = self._socket.recv_multipart(_NOBLOCK)
@@ -98,7 +100,7 @@ class ChannelSocket:
         return True
 
     def close(self) -> None:
-        """Closes at once and removes the path it bound."""
+        """Close at once and removes the path it bound."""
         self._socket.close(linger=0)
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -9,9 +9,10 @@ from rollup_node.node.checks.finding import Finding, error, ok
 from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.foreign_json import one_line, shown_body
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.foreign_json import shown_body
 from rollup_node.stages.protocol.hex_encoding import short_repr
+from rollup_node.stages.protocol.texts import one_line
 
 GENESIS_PATH = "eth/v1/beacon/genesis"
 DEPOSIT_PATH = "eth/v1/config/deposit_contract"
@@ -56,7 +57,7 @@ class BeaconReader:
         self._headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **dict([header] if header else [])}
 
     async def get(self, path: str) -> bytes:
-        """The body of an answer with status 200."""
+        """Return the body of an answer with status 200."""
         try:
             base = URL(self.url)
             address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
@@ -70,7 +71,7 @@ class BeaconReader:
         return body
 
     async def read(self, path: str, shape: Any) -> Any:
-        """The answer as a value of a type, None for an answer of another shape or a route that does not exist."""
+        """Return the answer as a value of a type; None for another shape or a route that does not exist."""
         try:
             return msgspec.json.decode(await self.get(path), type=shape)
         except DECODE_ERRORS:
@@ -83,6 +84,7 @@ class BeaconReader:
 
 async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) -> list[Finding]:
     """Whether the endpoint is a beacon node of that L1, by its genesis time and the chain id of its deposit contract.
+
     Raises EndpointError."""
     body = await reader.get(GENESIS_PATH)
     try:
@@ -110,7 +112,7 @@ def _no_beacon(check: str, text: str) -> Finding:
 
 
 async def beacon_version(reader: BeaconReader) -> str | None:
-    """What the beacon node says it is, None if it does not. Raises EndpointError."""
+    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
     found = await reader.read(VERSION_PATH, _VersionResponse)
     return None if found is None else one_line(found.data.version)[:100]
 

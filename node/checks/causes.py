@@ -23,15 +23,16 @@ _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
 def unusable(check: str, what: str, option: str, unreachable: Code, failure: Failure) -> Finding:
-    """The finding for an endpoint that does not answer, or refuses: TLS on one side alone, a certificate, or
-    `unreachable` for anything else. `what` names the endpoint in a sentence."""
+    """Return the finding for an endpoint that does not answer, or refuses; `what` names it in a sentence.
+
+    TLS on one side alone, a certificate, or `unreachable` for anything else."""
     code = _tls_code(failure) or unreachable
     advice = "" if code is unreachable else f"{code.remedy} (--{option})"
     return error(check, code, f"{what} cannot be used, {failure}", advice)
 
 
 def engine_code(failure: Failure) -> Code:
-    """The code of an execution engine, or L2 source, that does not answer, or cannot be reached."""
+    """Return the code of an execution engine, or L2 source, that does not answer, or cannot be reached."""
     return Code.ENGINE_SLOW if isinstance(failure, NoAnswerError) else Code.ENGINE_UNREACHABLE
 
 
@@ -49,8 +50,9 @@ def _tls_code(failure: Failure) -> Code | None:
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
-    """Why an engine refuses us: our host name, our clock or our secret; None if it does not. The clock is compared with
-    the Date header of an answer."""
+    """Why an engine refuses us: our host name, our clock or our secret; None if it does not.
+
+    The clock is compared with the Date header of an answer."""
     code = code_of(failure)
     if code is Code.ENGINE_VHOST:
         text = f"the execution engine does not accept the host name of --l2 ({failure})"
@@ -66,15 +68,16 @@ async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeo
 
 
 def skew_text(skew: float) -> str:
-    """The difference of an endpoint's clock in words; `skew` in seconds."""
+    """Return the difference of an endpoint's clock in words; `skew` in seconds."""
     if abs(skew) < 1:
         return "its clock and ours agree within a second"
     return f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
 
 
 async def clock_skew(url: str, timeout: float) -> float | None:
-    """At least how many seconds the clock of an HTTP server is ahead of ours, by the Date header of any answer (RFC
-    9110, whole seconds); None without an answer or a date."""
+    """Return at least how many seconds a server's clock is ahead of ours, by the Date header (RFC 9110).
+
+    None without an answer or a date."""
     try:
         address = URL(url)
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))

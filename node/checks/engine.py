@@ -1,5 +1,4 @@
-"""Checks of the execution engine: its port, its capabilities, and that its blocks have the forks of the configuration
-[LIF24]."""
+"""Checks of the execution engine: its port, its capabilities, and the forks of its blocks [LIF24]."""
 
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_qu
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.rpc.upgrade_warnings import doubt_text
 
 CAPABILITIES = "engine_exchangeCapabilities"
@@ -48,12 +47,12 @@ class _Transaction(msgspec.Struct):
 
 
 def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
-    """A client whose every request has a new token."""
+    """Return a client whose every request has a new token, and none without a secret."""
 
     def token() -> Mapping[str, str]:
         return {"Authorization": authorization(secret, time.time())}
 
-    return JsonRpcClient(url, timeout=timeout, headers=token)
+    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None)
 
 
 async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Finding], frozenset[str] | None]:
@@ -70,8 +69,7 @@ async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Findi
 
 
 async def _lacks(client: JsonRpcClient, method: str) -> bool:
-    """Whether a call without its parameters is answered by `method not found`: one of the method's own errors changes
-    nothing."""
+    """Whether a call without parameters gets `method not found`: a method's own error changes nothing."""
     try:
         await client.call(method)
     except RpcFailure as failure:
@@ -84,8 +82,9 @@ async def _lacks(client: JsonRpcClient, method: str) -> bool:
 async def check_identity(
     client: JsonRpcClient, check: str, given: str | None
 ) -> tuple[list[Finding], EngineIdentity | None]:
-    """Who the engine says it is, None if it does not say; whether that contradicts `l2.enginekind`, which is None where
-    it is not given [ENG41]."""
+    """Who the engine says it is, None if it does not say.
+
+    Whether that contradicts `l2.enginekind`, which is None where it is not given [ENG41]."""
     try:
         identity = await engine_identity(client.call_typed)
     except EndpointError as failure:
@@ -101,7 +100,7 @@ async def check_identity(
 async def check_coming_forks(
     client: JsonRpcClient, check: str, rollup: RollupConfig, identity: EngineIdentity | None, network: str, now: float
 ) -> list[Finding]:
-    """A warning for each fork to come that the engine seems not to know; `now` in Unix seconds [ENG42]."""
+    """Return a warning for each fork to come that the engine seems not to know; `now` in Unix seconds [ENG42]."""
     try:
         config = await chain_config(client.call_typed)
     except EndpointError:
@@ -139,6 +138,7 @@ def _needed(rollup: RollupConfig, at: int) -> frozenset[str]:
 
 async def check_forks(client: JsonRpcClient, check: str, rollup: RollupConfig) -> Finding:
     """Whether the fields of the engine's latest block are those of the fork that the configuration has for its time.
+
     Raises EndpointError, RpcFailure and HexError."""
     header = await client.call_typed(_Header, "eth_getBlockByNumber", "latest", False)
     number, at = from_quantity(header.number), from_quantity(header.timestamp)
@@ -172,8 +172,9 @@ def _wrong_fields(header: _Header, rollup: RollupConfig, at: int) -> str:
 
 
 async def read_safe_head(client: JsonRpcClient, rollup: RollupConfig) -> SafeHead | None:
-    """The safe head, None while the engine has none but the genesis block. Raises EndpointError, RpcFailure and
-    HexError."""
+    """Return the safe head, None while the engine has none but the genesis block.
+
+    Raises EndpointError, RpcFailure and HexError."""
     block = await read_block(client, "safe")
     if block is None or block.height <= rollup.genesis.l2.number:
         return None

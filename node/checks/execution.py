@@ -10,6 +10,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, Rpc
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import Address, BlockId
 
 PRUNED_HISTORY = 4444
@@ -46,8 +47,9 @@ class Block(msgspec.Struct):
 async def check_chain(
     client: JsonRpcClient, check: str, layer: str, chain_id: int, genesis: BlockId | None
 ) -> list[Finding]:
-    """Compares the chain id, and the genesis hash if it is given and the endpoint still has that block. Raises
-    EndpointError and RpcFailure."""
+    """Compare the chain id, and the genesis hash if it is given and the endpoint still has that block.
+
+    Raises EndpointError and RpcFailure."""
     code = Code.L1_CHAIN if layer == "L1" else Code.ENGINE_CHAIN
     try:
         found = from_quantity(await client.call("eth_chainId"), bits=256)
@@ -98,7 +100,7 @@ async def is_execution_node(url: str, timeout: float) -> bool:
 
 
 async def read_block(client: JsonRpcClient, name: str) -> Block | None:
-    """A block by its number or label, None if there is none. Raises EndpointError, RpcFailure and HexError."""
+    """Return a block by its number or label, None if there is none. Raises EndpointError, RpcFailure and HexError."""
     try:
         block: Block | None = await client.call_typed(Block | None, "eth_getBlockByNumber", name, False)
     except RpcFailure as failure:
@@ -114,8 +116,8 @@ def check_head(check: str, block: Block) -> Finding:
     """Whether the head of L1 is young."""
     age = time.time() - block.time
     if age > OLD_HEAD:
-        return warning(check, Code.L1_HEAD, f"the latest block, {block.height}, is {age / 60:.0f} min old")
-    return ok(check, f"block {block.height}, {age:.0f} s old")
+        return warning(check, Code.L1_HEAD, f"the latest block, {block.height}, is {duration(age)} old")
+    return ok(check, f"block {block.height}, {duration(age)} old")
 
 
 async def check_finality(client: JsonRpcClient, check: str, head: Block) -> Finding:
@@ -128,9 +130,9 @@ async def check_finality(client: JsonRpcClient, check: str, head: Block) -> Find
         return not_checked(check, "its finalized block: it has none")
     age = head.time - finalized.time
     if age > OLD_FINALIZED:
-        text = f"the finalized block, {finalized.height}, is {age / 60:.0f} min older than the latest, {head.height}"
+        text = f"the finalized block, {finalized.height}, is {duration(age)} older than the latest, {head.height}"
         return warning(check, Code.FINALITY_STALE, text)
-    return ok(check, f"finalized block {finalized.height}, {age} s older than the latest")
+    return ok(check, f"finalized block {finalized.height}, {duration(age)} older than the latest")
 
 
 async def check_l1_methods(client: JsonRpcClient, check: str, head: Block, contract: Address) -> list[Finding]:

@@ -10,8 +10,9 @@ from rollup_node.stages.io.http.http_reader import http_reader
 
 
 class Answer(NamedTuple):
-    """The answer of a server; `sent` and `received` are the times of request and answer, seconds since 1970. The names
-    of `headers` are in lower case."""
+    """The answer of a server; `sent` and `received` are the times of request and answer, seconds since 1970.
+
+    The names of `headers` are in lower case."""
 
     status: int
     body: bytes
@@ -21,8 +22,9 @@ class Answer(NamedTuple):
 
 
 async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
-    """The answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes; redirects are not
-    followed. Raises EndpointError, in which the endpoint goes by `name`."""
+    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
+
+    Redirects are not followed. Raises EndpointError, in which the endpoint goes by `name`."""
     reader = http_reader(address, name, headers)
     sent = time.time()
     try:

@@ -49,7 +49,7 @@ def check_port(listener: ListenAddress) -> Finding:
 
 
 def check_ports(listeners: Sequence[ListenAddress]) -> list[Finding]:
-    """Checks every listener of the node, also against each other."""
+    """Check every listener of the node, also against each other."""
     taken: dict[tuple[int, bool], str] = {}
     found = []
     for listener in listeners:

@@ -5,10 +5,7 @@ from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, OPTIONAL
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
-from rollup_node.stages.protocol.forks.table import FORK_NAMES, OPTIONAL_FORK
-
-OVERRIDABLE = (*FORK_NAMES[2:], OPTIONAL_FORK)
-"""Forks whose time an option can set."""
+from rollup_node.stages.protocol.forks.table import OVERRIDABLE
 
 OLD_OVERRIDES = {"lagoon": (("override.interop", "NODE_OVERRIDE_INTEROP"),)}
 """By fork, the option that sets its time in older versions of op-node, and its variable."""

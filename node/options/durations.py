@@ -19,7 +19,7 @@ _MAX_NANOSECONDS = (1 << 63) - 1
 
 
 def parse_duration(text: str) -> float:
-    """The seconds of a duration, exact to the nanosecond [OPT2].
+    """Return the seconds of a duration, exact to the nanosecond [OPT2].
 
     Raises ValueError for any other text, and beyond 292 years."""
     if text in ("0", "+0", "-0"):

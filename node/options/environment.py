@@ -1,11 +1,9 @@
-"""Options from environment variables: old names, op-node's, the variable of two options, unknown names [OPT3, OPT5,
-OPT9, OPT80]."""
+"""Options from environment variables: old names, op-node's, shared, unknown [OPT3, OPT5, OPT9, OPT80]."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from rollup_node.node.options.errors import OptionError, reject_end_of_options
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
 from rollup_node.node.options.table import OPTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
 from rollup_node.node.options.value_types import read_boolean
 
@@ -26,8 +24,10 @@ OP_NODE_PREFIX = "OP_NODE_"
 
 
 class EnvironmentOptions(NamedTuple):
-    """`values` by the option's own variable; `set_by` is the variable that was set, which may be an old name;
-    `warnings` are lines to log, `errors` describe values that are wrong."""
+    """`values` by the option's own variable.
+
+    `set_by` is the variable that was set, which may be an old name; `warnings` are lines to log, `errors` describe
+    values that are wrong."""
 
     values: dict[str, str]
     set_by: dict[str, str]
@@ -36,7 +36,7 @@ class EnvironmentOptions(NamedTuple):
 
 
 def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
-    """The variables of options; an empty one counts as not set."""
+    """Return the variables of options; an empty one counts as not set."""
     values: dict[str, str] = {}
     set_by: dict[str, str] = {}
     errors: list[str] = []
@@ -57,7 +57,7 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
 
 
 def op_node_variable(variable: str) -> str:
-    """The name that op-node has for one of our variables."""
+    """Return the name that op-node has for one of our variables."""
     return OP_NODE_PREFIX + variable.removeprefix(VARIABLE_PREFIX)
 
 
@@ -82,7 +82,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _split_shared_variable(values: dict[str, str], set_by: dict[str, str]) -> None:
-    """A boolean in the variable of two options belongs to the second [OPT9]."""
+    """Give a boolean in the variable of two options to the second [OPT9]."""
     first, second = (OPTIONS[name].variable for name in SHARED_VARIABLE)
     try:
         read_boolean(values.get(first, ""))

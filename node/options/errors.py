@@ -18,7 +18,7 @@ class WrongOptions(OptionError):
 
 
 def error_lines(error: Exception) -> tuple[str, ...]:
-    """The lines of an error: one for each wrong option."""
+    """Return the lines of an error: one for each wrong option."""
     return error.lines if isinstance(error, WrongOptions) else (str(error),)
 
 
@@ -27,12 +27,27 @@ END_OF_OPTIONS = "--"
 
 
 def reject_end_of_options(text: str, source: str) -> None:
-    """Raises OptionError when the value from `source` is `--`."""
+    """Raise OptionError when the value from `source` is `--`."""
     if text == END_OF_OPTIONS:
         raise OptionError(f'invalid value "--" for {source}')
 
 
 def shown(text: str) -> str:
-    """A text for an error line: quoted, escaped, cut after 120 characters."""
+    """Return a text for an error line: quoted, escaped, cut after 120 characters."""
     quoted = '"' + text[:120].encode("unicode_escape").decode().replace('"', '\\"') + '"'
     return quoted if len(text) <= 120 else quoted + "..."
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Return the known names most like `name`, case ignored, best first; at most `count`."""
+    # Deferred: only a misspelt name needs it, and it costs 5 ms.
+    from difflib import get_close_matches
+
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    return [by_lower[match] for match in get_close_matches(name.lower()[:100], by_lower, n=count, cutoff=0.6)]
+
+
+def did_you_mean(name: str, known: Iterable[str], count: int = 1, prefix: str = "") -> str:
+    """Return the end of an error line: `; did you mean x?`, or nothing. Each suggestion gets the prefix."""
+    names = nearest(name, known, count)
+    return f"; did you mean {' or '.join(prefix + found for found in names)}?" if names else ""

@@ -6,9 +6,9 @@ from typing import Any, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, WrongOptions, reject_end_of_options, shown
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import OptionError, WrongOptions, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.stages.protocol.texts import one_line
 
 MAX_FILE = 1 << 20
 """Characters."""
@@ -28,8 +28,9 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         return "The file is TOML; its keys are option names."
 
     def parse(self, stream: TextIO) -> dict[str, str | list[str]]:
-        """The options in an open file. Raises OptionError, which names the file, for
-        anything invalid."""
+        """Return the options in an open file.
+
+        Raises OptionError, which names the file, for anything invalid."""
         name = str(getattr(stream, "name", "the options file"))
         try:
             text = stream.read(MAX_FILE + 1)
@@ -40,7 +41,7 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
             raise OptionError(f"options file {name} cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             hint = _HINT if "overwrite" in str(error) or "mutate" in str(error) else ""
-            raise OptionError(f"options file {name} is not TOML: {_one_line(error)}{hint}") from None
+            raise OptionError(f"options file {name} is not TOML: {one_line(str(error))}{hint}") from None
         values: dict[str, str | list[str]] = {}
         errors = []
         for key, value in settings:
@@ -87,7 +88,3 @@ def _texts(key: str, value: Any, name: str) -> str | list[str]:
     expected = _BY_NAME[key].value_type.expected
     kind = "number so long" if isinstance(value, int) else type(value).__name__
     raise OptionError(f"option {key} in file {name} cannot be a {kind}: expected {expected}")
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rollup_node.node.options.errors import OptionError, shown
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import OptionError, did_you_mean, shown
 from rollup_node.node.options.option import AnyOption, Section
 from rollup_node.node.options.parsing import FLAGS, option_parser
 from rollup_node.node.options.table import SECTIONS
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 
 MAIN_OPTIONS = {
     "network": "built-in network, such as op-mainnet or op-sepolia",
@@ -56,7 +55,7 @@ _EXAMPLES = f"""Examples:
 
 
 def help_text(commands: Mapping[str, str]) -> str:
-    """The text of --help, on one screen of 80 by 36; the commands are given with a line each."""
+    """Return the text of --help, on one screen of 80 by 36; the commands are given with a line each."""
     options = [(_usage(FLAGS[name]), line) for name, line in MAIN_OPTIONS.items()]
     lines = [
         f"usage: {PROGRAM} [options]   or   {PROGRAM} COMMAND ...",
@@ -69,19 +68,19 @@ def help_text(commands: Mapping[str, str]) -> str:
 
 
 def full_help_text(commands: Mapping[str, str]) -> str:
-    """The text of --help-all: options by section, without hidden ones, and the commands."""
+    """Return the text of --help-all: options by section, without hidden ones, and the commands."""
     lines = "".join(f"  {name:10} {line}\n" for name, line in commands.items())
     return f"{option_parser(SECTIONS).format_help().rstrip()}\n\nCommands ({PROGRAM} COMMAND --help):\n{lines}"
 
 
 def topics_text() -> str:
-    """The list of topics."""
+    """Return the list of topics."""
     lines = "".join(f"  {name:13} {title}\n" for name, (title, _) in TOPICS.items())
     return f"usage: {PROGRAM} help TOPIC | OPTION | COMMAND\nTopics:\n{lines}"
 
 
 def topic_text(name: str) -> str:
-    """The options of a topic, or one option, also a hidden one. Raises OptionError for anything else."""
+    """Return the options of a topic, or one option, also a hidden one. Raises OptionError for anything else."""
     flag = name.lstrip("-")
     if name in TOPICS:
         sections = (Section(TOPICS[name][0], tuple(o for s in SECTIONS for o in s.options if topic_of(o) == name)),)
@@ -96,7 +95,7 @@ def topic_text(name: str) -> str:
 
 
 def topic_of(option: AnyOption) -> str:
-    """The topic of an option. Raises ValueError for an option without one."""
+    """Return the topic of an option. Raises ValueError for an option without one."""
     found = [
         (len(part), topic)
         for topic, (_, parts) in TOPICS.items()
@@ -112,5 +111,5 @@ def _usage(option: AnyOption) -> str:
 
 
 def metavar(option: AnyOption) -> str:
-    """What stands for the value of an option in usage lines."""
+    """Return what stands for the value of an option in usage lines."""
     return option.value_type.label.split()[0].upper()

@@ -55,8 +55,10 @@ class AnyOption:
 
 @dataclass(frozen=True, kw_only=True)
 class Option(AnyOption, Generic[T]):
-    """A row of the option table. T ties the type of the value to that of the field: at run time the attribute of a
-    Struct class is the descriptor of the field, but it is typed as its value."""
+    """A row of the option table.
+
+    T ties the type of the value to that of the field: at run time the attribute of a Struct class is the descriptor
+    of the field, but it is typed as its value."""
 
     value_type: ValueType[T]
     field: T | None = None

@@ -1,5 +1,4 @@
-"""Options from command line, environment and options file: a flag beats a variable, a variable the file, the file the
-default [OPT1]."""
+"""Options from command line, environment, options file, and defaults, in this order [OPT1]."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,15 +7,21 @@ from typing import Any, NamedTuple, NoReturn
 import configargparse
 
 from rollup_node.node.options.environment import EnvironmentOptions, read_environment
-from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines, reject_end_of_options, shown
+from rollup_node.node.options.errors import (
+    OptionError,
+    WrongOptions,
+    did_you_mean,
+    error_lines,
+    reject_end_of_options,
+    shown,
+)
 from rollup_node.node.options.file import MAX_BYTES, OptionsFile
 from rollup_node.node.options.given_files import open_given_file
-from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.option import Section
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, Values
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
 INFORMATION = {
@@ -33,8 +38,9 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """The values, warnings to log, and a line for each option that is wrong. Without `has_file` there are no values of
-    the options file, which is wrong itself."""
+    """The values, warnings to log, and a line for each option that is wrong.
+
+    Without `has_file` there are no values of the options file, which is wrong itself."""
 
     values: Values
     warnings: tuple[str, ...]
@@ -57,8 +63,10 @@ class _OptionParser(configargparse.ArgumentParser):  # type: ignore[misc]
 
 
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
-    """Parses all options; rules between them are not checked. `others` are further flags, of a command that accepts
-    options of the node, to suggest for misspelt ones. Raises WrongOptions when an option is invalid."""
+    """Parse all options; rules between them are not checked.
+
+    `others` are further flags, of a command that accepts options of the node, to suggest for misspelt ones. Raises
+    WrongOptions when an option is invalid."""
     parsed = read_options(arguments, environ, others)
     if parsed.errors:
         raise WrongOptions(parsed.errors)
@@ -66,7 +74,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: 
 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
-    """The same with what is wrong in `errors`; what remains is in `values`."""
+    """Return the same with what is wrong in `errors`; what remains is in `values`."""
     environment = read_environment(environ)
     flags = normalized(arguments, others)
     errors = [*flags.errors, *environment.errors]
@@ -92,8 +100,9 @@ def requested_information(arguments: Sequence[str]) -> str | None:
 
 
 def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> NormalizedFlags:
-    """The arguments with every flag as `--name=value`: single dashes doubled, bare booleans true, values in the next
-    argument attached [OPT2]. `others` are flags to suggest for unknown ones."""
+    """Return the arguments with every flag as `--name=value` [OPT2]. `others` are flags to suggest.
+
+    Single dashes are doubled, bare booleans are true, values in the next argument are attached."""
     words = list(arguments)
     known = {*FLAGS, *INFORMATION, *others}
     result: list[str] = []
@@ -107,7 +116,7 @@ def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> Normaliz
 
 
 def _next_flag(words: list[str], known: Iterable[str]) -> str:
-    """Removes one flag with its value. Raises OptionError when it is wrong."""
+    """Remove one flag with its value. Raises OptionError when it is wrong."""
     word = words.pop(0)
     flag, equals, text = word.partition("=")
     name = _name_of_flag(flag)
@@ -124,13 +133,13 @@ def _next_flag(words: list[str], known: Iterable[str]) -> str:
 
 
 def _name_of_flag(word: str) -> str | None:
-    """The name after one or two dashes, or None when there is none."""
+    """Return the name after one or two dashes, or None when there is none."""
     name = word.removeprefix("-").removeprefix("-")
     return name if name and name != word and not name.startswith("-") else None
 
 
 def _next_value(name: str, words: list[str]) -> str:
-    """Removes and returns the value of a flag without `=` from the arguments that follow it."""
+    """Remove and returns the value of a flag without `=` from the arguments that follow it."""
     if FLAGS[name].value_type is BOOL:
         return words.pop(0) if words and _is_boolean(words[0]) else "true"
     if not words or (words[0].startswith("-") and words[0].lstrip("-").partition("=")[0] in FLAGS):
@@ -148,12 +157,14 @@ def _is_boolean(word: str) -> bool:
 
 @functools.cache
 def _parser() -> configargparse.ArgumentParser:
-    """The parser of all options, which takes 2 ms to make."""
+    """Return the parser of all options, which takes 2 ms to make."""
     return option_parser(SECTIONS)
 
 
 def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
-    """The parser of these options; hidden ones are not in its help text. `information` adds --help and --version."""
+    """Return the parser of these options; hidden ones are not in its help text.
+
+    `information` adds --help and --version."""
     parser = _OptionParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options]",

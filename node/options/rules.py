@@ -1,5 +1,6 @@
-"""Rules for option values that need nothing but the options: bounds, combinations, and what this version lacks
-[OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68]."""
+"""Rules for option values that need nothing but the options [OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68].
+
+Bounds, combinations, and what this version lacks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
@@ -19,12 +20,12 @@ Rule = Callable[[Values], Iterator[str]]
 
 
 def check_options(values: Values) -> None:
-    """Raises WrongOptions with every rule that is broken."""
+    """Raise WrongOptions with every rule that is broken."""
     _check(RULES, values)
 
 
 def check_l1_options(values: Values) -> None:
-    """The same for commands that read only L1."""
+    """Check the options of commands that read only L1."""
     _check((_l1_required, _l1_limits, _alt_da), values)
 
 
@@ -35,7 +36,7 @@ def _check(rules: Iterable[Rule], values: Values) -> None:
 
 
 def broken(rule: Rule, values: Values) -> Iterator[str]:
-    """A line for each way in which the values break the rule, as far as the values it reads are valid."""
+    """Yield a line for each way in which the values break the rule, as far as the values it reads are valid."""
     try:
         yield from rule(values)
     except OptionError as error:
@@ -156,7 +157,7 @@ def _peers(values: Values) -> Iterator[str]:
 
 
 def peer_scoring(values: Values) -> str:
-    """The scoring strategy; the old names count only when the present one is not given."""
+    """Return the scoring strategy; the old names count only when the present one is not given."""
     names = ("p2p.scoring", "p2p.scoring.peers", "p2p.scoring.topics")
     return next(
         (str(values[name]) for name in names if values.given(name) and values[name]), values[names[0]] or "none"

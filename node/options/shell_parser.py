@@ -8,7 +8,7 @@ import shtab
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import SECTIONS
 from rollup_node.node.options.value_types import BOOL, OPTIONAL_PATH, PATH
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
 
 USAGE = f"{PROGRAM} [options] | {PROGRAM} COMMAND ..."
 EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
@@ -18,8 +18,9 @@ these that sets it wins."""
 def shell_parser(
     summaries: Mapping[str, str], words: Mapping[str, tuple[str, ...]], choices: Mapping[str, tuple[str, ...]]
 ) -> argparse.ArgumentParser:
-    """The options that are not hidden, by section, and the commands with their lines. `words` are the arguments of
-    commands, `choices` the values of options whose type does not list them."""
+    """Return the options that are not hidden, by section, and the commands with their lines.
+
+    `words` are the arguments of commands, `choices` the values of options whose type does not list them."""
     parser = argparse.ArgumentParser(PROGRAM, USAGE, "An OP Stack rollup node.", EPILOG)
     for section in SECTIONS:
         group = parser.add_argument_group(section.title)

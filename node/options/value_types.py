@@ -40,14 +40,14 @@ class ValueType(Generic[T]):
 
 
 def scalar(label: str, expected: str, read: Callable[[str], T], allowed: tuple[str, ...] = ()) -> ValueType[T]:
-    """A type of single values."""
+    """Return a type of single values."""
     return ValueType(label, expected, read, allowed=allowed)
 
 
 def list_of(
     label: str, expected: str, read: Callable[[str], T], *, split_flags: bool = True
 ) -> ValueType[tuple[T, ...]]:
-    """A type of lists whose items `read` parses."""
+    """Return a type of lists whose items `read` parses."""
     return ValueType(label, expected, read, is_list=True, split_flags=split_flags)
 
 
@@ -75,18 +75,18 @@ def enum(*allowed: str) -> ValueType[str]:
 
 
 def zero_is_none(value_type: ValueType[int]) -> ValueType[int | None]:
-    """The same texts, where 0 stands for no value."""
+    """Return the same texts, where 0 stands for no value."""
     return scalar(value_type.label, value_type.expected, lambda text: value_type.read(text) or None)
 
 
 def empty_is_none(value_type: ValueType[T]) -> ValueType[T | None]:
-    """The same texts, and the empty text for no value."""
+    """Return the same texts, and the empty text for no value."""
     expected = f"{value_type.expected}, or nothing"
     return scalar(value_type.label, expected, lambda text: value_type.read(text) if text else None)
 
 
 def read_boolean(text: str) -> bool:
-    """`true` or `false` and the short forms, in any case. Raises ValueError for other texts."""
+    """Read `true` or `false` and the short forms, in any case. Raises ValueError for other texts."""
     lowered = text.strip().lower()
     if lowered in _TRUE or lowered in _FALSE:
         return lowered in _TRUE

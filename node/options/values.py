@@ -10,6 +10,7 @@ from rollup_node.node.options.table import OPTIONS
 
 class GivenTexts(NamedTuple):
     """The texts given for an option, and their source for errors: `flag --l1`, `variable NODE_L1_ETH_RPC (--l1)`.
+
     With `split` commas separate the items of a list."""
 
     texts: tuple[str, ...]
@@ -47,18 +48,18 @@ class Values:
         return name in self._given
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The texts given for an option: several for a list, otherwise the last; none when it was not set."""
+        """Return the texts given for an option: several for a list, otherwise the last; none when it was not set."""
         if name not in self._given:
             return ()
         texts = self._given[name].texts
         return texts if OPTIONS[name].value_type.is_list else texts[-1:]
 
     def source(self, name: str) -> str:
-        """The source of the option's value, for error lines; its flag when it was not set."""
+        """Return the source of the option's value, for error lines; its flag when it was not set."""
         return self._given[name].source if name in self._given else f"flag --{name}"
 
     def names_given(self) -> list[str]:
-        """The options that were set, in the order of the table."""
+        """Return the options that were set, in the order of the table."""
         return [name for name in OPTIONS if name in self._given]
 
 

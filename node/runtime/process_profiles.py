@@ -1,5 +1,4 @@
-"""The profiles of one process: those that the rpc process requests, and the one that is written at the stop [LIF16,
-LIF18]."""
+"""The profiles of one process, requested by the rpc process or written at the stop [LIF16, LIF18]."""
 
 import asyncio
 import time
@@ -17,8 +16,9 @@ log = get_logger("runtime")
 
 
 class ProcessProfiles:
-    """`folder` is that of the profiles in the runtime directory. A restarted process begins its profile again, and does
-    not answer a request from before."""
+    """`folder` is that of the profiles in the runtime directory.
+
+    A restarted process begins its profile again, and does not answer a request from before."""
 
     def __init__(self, settings: ProfilingSettings, folder: Path, process: str) -> None:
         self._settings, self._process = settings, process
@@ -32,7 +32,7 @@ class ProcessProfiles:
             self._until_stop.begin()
 
     async def end(self) -> None:
-        """Writes it."""
+        """Write it."""
         recording = self._until_stop
         if recording is not None:
             recording.end()
@@ -65,7 +65,7 @@ class ProcessProfiles:
             await asyncio.to_thread(self._write, request, recording, at)
 
     async def _wait(self, seconds: float, at: int) -> bool:
-        """Waits until the recording is over; returns early with False when its request is no longer the last one."""
+        """Wait until the recording is over; returns early with False when its request is no longer the last one."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(left, LOOK_SECONDS))

@@ -16,19 +16,18 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.ipc.shared_memory.shared_word import SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
+from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
@@ -52,9 +51,10 @@ Build = Callable[[object, Bus, Meter], Stage]
 
 @dataclass(frozen=True)
 class SharedResources:
-    """What all processes of a node share, created before the first fork. `sockets`, `metrics` and `profiles` are
-    folders;
-    `log_level` is the level in force, which starts as that of `log`."""
+    """What all processes of a node share, created before the first fork.
+
+    `sockets`, `metrics` and `profiles` are folders; `log_level` is the level in force, which starts as that of
+    `log`."""
 
     liveness: LivenessTable
     arenas: Mapping[int, Arena]
@@ -78,8 +78,10 @@ class ProcessIdentity:
 
 
 def take_over_output(name: str, settings: LogSettings, shared_level: SharedWord | None = None) -> LineWriter:
-    """Configures this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too. The
-    level is that of `shared_level`, which this process may change for the others as well, or else of the settings."""
+    """Configure this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too.
+
+    The level is that of `shared_level`, which this process may change for the others as well, or else of the
+    settings."""
     to_line = formatter(settings)
     writer = LineWriter(1, lambda lines: to_line(dropped_lines(name, lines)))
     level, share = (settings.level, None) if shared_level is None else (level_in(shared_level), shared_level.set)
@@ -92,12 +94,12 @@ def take_over_output(name: str, settings: LogSettings, shared_level: SharedWord 
 
 
 def level_in(shared_level: SharedWord) -> Level:
-    """The level that all processes share."""
+    """Return the level that all processes share."""
     return Level(min(shared_level.get(), max(Level)))
 
 
 def adopt_level(shared_level: SharedWord) -> None:
-    """Takes over a level that another process of the node has set."""
+    """Take over a level that another process of the node has set."""
     level = level_in(shared_level)
     if level is not log.configuration().level:
         log.set_level(level)
@@ -105,7 +107,7 @@ def adopt_level(shared_level: SharedWord) -> None:
 
 
 def dropped_lines(process: str, lines: int) -> Record:
-    """The record that reports dropped log lines."""
+    """Return the record that reports dropped log lines."""
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", _dropped_fields(lines), None)
 
 
@@ -114,7 +116,7 @@ def _dropped_fields(lines: int) -> dict[str, object]:
 
 
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
-    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
+    """Run a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
     writer = take_over_output(identity.name, shared.log, shared.log_level)
     loop = asyncio.new_event_loop()
@@ -128,7 +130,7 @@ def run_process(identity: ProcessIdentity, build: str, config: object, shared: S
 
 
 def _log_failure(error: BaseException) -> int:
-    """Logs why the process ends; its exit code."""
+    """Log why the process ends; its exit code."""
     logger = get_logger("runtime")
     bugs = []
     for leaf in _leaves(error):
@@ -156,7 +158,7 @@ def _log_failure(error: BaseException) -> int:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in nested groups."""
+    """Yield the exceptions in nested groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _leaves(inner)
@@ -177,7 +179,7 @@ class StageProcess:
         self._code: int = ExitCode.OK
 
     async def run(self, build: str, config: object) -> int:
-        """Runs from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
+        """Run from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
         # A process that starts has nothing to close yet.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -228,7 +230,7 @@ class StageProcess:
             await sleep_aligned(BEAT_SECONDS)
 
     async def _run_tasks(self, group: asyncio.TaskGroup, runner: TaskRunner) -> None:
-        """Runs the periodic tasks until the process is asked to stop, then gives their steps a moment to finish."""
+        """Run the periodic tasks until the process is asked to stop, then gives their steps a moment to finish."""
         running = [group.create_task(self._run_task(runner, task)) for task in runner.periodic_tasks]
         await self._stop.wait()
         runner.stop()
@@ -253,7 +255,7 @@ class StageProcess:
         bus.close()
 
     def _collector(self, bus: Bus) -> Callable[[], None]:
-        """A function that adds what bus and log writer have counted to the meter."""
+        """Return a function that adds what bus and log writer have counted to the meter."""
         seen: dict[str, int] = {}
         for name in bus.counters:
             self._meter.count("bus_events_total", 0, event=name)

@@ -1,5 +1,6 @@
-"""Runs the periodic tasks of a stage and handles each severity of error. Severities are caught here and nowhere else;
-any other exception is a bug and propagates."""
+"""Runs the periodic tasks of a stage and handles each severity of error.
+
+Severities are caught here and nowhere else; any other exception is a bug and propagates."""
 
 import asyncio
 import random
@@ -12,47 +13,49 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 
 REPORT_SECONDS = 1.0
 MAX_PAUSE = 3600.0
-MAX_BACKOFF = 10.0
+FIRST_BACKOFF, MAX_BACKOFF = 1.0, 10.0
 JITTER = 0.25
 
 _DEFAULT = {"reset": Code.RESET, "temporary": Code.RETRYING}
 """The codes of errors that have none."""
 
 
-def backoff(attempt: int) -> float:
-    """Seconds to wait after failed attempt number `attempt` (from 0): 1, 2, 4, 8, 10, 10, plus up to 0.25."""
-    return min(2.0 ** min(attempt, 4), MAX_BACKOFF) + random.uniform(0, JITTER)
+def pause_after(failures: int) -> float:
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8, 10, 10, plus up to 0.25."""
+    return backoff(failures, FIRST_BACKOFF, MAX_BACKOFF) + random.uniform(0, JITTER)
 
 
 class Problems:
-    """The present problems of a process, at most one line for each task; reported to the stage when they change and
-    every second."""
+    """The present problems of a process, at most one line for each task.
+
+    Reported to the stage when they change and every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter
         self._lines: dict[str, str] = {}
 
     def set(self, task: str, line: str) -> None:
-        """Sets the problem of a task."""
+        """Set the problem of a task."""
         if self._lines.get(task) != line:
             self._lines[task] = line
             self.report()
 
     def clear(self, task: str) -> None:
-        """Removes the problem of a task, if it has one."""
+        """Remove the problem of a task, if it has one."""
         if self._lines.pop(task, None) is not None:
             self.report()
 
     def report(self) -> None:
-        """Reports the present problems to the stage, in the order of their tasks' names."""
+        """Report the present problems to the stage, in the order of their tasks' names."""
         self._meter.set("activity_problems", len(self._lines))
         self._stage.report(tuple(self._lines[name] for name in sorted(self._lines)))
 
     async def repeat(self) -> None:
-        """Reports every second, until it is cancelled."""
+        """Report every second, until it is cancelled."""
         while True:
             self.report()
             await sleep_aligned(REPORT_SECONDS)
@@ -72,14 +75,16 @@ class TaskRunner:
         return self._stage.periodic_tasks
 
     def stop(self) -> None:
-        """Ends every task after its present step, without a pause."""
+        """End every task after its present step, without a pause."""
         self._stopping.set()
         for task in self.periodic_tasks:
             task.wake.set()
 
     async def run(self, task: PeriodicTask) -> None:
-        """Repeats the steps of one task. After a TemporaryError it backs off; a ResetError is passed to the stage and
-        the step is repeated, at once the first time. Other exceptions propagate."""
+        """Repeats the steps of one task.
+
+        After a TemporaryError it backs off; a ResetError is passed to the stage and the step is repeated, at once
+        the first time. Other exceptions propagate."""
         attempt = 0
         while not self._stopping.is_set():
             task.wake.clear()
@@ -99,10 +104,10 @@ class TaskRunner:
 
     async def _after_error(self, task: PeriodicTask, error: StageError, attempt: int) -> None:
         severity = "reset" if isinstance(error, ResetError) else "temporary"
-        seconds = backoff(attempt)
+        seconds = pause_after(attempt + 1)
         if isinstance(error, ResetError):
             self._stage.reset(error)
-            seconds = 0.0 if attempt == 0 else backoff(attempt - 1)
+            seconds = 0.0 if attempt == 0 else pause_after(attempt)
         text = shortened(str(error) or type(error).__name__)
         code = error.code if isinstance(error.code, Code) else _DEFAULT[severity]
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)

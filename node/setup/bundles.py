@@ -23,13 +23,14 @@ BY_OPERATOR, BY_CHAIN = "the operator", "the chain"
 
 
 def option_of(fork: str) -> str:
-    """The option that names the bundle of a fork."""
+    """Return the option that names the bundle of a fork."""
     return f"rollup.{fork}-bundle"
 
 
 def chosen_bundles(config: RollupConfig, values: Values) -> dict[str, UpgradeBundle]:
-    """The bundles of forks that the operator gives, or that `auto` has chosen before. Raises OptionError for a file
-    that is unreadable or wrong, and for a fork that the chain does not schedule."""
+    """Return the bundles of forks that the operator gives, or that `auto` has chosen before.
+
+    Raises OptionError for a file that is unreadable or wrong, and for a fork that the chain does not schedule."""
     found = {}
     for fork in SELECTABLE:
         option = option_of(fork)
@@ -51,7 +52,7 @@ def chosen_bundles(config: RollupConfig, values: Values) -> dict[str, UpgradeBun
 
 
 def _chosen_before(fork: str, values: Values) -> UpgradeBundle | None:
-    """What `auto` wrote, which is one of the bundles of the package; None before that."""
+    """Return what `auto` wrote, which is one of the bundles of the package; None before that."""
     option = f"{option_of(fork)}={AUTO}"
     if values["sequencer.enabled"]:
         raise OptionError(
@@ -75,7 +76,9 @@ def _chosen_before(fork: str, values: Values) -> UpgradeBundle | None:
 
 
 def read_bundle(fork: str, path: str, prefix: str = "") -> BundleFile:
-    """The checked bundle of a fork in a file. Raises OptionError for any other file, also for another fork's bundle."""
+    """Return the checked bundle of a fork in a file.
+
+    Raises OptionError for any other file, also for another fork's bundle."""
     error_prefix = f"{prefix}failed to read upgrade bundle"
     remedy = f"take op-core/nuts/bundles/{fork}_nut_bundle.json as it is in op-node's repository"
     return _checked(fork, read_chain_file(path, error_prefix), f"{error_prefix}: {path}", remedy)
@@ -95,14 +98,16 @@ def _checked(fork: str, content: bytes, error_prefix: str, remedy: str) -> Bundl
 
 
 def folder_of_choice(values: Values) -> str | None:
-    """The folder in which the node keeps the bundle that it chooses; None if it may choose none."""
+    """Return the folder in which the node keeps the bundle that it chooses; None if it may choose none."""
     chooses = any(values[option_of(fork)] == AUTO for fork in SELECTABLE)
     return str(values["rollup.bundle-dir"]) if chooses else None
 
 
 def check_folder_of_choice(values: Values) -> None:
-    """Makes the folder. Raises SetupError where the node could not write its choice: it would have to wait before the
-    activation block for ever."""
+    """Make the folder.
+
+    Raises SetupError where the node could not write its choice: it would have to wait before the activation block
+    for ever."""
     folder = folder_of_choice(values)
     if folder is None:
         return

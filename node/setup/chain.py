@@ -1,5 +1,6 @@
-"""The chain that the options choose: a built-in network or a rollup.json, with overrides and its L1 chain; and the
-checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 to OPT65]."""
+"""The chain that the options choose: a built-in network or a rollup.json, with overrides and its L1 chain.
+
+And the checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 to OPT65]."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +8,6 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import chosen_bundles
@@ -20,13 +20,11 @@ from rollup_node.node.setup.networks import (
     registry_version,
     with_departure,
 )
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.config_check import ConfigError, check_config
+from rollup_node.stages.protocol.config import ConfigError, RollupConfig, check_config, utc_time
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.foreign_fork import utc_time
-from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
-from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.l1_chains import (
     L1_CHAINS,
     L1Chain,
@@ -47,8 +45,9 @@ _CHAIN_ID = re.compile("[0-9]{1,78}")
 
 
 class ChosenChain(NamedTuple):
-    """The chain and its L1; `name` is that of the network, or of the file. `dependencies` is None where neither option
-    nor registry has a dependency set."""
+    """The chain and its L1; `name` is that of the network, or of the file.
+
+    `dependencies` is None where neither option nor registry has a dependency set."""
 
     name: str
     config: RollupConfig
@@ -64,7 +63,7 @@ class _DependencySetFile(msgspec.Struct, frozen=True):
 
 
 def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenChain:
-    """The chain of the options. `warn` and `log_error` get lines to log at those levels.
+    """Return the chain of the options. `warn` and `log_error` get lines to log at those levels.
 
     Raises OptionError for a chain that is unknown, misconfigured or not supported."""
     name, config, is_built_in = _named_chain(values, warn, log_error)
@@ -122,7 +121,7 @@ def _warn_of_name(values: Values, network: BuiltInNetwork, warn: LogLine) -> Non
 
 
 def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
-    """Overrides act only when given; 0 is genesis [OPT26, OPT27]."""
+    """Override act only when given; 0 is genesis [OPT26, OPT27]."""
     times = {fork: values[f"override.{fork}"] for fork in OVERRIDABLE if values.given(f"override.{fork}")}
     pectra = times.pop(OPTIONAL_FORK, config.pectra_blob_schedule_time)
     keep = "override.keep-karst-upgrade-gas"
@@ -135,7 +134,7 @@ def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
 
 
 def _with_constants(config: RollupConfig, name: str) -> RollupConfig:
-    """Fills in the EIP-1559 constants from the registry when the file has none [OPT32]."""
+    """Fill in the EIP-1559 constants from the registry when the file has none [OPT32]."""
     if config.chain_op_config is not None:
         return config
     known = network_of_chain(config.l2_chain_id)
@@ -165,8 +164,9 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
 
 
 def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
-    """The set of a file [IOP25]. Raises OptionError for a file that cannot be read, and a set that does not fit the
-    chain."""
+    """Return the set of a file [IOP25].
+
+    Raises OptionError for a file that cannot be read, and a set that does not fit the chain."""
     error_prefix = f"failed to read dependency set: {path} (--interop.dependency-set)"
     try:
         found = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)

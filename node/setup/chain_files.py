@@ -8,7 +8,7 @@ MAX_FILE = 4 << 20
 
 
 def read_chain_file(path: str, error_prefix: str) -> bytes:
-    """The content of a file. Raises OptionError for one that is unreadable or longer than MAX_FILE."""
+    """Return the content of a file. Raises OptionError for one that is unreadable or longer than MAX_FILE."""
     if not path:
         raise OptionError(f"{error_prefix}: its path is empty")
     try:

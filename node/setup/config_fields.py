@@ -19,7 +19,9 @@ class ConfigFieldError(Exception):
 
 
 def field_options(options: Iterable[AnyOption]) -> FieldOptions:
-    """The options that set a field, by class and name of the field. Raises ConfigFieldError when two set the same."""
+    """Return the options that set a field, by class and name of the field.
+
+    Raises ConfigFieldError when two set the same."""
     found: dict[type[msgspec.Struct], dict[str, AnyOption]] = defaultdict(dict)
     for option in options:
         if option.config_field is not None:
@@ -34,8 +36,9 @@ _FIELD_OPTIONS = field_options(OPTIONS.values())
 
 
 def build_config(config_type: type[C], values: Values, /, **computed: object) -> C:
-    """A configuration whose fields have the values of their options; `computed` gives fields without an option, and the
-    others keep their defaults.
+    """Return a configuration whose fields have the values of their options.
+
+    `computed` gives fields without an option, and the others keep their defaults.
 
     Raises ConfigFieldError for a field that does not exist, is set twice, is missing, or gets a value of another
     type."""
@@ -45,7 +48,7 @@ def build_config(config_type: type[C], values: Values, /, **computed: object) ->
 def filled_config(
     config_type: type[C], options: FieldOptions, values: Mapping[str, Any] | Values, computed: Mapping[str, object]
 ) -> C:
-    """The same for any options."""
+    """Return the same for any options."""
     by_field = options.get(config_type, {})
     fields = {field.name: field for field in msgspec.structs.fields(config_type)}
     name = config_type.__name__

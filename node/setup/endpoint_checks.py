@@ -1,5 +1,7 @@
-"""The checks of a start: the endpoints respond and belong to the chain. An endpoint that does not respond yet is
-retried; each error is one line that says what is wrong and what to do [LIF11, OPT33]."""
+"""The checks of a start: the endpoints respond and belong to the chain.
+
+An endpoint that does not respond yet is retried; each error is one line that says what is wrong and what to do
+[LIF11, OPT33]."""
 
 import asyncio
 import time
@@ -22,16 +24,19 @@ from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 
-MIN_PAUSE = 0.05
+FIRST_PAUSE = 0.1
 log = get_logger("start")
 
 
-class Endpoints(NamedTuple):
-    """The endpoints to check, and their chain. `beacon_may_fail` turns a failed beacon check into a warning; with
-    `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain. `signer` is
-    the remote signer, `follow` the follow source, None without one. `engine_kind` is that of `l2.enginekind`, None if
-    it is not given, and `network` the built-in network with the chain's fork times, empty for none."""
+class NodeEndpoints(NamedTuple):
+    """The endpoints to check, and their chain.
+
+    `beacon_may_fail` turns a failed beacon check into a warning; with `l1_genesis` False the L1 genesis block is not
+    checked, for an endpoint that has only part of the chain. `signer` is the remote signer, `follow` the follow
+    source, None without one. `engine_kind` is that of `l2.enginekind`, None if it is not given, and `network` the
+    built-in network with the chain's fork times, empty for none."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -49,8 +54,9 @@ class Endpoints(NamedTuple):
 
 
 class RetryPolicy(NamedTuple):
-    """How long an unreachable endpoint is retried, how long one attempt may take, and the longest pause between two, in
-    seconds [LHD1]. Pauses are short so that the node is ready soon after its endpoints are."""
+    """How long an unreachable endpoint is retried, and an attempt and a pause may take, in seconds [LHD1].
+
+    Pauses are short so that the node is ready soon after its endpoints are."""
 
     total: float = 80.0
     timeout: float = 10.0
@@ -60,9 +66,10 @@ class RetryPolicy(NamedTuple):
 RETRY_POLICY = RetryPolicy()
 
 
-async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Checks L1, the execution engine, the beacon node and the remote signer concurrently. Raises SetupError for the
-    first that fails."""
+async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
+    """Check L1, the execution engine, the beacon node and the remote signer concurrently.
+
+    Raises SetupError for the first that fails."""
     checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
@@ -83,10 +90,11 @@ async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLI
 
 
 class L1Check:
-    """The check of one L1 endpoint. `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint
-    does not respond."""
+    """The check of one L1 endpoint.
 
-    def __init__(self, endpoints: Endpoints, url: str, timeout: float) -> None:
+    `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint does not respond."""
+
+    def __init__(self, endpoints: NodeEndpoints, url: str, timeout: float) -> None:
         self._endpoints, self._url, self._timeout = endpoints, url, timeout
         self.client = JsonRpcClient(url, timeout=timeout)
         self.name = f"L1 {self.client.name}"
@@ -98,29 +106,30 @@ class L1Check:
         return await check_chain(self.client, self.name, "L1", rollup.l1_chain_id, genesis)
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for an endpoint that does not respond."""
+        """Return the finding for an endpoint that does not respond."""
         if _has_answered(failure) and await is_beacon_node(self._url, self._timeout):
             text = f"L1 cannot be used, {self.client.name} of --l1 is a beacon node"
             return error(self.name, Code.ENDPOINTS_SWAPPED, text)
         return unusable(self.name, "L1", "l1", Code.L1_UNREACHABLE, failure)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self.client.close()
 
 
 class EngineCheck:
     """The check of the execution engine, as L1Check. `offered` are the methods that the engine names."""
 
-    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
         self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout)
         self.name = f"engine {self.client.name}"
         self.offered: frozenset[str] | None = None
 
     async def find(self) -> list[Finding]:
-        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port; who it is, and the
-        forks to come that it does not know."""
+        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port.
+
+        Who it is, and the forks to come that it does not know."""
         found = await self._find_chain()
         if any(each.is_error for each in found):
             return found
@@ -157,18 +166,18 @@ class EngineCheck:
         return []
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for an engine that does not respond."""
+        """Return the finding for an engine that does not respond."""
         return unusable(self.name, "the execution engine", "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self.client.close()
 
 
 class L2SourceCheck(EngineCheck):
     """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
 
-    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         super().__init__(endpoints, timeout)
         if not endpoints.jwt_secret:
             self.client = JsonRpcClient(endpoints.l2, timeout=timeout)
@@ -179,14 +188,14 @@ class L2SourceCheck(EngineCheck):
         return await self._find_chain()
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for a source that does not respond."""
+        """Return the finding for a source that does not respond."""
         return unusable(self.name, "the L2 source", "l2", engine_code(failure), failure)
 
 
 class BeaconCheck:
     """The check of the beacon node, as L1Check."""
 
-    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
         self.reader = BeaconReader(endpoints.beacon or "", endpoints.beacon_header, timeout)
         self.name = f"beacon {self.reader.name}"
@@ -196,7 +205,7 @@ class BeaconCheck:
         return await check_beacon_node(self.reader, self.name, self._endpoints.rollup.l1_chain_id)
 
     async def unusable(self, failure: Failure) -> Finding:
-        """The finding for a beacon node that does not respond."""
+        """Return the finding for a beacon node that does not respond."""
         what = "the L1 beacon node"
         if _has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
             text = f"{what} cannot be used, {self.reader.name} of --l1.beacon is an execution node"
@@ -209,9 +218,10 @@ def _has_answered(failure: Failure) -> bool:
     return isinstance(failure, RpcFailure) or failure.status is not None or "JSON" in str(failure)
 
 
-async def find_follow_source(endpoints: Endpoints, timeout: float) -> list[Finding]:
-    """Whether the node whose heads are followed is one of the chain; without it the node follows gossip
-    [FSR8, FSR10]."""
+async def find_follow_source(endpoints: NodeEndpoints, timeout: float) -> list[Finding]:
+    """Whether the node whose heads are followed is one of the chain.
+
+    Without it the node follows gossip [FSR8, FSR10]."""
     client = FollowClient(endpoints.follow or "", timeout, endpoints.rollup)
     check = f"follow source {client.name}"
     try:
@@ -245,9 +255,10 @@ async def find_signer(config: SignerConfig) -> list[Finding]:
 # --- the start -------------------------------------------------------------------------------------------------------
 
 
-async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond. Raises
-    SetupError."""
+async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond.
+
+    Raises SetupError."""
     checks = [L1Check(endpoints, url, policy.timeout) for url in endpoints.l1]
 
     async def one_round() -> list[Finding]:
@@ -269,8 +280,8 @@ async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
             await check.close()
 
 
-async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The execution engine must accept our JWT and have the L2 chain. Raises SetupError."""
+async def check_engine(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+    """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
     check = EngineCheck(endpoints, policy.timeout)
     try:
         require(await _retry(check.find, check.unusable, "the execution engine", Code.ENGINE_UNREACHABLE, policy), log)
@@ -278,8 +289,8 @@ async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
         await check.close()
 
 
-async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The L2 source of a command must have the L2 chain. Raises SetupError."""
+async def check_l2_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+    """Check that the L2 source of a command has the L2 chain. Raises SetupError."""
     check = L2SourceCheck(endpoints, policy.timeout)
     try:
         require(await _retry(check.find, check.unusable, "the L2 source", Code.ENGINE_UNREACHABLE, policy), log)
@@ -287,14 +298,15 @@ async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
         await check.close()
 
 
-async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The node whose heads are followed must be one of the chain, if it responds. Raises SetupError if it is not."""
+async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+    """Check that the node whose heads are followed is one of the chain, if it responds. Raises SetupError."""
     require(await find_follow_source(endpoints, policy.timeout), log)
 
 
-async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The beacon node must be one of the chain's L1. One whose check may fail is asked once: the start does not wait
-    for it. Raises SetupError."""
+async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+    """Check that the beacon node is one of the chain's L1. Raises SetupError.
+
+    One whose check may fail is asked once: the start does not wait for it."""
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
     code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)
@@ -308,7 +320,7 @@ async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
 
 
 async def check_signer(config: SignerConfig) -> None:
-    """The remote signer must answer. Raises SetupError if it does not."""
+    """Check that the remote signer answers. Raises SetupError if it does not."""
     found = await find_signer(config)
     require(found, log)
     log.info(found[0].text, endpoint=found[0].check)
@@ -321,8 +333,9 @@ async def _retry(
     code: Code,
     policy: RetryPolicy,
 ) -> list[Finding]:
-    """Repeats a check while its endpoint does not respond; after the total time, or a final failure, the finding for
-    that."""
+    """Repeats a check while its endpoint does not respond.
+
+    After the total time, or a final failure, the finding for that."""
     deadline = time.monotonic() + policy.total
     for failures in count(1):
         try:
@@ -333,5 +346,5 @@ async def _retry(
             if failures.bit_count() == 1:
                 fields = {"error": str(failure), "failures": failures, "do": code.remedy}
                 log.warn(f"{what} does not respond, retrying", code=code.text, **fields)
-        await asyncio.sleep(min(MIN_PAUSE * 2.0 ** min(failures, 10), policy.max_pause))
+        await asyncio.sleep(backoff(failures, FIRST_PAUSE, policy.max_pause))
     raise AssertionError("the loop has no end")

@@ -1,6 +1,7 @@
-"""What a node says of itself at the start: its chain with the next fork, its endpoints, and the options that are set
-[LOG18]; the end of a network that left the OP Stack [LFT7], a fork schedule that is old [LFT8], and that the safe head
-is the local one [FSR13]."""
+"""What a node says of itself at the start [LOG18].
+
+Its chain with the next fork, its endpoints, the options that are set, the end of a network that left the OP Stack
+[LFT7], a fork schedule that is old [LFT8], and that the safe head is the local one [FSR13]."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,12 +14,12 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
-from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, bundle_of, unconfirmed_bundles
-from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status_builder import active_fork, next_fork
 from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
 
@@ -32,7 +33,7 @@ MAX_SCHEDULE_DAYS = 180
 
 
 def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]:
-    """The lines; `now` in Unix seconds. URLs are shown as host and port, since the rest may be a key."""
+    """Return the lines; `now` in Unix seconds. URLs are shown as host and port, since the rest may be a key."""
     return [
         Notice(Level.INFO, "chain", _chain(chain, now)),
         Notice(Level.INFO, "endpoints", dict(_endpoints(values))),
@@ -58,7 +59,7 @@ def _end(chain: ChosenChain) -> Iterator[Notice]:
 
 
 def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
-    """A rollup.json has its fork times itself."""
+    """Yield a rollup.json has its fork times itself."""
     date = registry_version().checked
     days = int((now - datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()) / DAY)
     if values["network"] and days > MAX_SCHEDULE_DAYS:
@@ -68,15 +69,16 @@ def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
 
 
 def bundles_in_doubt(values: Values, chain: ChosenChain) -> tuple[ForkBundle, ...]:
-    """The unconfirmed bundles of a node that makes blocks [UPG22]: one that follows another node and does not sequence
-    takes the blocks as they are."""
+    """Return the unconfirmed bundles of a node that makes blocks [UPG22].
+
+    One that follows another node and does not sequence takes the blocks as they are."""
     if values["l2.follow.source"] and not values["sequencer.enabled"]:
         return ()
     return unconfirmed_bundles(chain.config)
 
 
 def _bundles(values: Values, chain: ChosenChain, now: float) -> Iterator[Notice]:
-    """The bundles of forks to come, or that an option gives, with their hashes [UPG22, UPG23]."""
+    """Yield the bundles of forks to come, or that an option gives, with their hashes [UPG22, UPG23]."""
     for fork in SELECTABLE:
         bundle = bundle_of(chain.config, fork)
         if fork in chain.config.bundles or chain.config.fork_times.get(fork, 0) > now:
@@ -88,7 +90,7 @@ def _bundles(values: Values, chain: ChosenChain, now: float) -> Iterator[Notice]
 
 
 def local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
-    """A node whose safe heads other chains can still undo, because nobody verifies messages for it [FSR13]."""
+    """Yield a node whose safe heads other chains can still undo, because nobody verifies messages for it [FSR13]."""
     since = dependency_set_needed_from(chain.config.fork_times)
     chains = () if chain.dependencies is None else chain.dependencies.chains
     if since is None or len(chains) < 2 or values["l2.follow.source"] or values["interop.rpc.addr"]:

@@ -1,14 +1,13 @@
 """The built-in networks: every chain of the superchain registry, and what was published since [OPT22, OPT81]."""
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.options.errors import OptionError, shown
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.setup.left_networks import LEFT, Departure
+from rollup_node.node.options.errors import OptionError, did_you_mean, shown
 from rollup_node.stages.protocol.config import (
     AltDaConfig,
     ChainOpConfig,
@@ -19,6 +18,39 @@ from rollup_node.stages.protocol.config import (
 )
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, hash_from_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
+
+
+class Departure(NamedTuple):
+    """The first fork that is not of the OP Stack and changes derivation.
+
+    Its name, the time in seconds from which L2 blocks follow it, and where both are published. `engine_forks` are
+    the times of earlier ones, which only the engine has to know [LFT10]."""
+
+    fork: str
+    time: int
+    source: str
+    engine_forks: Mapping[str, int] = {}
+
+
+_DENIM = "docs.base.org/base-chain/specs/upgrades/denim/overview"
+_AZUL = "docs.base.org/upgrades/azul/node-upgrade"
+
+LEFT: dict[str, Departure] = {
+    "base-mainnet": Departure(
+        "Denim",
+        1_793_901_600,
+        f"{_DENIM}: active on Base Mainnet since 5 Nov 2026 18:00 UTC. {_AZUL}: Azul since 28 May 2026 18:00 UTC.",
+        {"azul": 1_779_991_200},
+    ),
+    "base-sepolia": Departure(
+        "Denim",
+        1_792_605_600,
+        f"{_DENIM}: active on Base Sepolia since 21 Oct 2026 18:00 UTC. {_AZUL}: Azul since 20 Apr 2026 18:00 UTC.",
+        {"azul": 1_776_708_000},
+    ),
+}
+"""By network name. The registry has the forks of the OP Stack alone, so these are not part of networks.json."""
+
 
 NETWORKS_FILE = Path(__file__).with_name("networks.json")
 ALIASES = {"mainnet": "op-mainnet", "sepolia": "op-sepolia"}
@@ -37,9 +69,11 @@ before it dropped `protocol_versions_addr`; other superchains have none."""
 
 
 class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One network in networks.json. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
-    blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon. `removed` says who no
-    longer has the network; `additions` are date and source of what the registry did not have, and its names."""
+    """One network in networks.json. chain_ids: L1, L2.
+
+    Timing: block time in seconds, sequencing window in L1 blocks, maximum drift in seconds; eip1559: elasticity,
+    denominator, denominator from Canyon. `removed` says who no longer has the network; `additions` are date and
+    source of what the registry did not have, and its names."""
 
     title: str
     chain_ids: tuple[int, int]
@@ -62,8 +96,9 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD; `checked` is the date at
-    which the releases since were last read."""
+    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD.
+
+    `checked` is the date at which the releases since were last read."""
 
     commit: str
     date: str
@@ -71,8 +106,7 @@ class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _NetworksFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`renamed` has the present name of a network by its old one, `not_carried` the release that has a network which is
-    not built in."""
+    """The file: `renamed` has current names of networks by old ones, `not_carried` the releases with others."""
 
     registry: RegistryVersion
     renamed: dict[str, str]
@@ -81,8 +115,10 @@ class _NetworksFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BuiltInNetwork(NamedTuple):
-    """A built-in network. `dependencies` are the L2 chain ids of its dependency set: the chain alone, unless it shares
-    one. `removed` says who no longer has the network, None for one that is kept up."""
+    """A built-in network.
+
+    `dependencies` are the L2 chain ids of its dependency set: the chain alone, unless it shares one. `removed` says
+    who no longer has the network, None for one that is kept up."""
 
     name: str
     title: str
@@ -101,23 +137,27 @@ def _entries() -> dict[str, NetworkEntry]:
 
 
 def registry_version() -> RegistryVersion:
-    """The registry that the fork times of all built-in networks are from [OPT22]."""
+    """Return the registry that the fork times of all built-in networks are from [OPT22]."""
     return _file().registry
 
 
 def network_names() -> tuple[str, ...]:
-    """The names of the built-in networks, without aliases, in alphabetical order."""
+    """Return the names of the built-in networks, without aliases, in alphabetical order."""
     return tuple(_entries())
 
 
 def new_name(name: str) -> str | None:
-    """The present name of a network, for one that it no longer has, in any case [OPT22]; None for every other."""
+    """Return the present name of a network, for one that it no longer has, in any case [OPT22].
+
+    None for every other."""
     return _file().renamed.get(name.strip().lower())
 
 
 def find_network(name: str) -> BuiltInNetwork:
-    """The network of that name, in any case. Raises OptionError for an unknown name, with similar ones, and for a
-    network whose configuration is not carried [OPT23]."""
+    """Return the network of that name, in any case.
+
+    Raises OptionError for an unknown name, with similar ones, and for a network whose configuration is not carried
+    [OPT23]."""
     lowered = name.strip().lower()
     wanted = new_name(name) or ALIASES.get(lowered, lowered)
     if wanted not in _entries():
@@ -132,25 +172,26 @@ def find_network(name: str) -> BuiltInNetwork:
 
 
 def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
-    """The built-in network with that L2 chain id, or None."""
+    """Return the built-in network with that L2 chain id, or None."""
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 
 def network_of_config(config: RollupConfig) -> BuiltInNetwork | None:
-    """The built-in network with L2 chain id and L2 genesis block of a config, or None."""
+    """Return the built-in network with L2 chain id and L2 genesis block of a config, or None."""
     known = network_of_chain(config.l2_chain_id)
     return None if known is None or known.config.genesis.l2 != config.genesis.l2 else known
 
 
 def built_in_name(config: RollupConfig) -> str:
-    """The name of the built-in network that a config is, with all of its fork times; empty for none."""
+    """Return the name of the built-in network that a config is, with all of its fork times; empty for none."""
     known = network_of_config(config)
     return known.name if known is not None and known.config.fork_times == config.fork_times else ""
 
 
 def with_departure(config: RollupConfig) -> RollupConfig:
-    """The config with the forks by which its chain left the OP Stack; the same unless the config is that of a network
-    that left [LFT6]."""
+    """Return the config with the forks by which its chain left the OP Stack.
+
+    The same unless the config is that of a network that left [LFT6]."""
     known = network_of_config(config)
     left = None if known is None else LEFT.get(known.name)
     return config if left is None else _departed(config, left)

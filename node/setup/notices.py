@@ -22,8 +22,9 @@ class Notice(NamedTuple):
 
 
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
-    """Logs the notices to the output of the node, in its format. A warning or an error without a code is one of the
-    options."""
+    """Log the notices to the output of the node, in its format.
+
+    A warning or an error without a code is one of the options."""
     to_line = formatter(settings.log)
     output = Output(settings.log_output, lambda lines: b"")
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))

@@ -1,5 +1,4 @@
-"""Checks of the peer-to-peer options that need their parsers or files, the remote signer's configuration, and the
-network key."""
+"""Checks of peer-to-peer options that need parsers or files, the remote signer, and the network key."""
 
 import re
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
-from rollup_node.stages.p2p.peering.static_peers import StaticPeerError, parse_static_peers
+from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
@@ -26,13 +25,12 @@ class NetworkKey(NamedTuple):
 
 
 def signer_config(values: Values) -> SignerConfig | None:
-    """The configuration of the remote signer, None without `signer.endpoint`."""
+    """Return the configuration of the remote signer, None without `signer.endpoint`."""
     return build_config(SignerConfig, values) if values["signer.endpoint"] else None
 
 
 def check_p2p_config(config: P2pConfig) -> None:
-    """Raises OptionError for a bootnode, a sequencer key or a signer's header that is malformed, and for a file of
-    `signer.tls.*` that cannot be used."""
+    """Raise OptionError for a malformed bootnode, sequencer key or signer's header, or an unusable `signer.tls.*`."""
     for text in config.bootnodes:
         try:
             parse_bootnode(text)
@@ -58,8 +56,9 @@ def _check_signer_config(config: SignerConfig) -> None:
 
 
 def load_network_key(config: P2pConfig) -> NetworkKey:
-    """The key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing. The p2p process gets
-    the key itself, so that a file that changes while the node runs does not change its peer id.
+    """Return the key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
+
+    The p2p process gets the key itself, so that a file that changes while the node runs does not change its peer id.
 
     Raises SetupError for a key or a static peer that cannot be used."""
     try:

@@ -1,5 +1,7 @@
-"""From option values to the configurations of a node's processes. Planning checks options and reads the files of the
-chain; it creates no secrets and opens no databases (see secrets.py and state_files.py)."""
+"""From option values to the configurations of a node's processes.
+
+Planning checks options and reads the files of the chain; it creates no secrets and opens no databases (see
+secrets.py and state_files.py)."""
 
 import os
 import secrets
@@ -17,17 +19,16 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, check_endpoints
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, check_endpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
 from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, SEQUENCER_STATE
-from rollup_node.node.system.version import version
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -59,9 +60,10 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class NodeSecrets:
-    """The engine's JWT secret with the path of its file; the private network key, None without a peer-to-peer network;
-    the JWT secret of the admin API, None where it needs no token; that of the interop server, empty where there is
-    none."""
+    """The engine's JWT secret with the path of its file.
+
+    The private network key, None without a peer-to-peer network; the JWT secret of the admin API, None where it
+    needs no token; that of the interop server, empty where there is none."""
 
     jwt: bytes
     jwt_path: Path
@@ -84,7 +86,7 @@ class NodeConfigs:
 
 
 def plan_node(values: Values) -> NodePlan:
-    """Checks the options and chooses the chain. Raises OptionError for anything that is wrong."""
+    """Check the options and chooses the chain. Raises OptionError for anything that is wrong."""
     check_options(values)
     notices = [Notice(Level.WARN, text) for text in option_warnings(values)]
     chain = choose_chain(
@@ -102,14 +104,14 @@ def plan_node(values: Values) -> NodePlan:
 
 
 def _unused_private_path() -> Path:
-    """The path of a directory that does not exist; the supervisor creates and removes it."""
+    """Return the path of a directory that does not exist; the supervisor creates and removes it."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     usable = base is not None and os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)
     return Path(base if base and usable else tempfile.gettempdir()) / f"rollup-node-{secrets.token_hex(6)}"
 
 
 def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
-    """The configurations of all processes. Raises ConfigFieldError for a bug in the option table."""
+    """Return the configurations of all processes. Raises ConfigFieldError for a bug in the option table."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
@@ -182,8 +184,9 @@ def l1_config(
     inbox_hashes: bool = False,
     archive: ArchiveFolder | None = None,
 ) -> L1Config:
-    """The configuration of the l1 process; with `runtime_config` it reads the runtime config from L1, and so it does
-    for the protocol versions."""
+    """Return the configuration of the l1 process.
+
+    It reads the runtime config from L1 with `runtime_config`, and for the protocol versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
     return build_config(
         L1Config,
@@ -198,7 +201,7 @@ def l1_config(
 
 
 def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | None = None) -> BlobsConfig:
-    """The configuration of the blobs process."""
+    """Return the configuration of the blobs process."""
     da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
     folder = None if archive is None else archive.path
     return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server, archive=folder)
@@ -207,7 +210,7 @@ def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | No
 def derivation_config(
     values: Values, chain: ChosenChain, *, drops_are_read: bool = False, ahead: int = MAX_AHEAD
 ) -> DerivationConfig:
-    """The configuration of the derivation process."""
+    """Return the configuration of the derivation process."""
     return build_config(
         DerivationConfig,
         values,
@@ -220,7 +223,7 @@ def derivation_config(
 
 
 def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
-    """The configuration of the p2p process, with the key of `p2p.priv.raw` if that is given."""
+    """Return the configuration of the p2p process, with the key of `p2p.priv.raw` if that is given."""
     given, network, rollup_config = values["p2p.bootnodes"], values["network"], values["rollup.config"]
     bootnodes = choose_bootnodes(given, network=network, rollup_config=rollup_config)
     return build_config(
@@ -234,20 +237,20 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
 
 
 def worker_count(values: Values) -> int:
-    """The number of compute processes: `workers`, or one less than the cores of this process, at least 1."""
+    """Return the number of compute processes: `workers`, or one less than the cores of this process, at least 1."""
     if values["l2.follow.source"]:
         return 1
     return values["workers"] or max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
-    """The processes to start."""
+    """Return the processes to start."""
     by_role = {role: config for role, config in vars(configs).items() if config is not None}
     return node_processes(by_role, worker_count(plan.values))
 
 
 def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeSettings:
-    """The settings of the supervisor, with the check of the endpoints."""
+    """Return the settings of the supervisor, with the check of the endpoints."""
     return NodeSettings(
         version=version(),
         log=build_config(LogSettings, plan.values),
@@ -259,9 +262,9 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
     )
 
 
-def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> Endpoints:
-    """The endpoints of the node, as its start checks them."""
-    return Endpoints(
+def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeEndpoints:
+    """Return the endpoints of the node, as its start checks them."""
+    return NodeEndpoints(
         rollup=plan.chain.config,
         l1=configs.l1.endpoints,
         l2=configs.engine.url,
@@ -291,7 +294,7 @@ def profiling_settings(values: Values) -> ProfilingSettings:
 
 
 def _connections(configs: NodeConfigs) -> int:
-    """The connections that one process needs: those of peers, or of clients of the RPC server."""
+    """Return the connections that one process needs: those of peers, or of clients of the RPC server."""
     if configs.p2p is None:
         return CLIENTS
     limits = configs.p2p.limits
@@ -299,7 +302,7 @@ def _connections(configs: NodeConfigs) -> int:
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:
-    """The sockets on which the node listens."""
+    """Return the sockets on which the node listens."""
     rpc, p2p = configs.rpc, configs.p2p
     found = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:

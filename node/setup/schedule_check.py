@@ -1,5 +1,6 @@
-"""Compares the chain in use with the built-in network that it is: a time that this node lacks, or has differently, and
-another dependency set take it off the chain [OPT82]."""
+"""Compares the chain with the built-in network that it is [OPT82].
+
+A time that this node lacks, or has differently, and another dependency set take it off the chain."""
 
 from collections.abc import Iterator
 
@@ -8,14 +9,14 @@ from rollup_node.node.setup.networks import BuiltInNetwork, network_of_chain, ne
 from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.foreign_fork import utc_time
-from rollup_node.stages.protocol.forks.order import DEPENDENCY_FORK, dependency_set_needed_from
+from rollup_node.stages.protocol.config import utc_time
+from rollup_node.stages.protocol.forks.schedule import DEPENDENCY_FORK, dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 
 
 def schedule_notices(chain: ChosenChain, now: float) -> list[Notice]:
-    """A warning for each fork, flag or dependency set that is not the network's; `now` in Unix seconds."""
+    """Return a warning for each fork, flag or dependency set that is not the network's; `now` in Unix seconds."""
     known = network_of_config(chain.config)
     found = [] if known is None else [*_forks(chain, known, now), *_dependencies(chain, known)]
     return [*found, *_members(chain)]
@@ -27,7 +28,7 @@ def _warning(text: str, option: str) -> Notice:
 
 
 def _forks(chain: ChosenChain, known: BuiltInNetwork, now: float) -> Iterator[Notice]:
-    """A fork that only the file has is newer than the built-in network, and right."""
+    """Yield a fork that only the file has is newer than the built-in network, and right."""
     ours, theirs = chain.config, known.config
     for fork in FORK_NAMES:
         start, wanted = ours.fork_times.get(fork), theirs.fork_times.get(fork)

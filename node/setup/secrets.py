@@ -1,16 +1,24 @@
 """The secrets of a node, read from their files; a missing one is created."""
 
+import os
+import secrets
+import stat
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
-from rollup_node.node.setup.jwt_secret import load_jwt_secret
+from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
+from rollup_node.stages.io.files.private_files import open_private_file
 from rollup_node.stages.io.log.logger import Level
 
 
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
-    """The JWT secrets, and the network key if there is a peer-to-peer network. `notice` gets a line for each new one.
+    """Return the JWT secrets, and the network key if there is a peer-to-peer network.
+
+    `notice` gets a line for each new one.
 
     Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot be used."""
     jwt = load_jwt_secret(plan.values["l2.jwt-secret"])
@@ -36,3 +44,88 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecret
     if key.is_new:
         notice(Notice(Level.INFO, f"created a new network key in {plan.p2p.priv_path}"))
     return NodeSecrets(jwt.secret, jwt.path, key.secret, rpc_jwt, interop_jwt)
+
+
+DEFAULT_FILE = Path("node_jwt.txt")
+SECRET_BYTES = 32
+MAX_FILE = 4096
+
+
+class JwtSecret(NamedTuple):
+    """The secret, the absolute path of its file, and whether it was created now."""
+
+    secret: bytes
+    path: Path
+    is_new: bool
+
+
+def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret:
+    """Return the secret in the file of an option, or in node_jwt.txt.
+
+    A missing or empty file gets a new secret, which only its owner may read. Raises OptionError for a file that is
+    malformed or cannot be used."""
+    stored = stored_jwt_secret(file, option)
+    if stored is not None:
+        return stored
+    path = Path(file) if file else DEFAULT_FILE
+    try:
+        return JwtSecret(_write_new(path), path.absolute(), True)
+    except OSError as error:
+        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+
+
+def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret | None:
+    """Return the secret in the file of an option, or in node_jwt.txt, None where a start would make a new one.
+
+    Writes nothing. Raises OptionError for a file that is malformed or cannot be used."""
+    path = Path(file) if file else DEFAULT_FILE
+    try:
+        text = _read(path, option)
+    except OSError as error:
+        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+    if text is None or not text.strip():
+        return None
+    return JwtSecret(_parse(text, path, option), path.absolute(), False)
+
+
+def _read(path: Path, option: str) -> str | None:
+    try:
+        # Without O_NONBLOCK opening a named pipe waits for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise OptionError(f"JWT secret file {path} is not a file ({option})")
+        # The engine's user may own it, and a group may share it.
+        if mode & stat.S_IWOTH:
+            raise OptionError(f"JWT secret file {path} may be written by every user: chmod o-w ({option})")
+        return os.read(descriptor, MAX_FILE).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _write_new(path: Path) -> bytes:
+    secret = secrets.token_bytes(SECRET_BYTES)
+    # Not by a rename: an empty file may be mounted into a container by itself.
+    descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT)
+    with os.fdopen(descriptor, "w") as file:
+        os.ftruncate(descriptor, 0)
+        os.fchmod(descriptor, 0o600)
+        file.write(f"0x{secret.hex()}\n")
+    return secret
+
+
+def _parse(text: str, path: Path, option: str) -> bytes:
+    digits = text.strip().removeprefix("0x")
+    try:
+        secret = bytes.fromhex(digits)
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES or len(digits) != 2 * SECRET_BYTES:
+        raise OptionError(
+            f"JWT secret file {path} is malformed: expected {SECRET_BYTES} bytes as {2 * SECRET_BYTES} hex digits;"
+            f" give the right file with --{option}, or empty it for a new secret"
+        )
+    return secret

@@ -1,5 +1,4 @@
-"""Starts a node: plan, secrets, state files, ports, supervisor, in this order, so that errors in options leave no files
-behind."""
+"""Starts a node: plan, secrets, state files, ports, supervisor; so errors in options leave no files behind."""
 
 import time
 from collections.abc import Sequence
@@ -23,8 +22,9 @@ from rollup_node.stages.io.log.logger import Level, get_logger
 
 
 def start_node(values: Values, warnings: Sequence[str]) -> int:
-    """Runs a node with those options, again when it asks for a new start; its exit code. `warnings` are logged. Raises
-    SetupError when it cannot start."""
+    """Run a node with those options, again when it asks for a new start; its exit code.
+
+    `warnings` are logged. Raises SetupError when it cannot start."""
     while (code := _run(values, warnings)) == RESTART:
         continue
     return code

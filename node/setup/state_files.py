@@ -11,14 +11,15 @@ from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config import RollupConfig
 
 
 def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
-    """Whether the sequencer begins stopped: by what `rpc.admin-state` has stored, or else by `sequencer.stopped`; what
-    counts is stored [ADM1 to ADM5].
+    """Whether the sequencer begins stopped: by what `rpc.admin-state` has stored, or else by `sequencer.stopped`.
+
+    What counts is stored [ADM1 to ADM5].
 
     Raises SetupError when the file cannot be used, or has a state that the conductor alone decides about."""
     path, stopped = values["rpc.admin-state"], bool(values["sequencer.stopped"])
@@ -46,10 +47,10 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
 
 
 def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:
-    """Opens and closes peerstore, discovery database, the file of signed blocks and the safe head database, as far as
-    they are used; creates those that are missing.
+    """Open and close the databases that are used, and create those that are missing.
 
-    Raises SetupError when one is damaged, belongs to another node, or cannot be created."""
+    Peerstore, discovery, signed blocks, safe heads. Raises SetupError when one is damaged, belongs to another node,
+    or cannot be created."""
     try:
         if config is not None:
             PeerStore(config.peerstore_path).close()

@@ -12,9 +12,10 @@ from rollup_node.node.setup.plan import p2p_config
 
 
 def reject_wrong_options(parsed: ParsedOptions) -> None:
-    """Raises WrongOptions with a line for each option that cannot be parsed, each rule that is broken, and what is
-    wrong with the chosen chain and the peer-to-peer options. What is missing may be in an options file that cannot be
-    used: then only the former are raised. No file is written."""
+    """Raise WrongOptions with a line for each thing that is wrong in the options, their rules, and the chain.
+
+    What is missing may be in an options file that cannot be used: then only values that cannot be parsed are
+    reported. No file is written."""
     lines = parsed.errors
     if parsed.has_file:
         lines = (*lines, *_broken_rules(parsed.values), *_wrong_chain(parsed.values))
@@ -28,7 +29,7 @@ def _broken_rules(values: Values) -> Iterator[str]:
 
 
 def _wrong_chain(values: Values) -> Iterator[str]:
-    """Reading a value that is invalid raises its error again, which WrongOptions drops."""
+    """Check the chain; an invalid value raises its error again, which WrongOptions drops."""
     try:
         if not values["network"] and not values["rollup.config"]:
             return  # a rule says so
@@ -40,4 +41,4 @@ def _wrong_chain(values: Values) -> Iterator[str]:
 
 
 def _ignore(text: str) -> None:
-    """The node logs these lines when it starts."""
+    """Ignore lines that the node logs when it starts."""

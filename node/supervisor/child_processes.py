@@ -13,10 +13,9 @@ from functools import partial
 import multiprocess
 
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.node.system.forked import close_all_but, signal_when_parent_ends
+from rollup_node.node.system.forked import STOP_SIGNALS, close_all_but, signal_when_parent_ends
 from rollup_node.node.system.log_pipes import LineReader, Output
 from rollup_node.node.system.procfs import read_stat, thread_count
-from rollup_node.node.system.signals import STOP_SIGNALS
 
 _context = multiprocess.get_context("fork")
 
@@ -41,11 +40,11 @@ class ChildProcess:
         self.start_ticks = stat.start_ticks if stat else 0
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal to this process, never to a later one with its pid."""
+        """Send a signal to this process, never to a later one with its pid."""
         signal.pidfd_send_signal(self.pidfd, number)
 
     def reap(self) -> int:
-        """Collects the exit code of a child that has ended; negative for a signal."""
+        """Collect the exit code of a child that has ended; negative for a signal."""
         self._process.join()
         code: int = self._process.exitcode
         self._process.close()
@@ -54,8 +53,10 @@ class ChildProcess:
 
 
 class ChildProcesses:
-    """All children of the supervisor. `wait` handles events in batches; a batch must start no child, because a new
-    descriptor could take the number of one whose event is still to be handled."""
+    """All children of the supervisor.
+
+    `wait` handles events in batches; a batch must start no child, because a new descriptor could take the number of
+    one whose event is still to be handled."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -64,7 +65,7 @@ class ChildProcesses:
         self._children: set[ChildProcess] = set()
 
     def watch(self, fd: int, handler: Callable[[], None]) -> None:
-        """Makes `wait` call `handler` whenever `fd` is readable."""
+        """Make `wait` call `handler` whenever `fd` is readable."""
         self._selector.register(fd, selectors.EVENT_READ, handler)
 
     def start(
@@ -77,8 +78,10 @@ class ChildProcesses:
         logs: bool = True,
         dies_with_parent: bool = True,
     ) -> ChildProcess:
-        """Forks a child that runs `body` with the descriptors `keep_fds`. `on_exit` gets its exit code, after all its
-        log lines have been read. Raises OSError when the system cannot fork."""
+        """Forks a child that runs `body` with the descriptors `keep_fds`.
+
+        `on_exit` gets its exit code, after all its log lines have been read. Raises OSError when the system cannot
+        fork."""
         read, write = os.pipe2(os.O_CLOEXEC) if logs else (None, None)
         try:
             child = ChildProcess(name, partial(self._run, body, keep_fds, write, dies_with_parent), read, on_exit)
@@ -96,7 +99,7 @@ class ChildProcesses:
         return child
 
     def wait(self, seconds: float) -> None:
-        """Handles the events within that time, at least one batch."""
+        """Handle the events within that time, at least one batch."""
         for key, _ in self._selector.select(seconds):
             key.data()
 
@@ -106,7 +109,7 @@ class ChildProcesses:
             child.send_signal(signal.SIGKILL)
 
     def _run(self, body: Callable[[], int], keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-        """Runs in the child."""
+        """Run in the child."""
         code: int = ExitCode.SETUP
         try:
             self._selector.close()
@@ -139,9 +142,9 @@ class ChildProcesses:
 
 
 def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-    """The first acts in a forked process: dies with the supervisor if `dies_with_parent`, writes to the log pipe as 1
-    and 2, and closes every descriptor but 0 to 2 and `keep_fds`. The stop signals stay blocked until the process
-    handles them."""
+    """Prepare a forked process: standard streams to the log pipe, and no descriptor but 0 to 2 and `keep_fds`.
+
+    It dies with the supervisor if `dies_with_parent`. The stop signals stay blocked until the process handles them."""
     if dies_with_parent:
         signal_when_parent_ends(signal.SIGKILL)
         # The supervisor may have died before.
@@ -159,7 +162,7 @@ def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_w
 
 
 def exit_text(code: int) -> str:
-    """An exit code as text: `exit code 1`, `signal SIGKILL`."""
+    """Return an exit code as text: `exit code 1`, `signal SIGKILL`."""
     if code >= 0:
         return f"exit code {code}"
     try:

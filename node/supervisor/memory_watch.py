@@ -22,7 +22,7 @@ class MemoryWatch:
         self._due = 0.0
 
     def step(self, now: float) -> None:
-        """Looks at the memory, at most every EVERY_SECONDS. `now` is monotonic time."""
+        """Look at the memory, at most every EVERY_SECONDS. `now` is monotonic time."""
         if now < self._due:
             return
         self._due = now + EVERY_SECONDS

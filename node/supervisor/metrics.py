@@ -35,17 +35,17 @@ class SupervisorMetrics:
         self._meter.set("up", 1)
 
     def restarted(self, process: SupervisedProcess) -> None:
-        """A process was started again."""
+        """Count a process that was started again."""
         self._meter.count("process_restarts_total", process=process.name)
 
     def died(self, process: SupervisedProcess) -> None:
-        """A process has exited: the values in its own file no longer hold."""
+        """Drop the values of a process that has exited."""
         self._meter.set("process_up", 0, process=process.name)
         with contextlib.suppress(OSError):
             metrics_path(self._folder, process.name).unlink()
 
     def write(self, processes: Sequence[SupervisedProcess], now: float) -> None:
-        """Updates all values and writes the file, at most every 2 seconds. `now` is monotonic time."""
+        """Update all values and writes the file, at most every 2 seconds. `now` is monotonic time."""
         if now < self._due:
             return
         self._due = now + WRITE_SECONDS

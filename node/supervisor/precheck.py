@@ -1,5 +1,4 @@
-"""The precheck: what must end the start (chain ids, genesis, secrets) is checked once, in a process of its own, before
-the others are started [LIF11]."""
+"""The precheck: what must end the start is checked once, in a process of its own, before the others [LIF11]."""
 
 import asyncio
 import gc
@@ -14,8 +13,8 @@ from rollup_node.node.runtime.runtime import LAST_LINES_SECONDS, take_over_outpu
 from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
 from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io.log.logger import get_logger
 
 PRECHECK = "check"
@@ -36,7 +35,7 @@ class Precheck:
         return self._child is not None
 
     def start(self) -> None:
-        """Starts the check, if the settings have one."""
+        """Start the check, if the settings have one."""
         function = self._settings.precheck
         if function is None:
             return
@@ -62,8 +61,10 @@ class Precheck:
 
 
 def run_precheck(pipe: int, check: PrecheckFunction, log: LogSettings) -> int:
-    """The body of the process. Writes the error into `pipe` if the check fails; the exit code. Stop signals sent to the
-    whole process group are ignored: the supervisor handles them, and kills this process."""
+    """Return the body of the process.
+
+    Writes the error into `pipe` if the check fails; the exit code. Stop signals sent to the whole process group are
+    ignored: the supervisor handles them, and kills this process."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

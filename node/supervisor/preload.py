@@ -7,7 +7,7 @@ from rollup_node.node.system.process_table import ProcessSpec
 
 
 def preload(spec: ProcessSpec) -> None:
-    """Imports the modules of a process; repeating it is cheap."""
+    """Import the modules of a process; repeating it is cheap."""
     gc.disable()
     try:
         for module in (*spec.preload, spec.build.partition(":")[0]):
@@ -18,6 +18,7 @@ def preload(spec: ProcessSpec) -> None:
 
 def freeze_heap() -> None:
     """Excludes all present objects from garbage collection: pages that it does not write stay shared with children.
+
     Collection is enabled after this: imports make much that lives and little garbage, so they run without."""
     gc.collect()
     gc.freeze()

@@ -15,7 +15,7 @@ log = get_logger("supervisor")
 
 
 def write_profile(settings: ProfilingSettings, folder: Path, processes: Iterable[str]) -> None:
-    """Writes the profile of the node, if one is wanted; an error is logged."""
+    """Write the profile of the node, if one is wanted; an error is logged."""
     if settings.kind is None:
         return
     files = ProfileFiles(folder)

@@ -15,10 +15,12 @@ PrecheckFunction = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """How a node is run. `precheck` runs once, in a process of its own, before the others; it ends the start by raising
-    SetupError. `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`.
-    `connections` is how many connections to clients and peers one process needs at least. When the node halts, the
-    processes that outlive it go on for `halt_seconds`."""
+    """How a node is run.
+
+    `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError.
+    `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
+    is how many connections to clients and peers one process needs at least. When the node halts, the processes that
+    outlive it go on for `halt_seconds`."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)

@@ -42,7 +42,7 @@ class SupervisedProcess:
         return self.spec.name(self.copy)
 
     def begin_incarnation(self, now: float) -> None:
-        """Counts a start, and resets what concerned the last incarnation."""
+        """Count a start, and resets what concerned the last incarnation."""
         self.incarnation += 1
         self.watchdog = self._new_watchdog()
         self.started, self.started_unix = now, time.time()
@@ -62,12 +62,12 @@ class SupervisedProcess:
         )
 
     def record_death(self, now: float) -> bool:
-        """Records a death; whether there were more within the window than the policy allows."""
+        """Record a death; whether there were more within the window than the policy allows."""
         return record_death(self.deaths, now, self.policy)
 
 
 def record_death(deaths: deque[float], now: float, policy: RestartPolicy) -> bool:
-    """Adds a death to those within the window of the policy; whether they are more than it allows."""
+    """Add a death to those within the window of the policy; whether they are more than it allows."""
     deaths.append(now)
     while deaths[0] < now - policy.window:
         deaths.popleft()

@@ -1,5 +1,6 @@
-"""The supervisor: starts the processes of the table, forwards their logs, restarts those that die or hang, and stops
-them in order. It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
+"""The supervisor: starts the processes, forwards their logs, restarts those that die or hang, and stops them.
+
+It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
 
 `ChildProcesses.wait` only records events; `_tick` acts on them, never in the middle of a batch."""
 
@@ -15,8 +16,7 @@ from setproctitle import setproctitle
 
 from rollup_node.ipc.bus.timers import aligned_deadline, until_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.ipc.shared_memory.shared_word import SharedWord
+from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
 from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text
@@ -29,18 +29,20 @@ from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit, shared_memory_refusal
-from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError, one_line
+from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
+from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, read_waiting
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
-from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.pacing import backoff
+from rollup_node.stages.protocol.texts import escaped_line
 
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.5
@@ -51,7 +53,7 @@ SLOW_START_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
 STABLE_SECONDS = 5.0
-RESTART_PAUSE = 0.1
+RESTART_PAUSE, MAX_RESTART_PAUSE = 0.1, 6.4
 FORK_RETRY_PAUSE = 1.0
 FATAL_ENDS = {
     ExitCode.CRITICAL: "failed with a critical error",
@@ -70,8 +72,10 @@ FATAL_CODES = {
 
 
 def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
-    """Runs the processes until a signal or a failure ends the node; its exit code. A node that cannot start, or that
-    fails, reports why in one line on standard error [LIF9]. The caller must have a single thread."""
+    """Run the processes until a signal or a failure ends the node; its exit code.
+
+    A node that cannot start, or that fails, reports why in one line on standard error [LIF9]. The caller must have a
+    single thread."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
@@ -92,9 +96,9 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 
 
 def _refused(text: str) -> int:
-    """Reports why the node cannot start."""
+    """Report why the node cannot start."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    print(f"rollup-node: {one_line(text)}", file=sys.stderr)
+    print(f"rollup-node: {escaped_line(text)}", file=sys.stderr)
     return ExitCode.SETUP
 
 
@@ -147,7 +151,7 @@ class Supervisor:
         self._error = ""
 
     def run(self) -> int:
-        """Runs until the node has ended; the exit code."""
+        """Run until the node has ended; the exit code."""
         log.configure(SUPERVISOR, self._settings.log.level, lambda record: self._output.write(self._format(record)))
         try:
             self._install_signal_handlers()
@@ -223,7 +227,7 @@ class Supervisor:
                 self._check_hang(process, now)
 
     def _start_next(self, now: float) -> None:
-        """Starts the next group once all processes of the last one are ready."""
+        """Start the next group once all processes of the last one are ready."""
         if not all(process.child is not None and self._liveness.ready(process.slot) for process in self._starting):
             if now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
                 self._slow_start_logged = True
@@ -240,13 +244,13 @@ class Supervisor:
             self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._processes))
 
     def _preload_next(self) -> None:
-        """Uses the time of the precheck."""
+        """Use the time of the precheck."""
         spec = next((group[0].spec for group in self._pending if group[0].spec.role not in self._preloaded), None)
         if spec is not None:
             self._preload(spec)
 
     def _preload(self, spec: ProcessSpec) -> bool:
-        """Loads what a process needs, once; an error ends the start."""
+        """Load what a process needs, once; an error ends the start."""
         if spec.role not in self._preloaded:
             try:
                 preload(spec)
@@ -301,7 +305,7 @@ class Supervisor:
             age = time.monotonic() - process.started
             fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
             self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
-            pause = 0.0 if age > STABLE_SECONDS else RESTART_PAUSE * 2 ** min(len(process.deaths), 6)
+            pause = 0.0 if age > STABLE_SECONDS else backoff(len(process.deaths) + 1, RESTART_PAUSE, MAX_RESTART_PAUSE)
             self._after_death(process, reason, pause)
 
     def _after_death(self, process: SupervisedProcess, reason: str, pause: float) -> None:
@@ -355,7 +359,7 @@ class Supervisor:
             self._begin_stop()
 
     def _fail(self, code: int, error: str) -> None:
-        """Ends the node with an exit code, and with an error for standard error unless it is empty."""
+        """End the node with an exit code, and with an error for standard error unless it is empty."""
         if self._stop_groups is None:
             self._code, self._error = code, error
             self._begin_stop()
@@ -370,7 +374,7 @@ class Supervisor:
             self._precheck.kill()
 
     def _stop_next(self, now: float) -> None:
-        """Stops the last started group, then, once it has exited, the one before it."""
+        """Stop the last started group, then, once it has exited, the one before it."""
         groups = self._stop_groups or deque()
         if now >= self._stop_deadline:
             self._stop_deadline = now + self._policy.stop_total
@@ -415,7 +419,7 @@ class Supervisor:
             self._print_error(self._error)
 
     def _abort(self, error: BaseException) -> None:
-        """A bug in the supervisor: no process may outlive it."""
+        """Kill all processes after a bug in the supervisor: none may outlive it."""
         try:
             self._children.kill_all()
             self._log.crash("a bug ends the node", error)
@@ -431,11 +435,11 @@ class Supervisor:
 
     def _print_error(self, text: str) -> None:
         self._output = Output(2, lambda lines: b"")
-        self._output.write(f"rollup-node: {one_line(text)}\n".encode())
+        self._output.write(f"rollup-node: {escaped_line(text)}\n".encode())
         self._flush()
 
     def _sizes(self) -> dict[str, int]:
-        """The resident bytes of the processes."""
+        """Return the resident bytes of the processes."""
         children = {process.name: process.child.pid for process in self._processes if process.child is not None}
         stats = {name: read_stat(pid) for name, pid in children.items()}
         return {name: stat.resident for name, stat in stats.items() if stat is not None}

@@ -1,5 +1,6 @@
-"""The sweeper: a small process that cleans up after a killed supervisor. A supervisor that ends in order cleans up
-itself and dismisses it."""
+"""The sweeper: a small process that cleans up after a killed supervisor.
+
+A supervisor that ends in order cleans up itself and dismisses it."""
 
 import contextlib
 import os
@@ -21,8 +22,8 @@ from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.supervised_process import record_death
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, remove, take_lock
-from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.messages.codes import Code
@@ -34,8 +35,9 @@ LOCK_TIMEOUT = 2.0
 
 
 class Sweeper:
-    """The supervisor's side: keeps a sweeper running. Calls `changed` when it starts or dies, `fail` with exit code and
-    error when it dies too often."""
+    """The supervisor's side: keeps a sweeper running.
+
+    Calls `changed` when it starts or dies, `fail` with exit code and error when it dies too often."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Sweeper:
         self._deaths: deque[float] = deque()
 
     def start(self) -> None:
-        """Starts a sweeper that waits at a new pipe."""
+        """Start a sweeper that waits at a new pipe."""
         self._incarnation += 1
         self._started, self._restart_at = time.time(), None
         read, self._pipe = os.pipe2(os.O_CLOEXEC)
@@ -66,12 +68,12 @@ class Sweeper:
         self._changed()
 
     def tick(self, now: float) -> None:
-        """Replaces a dead sweeper when it is due."""
+        """Replace a dead sweeper when it is due."""
         if self._restart_at is not None and now >= self._restart_at:
             self.start()
 
     def dismiss(self) -> None:
-        """Ends the sweeper without sweeping, for an orderly end of the node."""
+        """End the sweeper without sweeping, for an orderly end of the node."""
         self._restart_at = None
         if self._child is None:
             return
@@ -104,7 +106,7 @@ class Sweeper:
 
 
 def become_sweeper(pipe: int, directory: Path, created: bool) -> NoReturn:
-    """The body of the process: replaces the copy of the supervisor by the program of the sweeper."""
+    """Return the body of the process: replaces the copy of the supervisor by the program of the sweeper."""
     os.setsid()
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)

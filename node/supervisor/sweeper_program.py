@@ -1,5 +1,6 @@
-"""The program of the sweeper, run by a bare interpreter: it needs 3 MB while it waits, and imports what cleans up only
-after the death of the supervisor.
+"""The program of the sweeper, run by a bare interpreter, which needs 3 MB while it waits.
+
+It imports what cleans up only after the death of the supervisor.
 
     python -I -S sweeper_program.py PIPE DIRECTORY CREATED TITLES [PATH ...]
 
@@ -15,7 +16,7 @@ NAME = "sweeper"
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     pipe, directory, created, titles, *path = arguments
     # Without the package around it, which imports logging.
     sys.path.append(titles)

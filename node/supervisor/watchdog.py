@@ -1,5 +1,7 @@
-"""When a process counts as hung. Wall time does not decide, for a process that waits for CPU time or memory is starved:
-it counts what the process did with its time since its last heartbeat."""
+"""When a process counts as hung.
+
+Wall time does not decide, for a process that waits for CPU time or memory is starved: it counts what the process did
+with its time since its last heartbeat."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,8 +43,9 @@ class Watchdog:
         self._asleep: _SleepClock | None = None
 
     def check(self, now: float, stat: ProcessStat, beats: int, waiting: Callable[[], Waiting]) -> str | None:
-        """The reason why the process counts as hung, or None. `now` is monotonic time, `beats` counts its heartbeats,
-        `waiting` is called when heartbeats are overdue."""
+        """Return the reason why the process counts as hung, or None.
+
+        `now` is monotonic time, `beats` counts its heartbeats, `waiting` is called when heartbeats are overdue."""
         interval = 0.0 if self._last_check is None else min(now - self._last_check, MAX_INTERVAL)
         self._last_check = now
         if beats != self._beats:
@@ -71,8 +74,9 @@ class Watchdog:
 
 
 class _SleepClock:
-    """For how long a process has been asleep: the time that was neither CPU time nor waiting for it. Intervals with
-    major page faults do not count either, as the process then waited for memory."""
+    """For how long a process has been asleep: the time that was neither CPU time nor waiting for it.
+
+    Intervals with major page faults do not count either, as the process then waited for memory."""
 
     def __init__(self, stat: ProcessStat, waiting: Waiting) -> None:
         self._stat, self._waiting = stat, waiting
@@ -80,8 +84,10 @@ class _SleepClock:
         self._observed = self._runnable = 0.0
 
     def advance(self, interval: float, stat: ProcessStat, waiting: Waiting) -> float:
-        """Adds an interval; the seconds asleep, 0 while the process is runnable: the kernel adds the time that it has
-        waited for a CPU when it gets one."""
+        """Add an interval.
+
+        The seconds asleep, 0 while the process is runnable: the kernel adds the time that it has waited for a CPU
+        when it gets one."""
         paging, self._major_faults = stat.major_faults > self._major_faults, stat.major_faults
         if not paging:
             self._observed += interval

@@ -13,15 +13,14 @@ DESCRIPTORS_PER_PROCESS = 8
 
 
 def raise_descriptor_limit() -> int:
-    """Raises the soft limit to the hard one, as programs may that do not use select(); the limit that is in force."""
+    """Raise the soft limit to the hard one, as programs may that do not use select(); the limit that is in force."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def check_descriptor_limit(limit: int, processes: int, connections: int) -> None:
-    """Raises SetupError when a process of a node with so many processes cannot serve so many connections to others with
-    `limit` descriptors."""
+    """Raise SetupError when `limit` descriptors are too few for so many processes and connections."""
     needed = OWN_DESCRIPTORS + DESCRIPTORS_PER_PROCESS * processes + connections
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise SetupError(

@@ -1,6 +1,7 @@
 """How the node ends: the exit codes, and the error that ends a start."""
 
 from enum import IntEnum
+from functools import cache
 
 
 class ExitCode(IntEnum):
@@ -32,11 +33,14 @@ class SetupError(Exception):
     """The node cannot start; the text is one line that says what is wrong and what to do."""
 
 
-MAX_LINE = 2000
+PROGRAM = "rollup-node"
+"""The command, which is also the name of the distribution."""
 
 
-def one_line(text: str) -> str:
-    """A text as one line for standard error: unprintable characters escaped, cut after 2000. It may contain file names
-    and responses of other programs."""
-    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
+@cache
+def version() -> str:
+    """`v` and the version of the distribution."""
+    # Deferred: importing it takes longer than the rest of `rollup-node --help` can afford.
+    from importlib.metadata import version as installed_version
+
+    return f"v{installed_version(PROGRAM)}"

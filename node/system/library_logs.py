@@ -10,7 +10,7 @@ class LibraryHandler(logging.Handler):
     """Passes records of libraries to our log. Their info counts as debug, their debug as trace."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes one line of a library, with its traceback if it has one."""
+        """Write one line of a library, with its traceback if it has one."""
         if record.levelno >= logging.ERROR:
             level = Level.ERROR
         elif record.levelno >= logging.WARNING:
@@ -22,7 +22,7 @@ class LibraryHandler(logging.Handler):
 
 
 def capture_library_logs(level: Level) -> None:
-    """Replaces the handlers of the root logger by ours, for lines up to `level`, and logs Python's warnings."""
+    """Replace the handlers of the root logger by ours, for lines up to `level`, and logs Python's warnings."""
     logging.getLogger().handlers[:] = [LibraryHandler()]
     set_library_level(level)
     logging.captureWarnings(True)

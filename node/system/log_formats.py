@@ -30,7 +30,7 @@ class LogSettings(msgspec.Struct, frozen=True):
 
 
 def formatter(settings: LogSettings) -> Formatter:
-    """The function that turns a record into the bytes of its line, newline included."""
+    """Return the function that turns a record into the bytes of its line, newline included."""
     if settings.format.startswith("json"):
         indent = 2 if settings.format == "json-pretty" else None
         return lambda record: _json(record, settings, indent)

@@ -1,7 +1,8 @@
-"""Log lines on their way out, where no write may block: a process writes into a pipe of its own, the supervisor reads
-all pipes and writes whole lines to its output. A writer that cannot write drops lines, counts them, and logs the count.
+"""Log lines on their way out, where no write may block.
 
-A record of several lines (a traceback) travels as one line, its inner newlines replaced by `NEWLINE_MARK`."""
+A process writes into a pipe of its own, the supervisor reads all pipes and writes whole lines to its output. A
+writer that cannot write drops lines, counts them, and logs the count. A record of several lines (a traceback)
+travels as one line, its inner newlines replaced by `NEWLINE_MARK`."""
 
 import contextlib
 import io
@@ -19,8 +20,10 @@ PIPE_ATOMIC = 4096
 
 
 class LineWriter:
-    """Writes whole records to a pipe that has no other writer. `note(n)` formats the line that reports n dropped ones.
-    A record larger than the pipe is written in parts; until its rest is written, other records are dropped."""
+    """Writes whole records to a pipe that has no other writer.
+
+    `note(n)` formats the line that reports n dropped ones. A record larger than the pipe is written in parts; until
+    its rest is written, other records are dropped."""
 
     def __init__(self, fd: int, note: Callable[[int], bytes]) -> None:
         os.set_blocking(fd, False)
@@ -30,7 +33,7 @@ class LineWriter:
         self._dropped = 0
 
     def write(self, record: bytes) -> None:
-        """Writes a record that ends in a newline, or drops it."""
+        """Write a record that ends in a newline, or drops it."""
         line = record[:-1].replace(b"\n", NEWLINE_MARK) + b"\n"
         if not self.flush():
             self._drop()
@@ -44,13 +47,13 @@ class LineWriter:
             self.unwritten, self._dropped = line[written:], 0
 
     def flush(self) -> bool:
-        """Tries to write the rest of a partly written record; whether nothing is left."""
+        """Try to write the rest of a partly written record; whether nothing is left."""
         if self.unwritten:
             self.unwritten = self.unwritten[self._try(self.unwritten) :]
         return not self.unwritten
 
     def drain(self, seconds: float) -> None:
-        """Waits up to `seconds` for the reader to take the rest, before the process exits."""
+        """Wait up to `seconds` for the reader to take the rest, before the process exits."""
         deadline = time.monotonic() + seconds
         while not self.flush() and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -73,7 +76,7 @@ class LineStream(io.TextIOBase):
         self.writer, self.fd, self.partial = writer, fd, ""
 
     def write(self, text: str) -> int:
-        """Writes complete lines; keeps the last one until its newline arrives."""
+        """Write complete lines; keeps the last one until its newline arrives."""
         whole, newline, self.partial = (self.partial + text).rpartition("\n")
         if newline:
             self.writer.write(whole.encode("utf-8", "backslashreplace") + b"\n")
@@ -82,14 +85,14 @@ class LineStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Does nothing: only an incomplete line is buffered."""
+        """Do nothing: only an incomplete line is buffered."""
 
     def fileno(self) -> int:
-        """The descriptor, for writers that bypass Python (faulthandler)."""
+        """Return the descriptor, for writers that bypass Python (faulthandler)."""
         return self.fd
 
     def writable(self) -> bool:
-        """Always."""
+        """Return true."""
         return True
 
 
@@ -101,7 +104,7 @@ class LineReader:
         self.fd, self.tail, self.closed = fd, b"", False
 
     def read(self, rounds: int = 16) -> tuple[bytes, bool]:
-        """The complete lines that have arrived, and whether the pipe has ended."""
+        """Return the complete lines that have arrived, and whether the pipe has ended."""
         parts = []
         ended = False
         for _ in range(rounds):
@@ -119,7 +122,7 @@ class LineReader:
         return (lines + newline).replace(NEWLINE_MARK, b"\n"), ended
 
     def close(self) -> None:
-        """Closes the pipe."""
+        """Close the pipe."""
         os.close(self.fd)
         self.closed = True
 
@@ -133,8 +136,9 @@ class LineReader:
 
 
 class Output:
-    """Writes whole lines to an inherited descriptor without ever waiting for its reader. Up to `limit` bytes are
-    buffered; beyond that lines are dropped and counted. A reader that is gone is no error."""
+    """Writes whole lines to an inherited descriptor without ever waiting for its reader.
+
+    Up to `limit` bytes are buffered; beyond that lines are dropped and counted. A reader that is gone is no error."""
 
     def __init__(self, fd: int, note: Callable[[int], bytes], limit: int = MAX_BUFFERED_BYTES) -> None:
         self.note, self.limit = note, limit
@@ -148,7 +152,7 @@ class Output:
         self.fd = self._reopened(fd)
 
     def _reopened(self, fd: int) -> int:
-        """A descriptor of our own for pipes and terminals, or `fd` itself, which is then polled before each write."""
+        """Return a descriptor of our own for pipes and terminals, or `fd`, which is then polled before each write."""
         # O_NONBLOCK is a flag of the open file, which we share with the shell: set it on a second open file.
         try:
             mode = os.fstat(fd).st_mode
@@ -174,7 +178,7 @@ class Output:
         self._size += len(lines)
 
     def flush(self) -> bool:
-        """Writes as much as possible now; whether nothing is left."""
+        """Write as much as possible now; whether nothing is left."""
         while self._unwritten or self._buffered:
             if not self._unwritten:
                 self._unwritten, self._buffered = memoryview(b"".join(self._buffered)), []

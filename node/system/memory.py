@@ -18,8 +18,10 @@ class Memory(NamedTuple):
 
 
 def read_memory(meminfo: Path = MEMINFO, cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> Memory | None:
-    """The memory of the machine or of the control group, whichever has less left; None where the system does not say
-    it. A group's limit counts with those of the groups that it is in; what it keeps of files can be freed."""
+    """Return the memory of the machine or of the control group, whichever has less left.
+
+    None where the system does not say it. A group's limit counts with those of the groups that it is in; what it
+    keeps of files can be freed."""
     found = [each for each in (_machine(meminfo), *_groups(cgroups, own)) if each is not None]
     return min(found, key=lambda memory: memory.available, default=None)
 
@@ -31,7 +33,7 @@ def _read(path: Path) -> str:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """The lines of a name, a number and perhaps a unit."""
+    """Return the lines of a name, a number and perhaps a unit."""
     words = (line.replace(":", " ").split() for line in text.splitlines())
     return {each[0]: int(each[1]) for each in words if len(each) >= 2 and each[1].isdigit()}
 

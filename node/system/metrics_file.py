@@ -1,5 +1,6 @@
-"""The metrics of a process as a text file in the runtime directory, replaced by rename; rpc merges the files at a
-scrape."""
+"""The metrics of a process as a text file in the runtime directory, replaced by rename.
+
+Rpc merges the files at a scrape."""
 
 import contextlib
 import time
@@ -17,7 +18,7 @@ SUFFIX = ".prom"
 
 
 def metrics_path(folder: Path, process: str) -> Path:
-    """The path of a process's file."""
+    """Return the path of a process's file."""
     return folder / f"{process}{SUFFIX}"
 
 
@@ -29,8 +30,9 @@ class MetricsFile:
         self._written, self._written_at = b"", -REWRITE_SECONDS
 
     def write(self) -> None:
-        """Replaces the file if anything has changed; a folder that no longer exists is ignored, for the node may be
-        stopping."""
+        """Replace the file if anything has changed.
+
+        A folder that no longer exists is ignored, for the node may be stopping."""
         self._collect()
         text, now = self._meter.text(), time.monotonic()
         if text == self._written and now - self._written_at < REWRITE_SECONDS:
@@ -40,7 +42,7 @@ class MetricsFile:
             self._written, self._written_at = text, now
 
     async def repeat(self) -> None:
-        """Writes every 2 seconds, until it is cancelled."""
+        """Write every 2 seconds, until it is cancelled."""
         while True:
             self.write()
             await sleep_aligned(WRITE_SECONDS)

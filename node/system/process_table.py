@@ -30,15 +30,17 @@ class ProcessSpec:
     keep_fds: tuple[int, ...] = ()
 
     def name(self, copy: int) -> str:
-        """The name of a copy in logs, titles and metrics."""
+        """Return the name of a copy in logs, titles and metrics."""
         return f"{self.role}-{copy}" if self.numbered else self.role
 
 
 @dataclass(frozen=True)
 class ProcessTemplate:
-    """What is the same for a process in every node. An `optional` process runs only in nodes that have a config for
-    it; a `numbered` one has as many copies as workers. `node_preload` are modules that only some endpoints need: a
-    node, whose processes may be started again, preloads them, a command leaves them to the process."""
+    """What is the same for a process in every node.
+
+    An `optional` process runs only in nodes that have a config for it; a `numbered` one has as many copies as
+    workers. `node_preload` are modules that only some endpoints need: a node, whose processes may be started again,
+    preloads them, a command leaves them to the process."""
 
     role: str
     preload: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ class ProcessTemplate:
         return f"rollup_node.stages.{self.role}.process.stage:build"
 
     def spec(self, config: object, workers: int) -> ProcessSpec:
-        """The process with that config."""
+        """Return the process with that config."""
         return ProcessSpec(
             role=self.role,
             build=self.build,
@@ -70,21 +72,21 @@ class ProcessTemplate:
 MAX_TASK_CPU = 120.0
 """Seconds of CPU time of a task. The channel that takes longest to decode, 33 million transactions, takes about 20."""
 
-SECP256K1 = "rollup_node.stages.protocol.secp256k1"
+KEYS = "rollup_node.stages.protocol.keys"
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
-    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", SECP256K1)),
+    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", KEYS)),
     ProcessTemplate("blobs", node_preload=("aiohttp",), optional=True),
     ProcessTemplate("derivation", preload=("brotlicffi",), optional=True),
     ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True, optional=True),
     ProcessTemplate("engine", preload=("sqlite3",), node_preload=("aiohttp",)),
-    ProcessTemplate("p2p", preload=("cryptography", SECP256K1, "cramjam", "sqlite3"), optional=True),
+    ProcessTemplate("p2p", preload=("cryptography", KEYS, "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
 
 
 def node_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:
-    """The processes of a node, given the config of each role and the number of compute processes (at least 1).
+    """Return the processes of a node, given the config of each role and the number of compute processes (at least 1).
 
     Raises ValueError when a config is missing or has no process."""
     required = {template.role for template in PROCESSES if not template.optional}
@@ -103,7 +105,7 @@ def command_processes(configs: Mapping[str, object], workers: int) -> tuple[Proc
 
 
 def load(path: str) -> Callable[..., object]:
-    """The function with the import path `module:function`."""
+    """Return the function with the import path `module:function`."""
     module, _, name = path.partition(":")
     found: Callable[..., object] = getattr(importlib.import_module(module), name)
     return found

@@ -10,9 +10,11 @@ _PSS = re.compile(rb"^Pss: +([0-9]+) kB", re.MULTILINE)
 
 
 class ProcessStat(NamedTuple):
-    """`state` is the letter of proc(5); `cpu` is user and system time in seconds; `start_ticks` is the start in clock
-    ticks after boot, which with the pid identifies a process; `resident` is the resident memory in bytes;
-    `major_faults` counts the page faults that had to wait for a disk."""
+    """`state` is the letter of proc(5).
+
+    `cpu` is user and system time in seconds; `start_ticks` is the start in clock ticks after boot, which with the
+    pid identifies a process; `resident` is the resident memory in bytes; `major_faults` counts the page faults that
+    had to wait for a disk."""
 
     state: str
     cpu: float
@@ -22,15 +24,17 @@ class ProcessStat(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """How long a process has waited for CPU time. `runnable`: a thread wants a CPU now; `run_delay`: the seconds that
-    its present threads were runnable without running, up to their last run; 0 on a kernel that does not count them."""
+    """How long a process has waited for CPU time.
+
+    `runnable`: a thread wants a CPU now; `run_delay`: the seconds that its present threads were runnable without
+    running, up to their last run; 0 on a kernel that does not count them."""
 
     runnable: bool
     run_delay: float
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """The present figures of a process, or None when there is none."""
+    """Return the present figures of a process, or None when there is none."""
     text = _read(f"/proc/{pid}/stat")
     if not text:
         return None
@@ -46,8 +50,9 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def read_proportional_memory(pid: int) -> int | None:
-    """The memory of a process in bytes, with its share of what it shares with others (PSS); None when there is no such
-    process, or it may not be read."""
+    """Return the memory of a process in bytes, with its share of what it shares with others (PSS).
+
+    None when there is no such process, or it may not be read."""
     found = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
     return int(found[1]) * 1024 if found else None
 
@@ -80,10 +85,10 @@ def _read(path: str) -> bytes:
 
 
 def user_of(pid: int) -> int:
-    """The effective user of a process. Raises OSError when there is none."""
+    """Return the effective user of a process. Raises OSError when there is none."""
     return os.stat(f"/proc/{pid}").st_uid
 
 
 def thread_count() -> int:
-    """The number of threads of this process."""
+    """Return the number of threads of this process."""
     return len(os.listdir("/proc/self/task"))

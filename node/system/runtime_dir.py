@@ -33,7 +33,7 @@ from rollup_node.stages.io.files.private_files import (
     replace_private_file,
 )
 from rollup_node.stages.io.process_entry import ProcessEntry
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
 LOCK = "lock"
 PROCESSES = "processes.json"
@@ -87,21 +87,22 @@ class RuntimeDirectory:
         return self.path / PROFILES
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
-        """Replaces processes.json."""
+        """Replace processes.json."""
         data = msgspec.json.format(msgspec.json.encode(list(entries)), indent=2)
         replace_private_file(self.path / PROCESSES, data, PUBLIC_MODE)
 
     def remove(self) -> None:
-        """Removes the files of the node, and the directory itself if the node created it."""
+        """Remove the files of the node, and the directory itself if the node created it."""
         remove(self.path, self.created)
         os.close(self.lock)
 
 
 def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeDirectory:
-    """Creates or takes over the runtime directory: `wanted`, or a new private one under XDG_RUNTIME_DIR or the system's
-    folder for temporary files. `longest_socket` is the length in bytes of the longest name of a socket.
+    """Create or take over the runtime directory: `wanted`, or a new private one.
 
-    Raises SetupError when it cannot be used, DirectoryInUseError when another node uses it."""
+    That is under XDG_RUNTIME_DIR or the system's folder for temporary files. `longest_socket` is the length in bytes
+    of the longest name of a socket. Raises SetupError when it cannot be used, DirectoryInUseError when another node
+    uses it."""
     if wanted is None:
         path, created = _private_directory(longest_socket), True
     else:
@@ -126,7 +127,7 @@ def _create_folders(path: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str | Path, folder: int | None = None) -> Iterator[int]:
-    """A folder of this node, open."""
+    """Yield a folder of this node, open."""
     descriptor = open_private_folder(path, folder)
     try:
         yield descriptor
@@ -135,7 +136,7 @@ def _opened(path: str | Path, folder: int | None = None) -> Iterator[int]:
 
 
 def _reason(error: OSError, path: Path) -> str:
-    """What is wrong, with the file in the directory if it is one."""
+    """Return what is wrong, with the file in the directory if it is one."""
     text = error.strerror or str(error)
     return text if error.filename in (None, str(path)) else f"{path / error.filename}: {text}"
 
@@ -209,8 +210,9 @@ def _is_same_file(path: Path, fd: int) -> bool:
 
 
 def remove(path: Path, directory_too: bool) -> None:
-    """Sweeps a directory and removes its lock, then the directory itself if wanted and empty. The lock must be held.
-    Raises OSError as `sweep` does."""
+    """Sweeps a directory and removes its lock, then the directory itself if wanted and empty.
+
+    The lock must be held. Raises OSError as `sweep` does."""
     sweep(path)
     (path / LOCK).unlink(missing_ok=True)
     if directory_too:
@@ -246,7 +248,9 @@ def _sweep_folder(directory: int, name: str, pattern: str) -> None:
 
 
 def read_processes(path: Path) -> list[ProcessEntry]:
-    """The entries of processes.json; none when it is absent, damaged, or not a file that only this user may write."""
+    """Return the entries of processes.json.
+
+    None when it is absent, damaged, or not a file that only this user may write."""
     try:
         with _opened(path) as directory:
             data = read_private_file(PROCESSES, MAX_PROCESSES_BYTES, directory)

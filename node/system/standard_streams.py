@@ -36,8 +36,10 @@ class _Stderr(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Opens those of descriptors 0 to 2 that are closed, so that no other file gets their numbers: then input is empty,
-    output fails and errors are discarded. From here on `print` raises StdoutError when it cannot write."""
+    """Open those of descriptors 0 to 2 that are closed, so that no other file gets their numbers.
+
+    Input is empty then, output fails and errors are discarded. From here on `print` raises StdoutError when it
+    cannot write."""
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         if not _is_open(descriptor):
             opened = os.open(os.devnull, mode)

@@ -1,5 +1,6 @@
-"""Responses of Beacon APIs, parsed strictly where it matters and leniently where servers differ
-[BCN2 to BCN5, BCN10, BCN11, BCN19]. All functions raise BeaconResponseError for a malformed response."""
+"""Responses of Beacon APIs, strict where it matters and lenient where servers differ.
+
+Rules BCN2 to BCN5, BCN10, BCN11, BCN19. All functions raise BeaconResponseError for a malformed response."""
 
 from collections.abc import Collection, Iterator, Sequence, Sized
 from functools import cache
@@ -30,8 +31,7 @@ class BeaconResponseError(ValueError):
 
 
 class OfferedBlob(msgspec.Struct, frozen=True, array_like=True):
-    """A blob that an endpoint returned, not verified yet: with the commitment it is said to have and its KZG proof, if
-    any."""
+    """A blob that an endpoint returned, unverified, with its alleged commitment and KZG proof, if any."""
 
     blob: bytes
     commitment: bytes | None
@@ -78,13 +78,14 @@ class _Sidecar(msgspec.Struct):
 
 
 def parse_genesis_time(body: bytes) -> int:
-    """The genesis time in seconds, from eth/v1/beacon/genesis."""
+    """Return the genesis time in seconds, from eth/v1/beacon/genesis."""
     return _decimal(_data(body, _Genesis).genesis_time, "genesis_time")
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """The slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent
-    [BCN3]."""
+    """Return the slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec.
+
+    Null is absent [BCN3]."""
     spec = _data(body, _Spec)
     if spec.SLOT_DURATION_MS is not None:
         value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
@@ -96,8 +97,9 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """The blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has
-    one, as from Gloas on, or else its own [BCN19]."""
+    """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs.
+
+    From Gloas on they are those of its bid [BCN19]."""
     found = _data(body, _Block).message.body
     bid = found.signed_execution_payload_bid
     commitments = found.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
@@ -107,13 +109,14 @@ def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_blobs(body: bytes) -> tuple[bytes, ...]:
-    """The blobs in a response of eth/v1/beacon/blobs/{slot}, however many, in their order."""
+    """Return the blobs in a response of eth/v1/beacon/blobs/{slot}, however many, in their order."""
     return tuple(_hex(item, BLOB_SIZE, "blob") for item in _bounded(_data(body, list[msgspec.Raw]), "blobs"))
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """The sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash; without a
-    proof where that is null or absent [BCN11]."""
+    """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash.
+
+    Without a proof where that is null or absent [BCN11]."""
     found = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
         commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")
@@ -130,8 +133,7 @@ def parse_ssz_blobs(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_ssz_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """As `parse_sidecars`, of a response in SSZ: containers of fixed size, with index, blob, commitment, proof, signed
-    header and inclusion proof (Deneb, `BlobSidecar`)."""
+    """Parse sidecars in SSZ: index, blob, commitment, proof, signed header, inclusion proof (Deneb, `BlobSidecar`)."""
     found = []
     for sidecar in _ssz_items(body, SIDECAR_SIZE, "blob sidecars"):
         blob_end, commitment_end = 8 + BLOB_SIZE, 8 + BLOB_SIZE + POINT_SIZE
@@ -153,9 +155,10 @@ def _ssz_items(body: bytes, size: int, name: str) -> Iterator[bytes]:
 def pair_with_commitments(
     blobs: Sequence[bytes], requested: Sequence[BlobRef], commitments: Sequence[bytes] | None
 ) -> tuple[OfferedBlob, ...]:
-    """Blobs without proofs, each once, paired by position with commitments of their beacon block: with those of the
-    requested blobs in the order of the block if the numbers agree, or with all if as many blobs came. The endpoint does
-    not say which blob is which; verification finds a wrong pairing, which only costs time."""
+    """Pair blobs without proofs by position with the commitments of their beacon block.
+
+    With those of the requested blobs in the order of the block if the numbers agree, or with all if as many blobs came.
+    The endpoint does not say which blob is which; verification finds a wrong pairing, which only costs time."""
     guess: Sequence[bytes | None] = [None] * len(blobs)
     if commitments is not None:
         by_hash = {versioned_hash(commitment): commitment for commitment in commitments}
@@ -171,7 +174,7 @@ def pair_with_commitments(
 
 
 def _data(body: bytes, shape: Any) -> Any:
-    """The `data` of a response as a value of that type; some servers return it without that envelope."""
+    """Return the `data` of a response as a value of that type; some servers return it without that envelope."""
     try:
         if body.lstrip()[:1] == b"{":
             envelope = decode_json(body, _envelope(shape), MAX_VALUES)
@@ -201,7 +204,7 @@ def _decimal(value: Any, name: str) -> int:
 
 
 def _hex(value: msgspec.Raw, size: int, name: str) -> bytes:
-    """The bytes of one hex string, decoded by itself: a response with all strings would take its size once more."""
+    """Return the bytes of one hex string, decoded by itself: all at once would take the response's size again."""
     try:
         return from_hex_sized(msgspec.json.decode(value, type=str), size)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

@@ -1,12 +1,13 @@
 """Requests for blobs that are not answered yet, and a cache of decoded blobs: pure bookkeeping of the blobs process."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5
@@ -20,43 +21,13 @@ MAX_PENDING = 1024
 Key = tuple[Hash, tuple[BlobRef, ...]]
 
 
-class ContentCache:
-    """Decoded blobs by versioned hash, bounded in bytes; the least recently used is dropped first."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._contents: OrderedDict[Hash, BlobContent] = OrderedDict()
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._contents)
-
-    def __contains__(self, blob_hash: Hash) -> bool:
-        return blob_hash in self._contents
-
-    def get(self, blob_hash: Hash) -> BlobContent | None:
-        """A cached blob, which counts as used now."""
-        content = self._contents.get(blob_hash)
-        if content is not None:
-            self._contents.move_to_end(blob_hash)
-        return content
-
-    def put(self, content: BlobContent) -> None:
-        """Adds a blob."""
-        if content.hash not in self._contents:
-            self._contents[content.hash] = content
-            self.bytes += _size(content)
-        while self.bytes > self._max_bytes and len(self._contents) > 1:
-            _, dropped = self._contents.popitem(last=False)
-            self.bytes -= _size(dropped)
-
-
 @dataclass
 class PendingRequest:
-    """Requested blobs of one L1 block, and the clients to answer, one for each row. Times are seconds of any monotonic
-    clock. Its verification `may_wait` while all clients say so. `code` and `reason` are those of the last failure, if
-    it has a code, and `error` is its text; `is_reported` once a failure has been logged as one that derivation waits
-    for."""
+    """Requested blobs of one L1 block, and the clients to answer, one for each row.
+
+    Times are seconds of any monotonic clock. Its verification `may_wait` while all clients say so. `code` and
+    `reason` are those of the last failure, if it has a code, and `error` is its text; `is_reported` once a failure
+    has been logged as one that derivation waits for."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
@@ -84,20 +55,22 @@ class PendingRequest:
         return tuple(unique.values())
 
     def add(self, contents: Iterable[BlobContent]) -> None:
-        """Adds the requested ones of these blobs."""
+        """Add the requested ones of these blobs."""
         wanted = {ref.hash for ref in self.blobs}
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
     def failed(self, code: Code | None, reason: str, not_found: bool, now: float) -> None:
-        """Records a failed fetch; the next one is due after a pause that doubles."""
+        """Record a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
         self.code, self.reason, self.not_found = code, reason, not_found
         name = "" if code is None else f"{code.text}: "
         self.error = f"{name}blobs of L1 block {self.block}: {reason}"
-        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
-        """The blobs in the order requested, or the error of the last fetch; None before the first fetch has ended."""
+        """Return the blobs in the order requested, or the error of the last fetch.
+
+        None before the first fetch has ended."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:
@@ -109,7 +82,7 @@ class PendingRequests:
     """All pending requests, and the cache of decoded blobs."""
 
     def __init__(self, cache_bytes: int) -> None:
-        self.cache = ContentCache(cache_bytes)
+        self.cache: BoundedCache[Hash, BlobContent] = BoundedCache(cache_bytes)
         self._pending: dict[Key, PendingRequest] = {}
 
     def __len__(self) -> int:
@@ -119,7 +92,7 @@ class PendingRequests:
         return iter(tuple(self._pending.values()))
 
     def request(self, client: ProcessId, request: BlobsRequest, now: float) -> PendingRequest:
-        """Takes a request or its repetition, and fills in cached blobs."""
+        """Take a request or its repetition, and fills in cached blobs."""
         key = (request.block.hash, request.blobs)
         pending = self._pending.get(key)
         if pending is None:
@@ -133,7 +106,7 @@ class PendingRequests:
         return pending
 
     def due(self, now: float) -> list[PendingRequest]:
-        """The requests to fetch for now: urgent ones first, then by block number."""
+        """Return the requests to fetch for now: urgent ones first, then by block number."""
         due = [each for each in self._unanswered() if each.retry_at <= now]
         return sorted(due, key=lambda each: (not each.urgent, each.block.number))
 
@@ -143,12 +116,13 @@ class PendingRequests:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def remove(self, pending: PendingRequest) -> None:
-        """Removes a request that is answered or expired."""
+        """Remove a request that is answered or expired."""
         self._pending.pop((pending.block.hash, pending.blobs), None)
 
     def expire(self, now: float) -> None:
-        """Removes requests that were not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones
-        last. Urgency ends after URGENT_SECONDS."""
+        """Remove requests not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
+
+        Urgency ends after URGENT_SECONDS."""
         for each in self:
             each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
         stale = [each for each in self if not each.is_fetching and now - each.requested_at > EXPIRY_SECONDS]
@@ -158,9 +132,10 @@ class PendingRequests:
             self.remove(each)
 
     def _unanswered(self) -> Iterator[PendingRequest]:
-        """Requests with missing blobs that are not being fetched."""
+        """Request with missing blobs that are not being fetched."""
         return (each for each in self if each.missing and not each.is_fetching)
 
 
-def _size(content: BlobContent) -> int:
+def content_size(content: BlobContent) -> int:
+    """Return about the bytes of memory that a blob takes."""
     return 300 + len(content.data or b"")

@@ -6,8 +6,9 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class DaServerConfig(msgspec.Struct, frozen=True):
-    """The options of `altda.*` that concern reading [ADA2]. `get_timeout` is in seconds, 0 for none of its own;
-    `max_requests` run at the same time."""
+    """The options of `altda.*` that concern reading [ADA2].
+
+    `get_timeout` is in seconds, 0 for none of its own; `max_requests` run at the same time."""
 
     url: str
     get_timeout: float = 0.0
@@ -16,10 +17,11 @@ class DaServerConfig(msgspec.Struct, frozen=True):
 
 
 class BlobsConfig(msgspec.Struct, frozen=True):
-    """The options of `l1.beacon*`. `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set,
-    replaces the slot duration of the endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of
-    decoded blobs. `da_server` is that of a chain with Alt-DA. `archive` is a folder of blobs that is read before an
-    endpoint is asked, None for none."""
+    """The options of `l1.beacon*`.
+
+    `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set, replaces the slot duration of the
+    endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of decoded blobs. `da_server` is that of
+    a chain with Alt-DA. `archive` is a folder of blobs that is read before an endpoint is asked, None for none."""
 
     beacon: str | None
     rollup: RollupConfig

@@ -38,8 +38,9 @@ class SourceFailure(NamedTuple):
 
 
 def classify(failures: Sequence[SourceFailure], age: float) -> Code:
-    """The code for the failures of all sources, of which the most telling one decides; `age` is that of the L1 block
-    in seconds."""
+    """Return the code for the failures of all sources, of which the most telling one decides.
+
+    `age` is that of the L1 block in seconds."""
     codes = [_code(each, age) for each in failures]
     return min(codes, key=_PRIORITY.index)
 

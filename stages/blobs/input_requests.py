@@ -1,14 +1,14 @@
-"""Inputs of Alt-DA commitments that are requested and not there yet, and a cache of those that are: pure bookkeeping of
-the blobs process."""
+"""Pending requests for inputs of Alt-DA commitments, and a cache of inputs: the blobs process's bookkeeping."""
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.commitments import Commitment
+from rollup_node.stages.protocol.pacing import backoff
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
 EXPIRY_SECONDS = 30.0
@@ -21,38 +21,28 @@ Found = InputResponse | InputTooLarge
 
 
 class InputCache:
-    """Inputs by commitment, bounded in bytes; the least recently used is dropped first. One that was not verified is
-    valid for one start of derivation: a wrong one must not survive a reset [ADA16]."""
+    """Inputs by commitment.
+
+    One that was not verified is valid for one start of derivation: a wrong one must not survive a reset [ADA16]."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._found: OrderedDict[Commitment, tuple[Found, int | None]] = OrderedDict()
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._found)
+        self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
 
     def get(self, commitment: Commitment, start: int = 0) -> Found | None:
-        """A cached input that is valid for this start, which counts as used now."""
-        found, valid_for = self._found.get(commitment, (None, None))
-        if found is None or valid_for not in (None, start):
-            return None
-        self._found.move_to_end(commitment)
-        return found
+        """Return a cached input that is valid for this start."""
+        answer, valid_for = self._inputs.get(commitment) or (None, None)
+        return answer if valid_for in (None, start) else None
 
-    def put(self, found: Found, start: int | None = None) -> None:
-        """Adds an input in place of any other of its commitment; `start` if it is valid for that one alone."""
-        replaced, _ = self._found.pop(found.commitment, (None, None))
-        self.bytes += _size(found) - (0 if replaced is None else _size(replaced))
-        self._found[found.commitment] = found, start
-        while self.bytes > self._max_bytes and len(self._found) > 1:
-            self.bytes -= _size(self._found.popitem(last=False)[1][0])
+    def put(self, answer: Found, start: int | None = None) -> None:
+        """Add an input in place of any other of its commitment; `start` if it is valid for that one alone."""
+        self._inputs.put(answer.commitment, (answer, start), _size(answer))
 
 
 @dataclass
 class PendingInput:
-    """A requested input, and the clients to answer, one for each row: those that wait for it, each with the number of
-    its last request. `start` is that of the last request. Times are seconds of any monotonic clock."""
+    """A requested input, and the clients to answer, one for each row, with the number of the last request.
+
+    `start` is that of the last request. Times are seconds of any monotonic clock."""
 
     commitment: Commitment
     urgent: bool
@@ -65,14 +55,14 @@ class PendingInput:
     error: str | None = None
 
     def failed(self, error: str, not_found: bool, now: float) -> InputUnavailable:
-        """Records a failed fetch; the next one is due after a pause that doubles."""
+        """Record a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
         self.error = error
-        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
         return InputUnavailable(self.commitment, not_found, error)
 
     def postponed(self, error: str) -> InputUnavailable:
-        """Records that it is not fetched again before it is needed."""
+        """Record that it is not fetched again before it is needed."""
         self.retry_at = 0.0 if self.urgent else inf
         return InputUnavailable(self.commitment, False, error)
 
@@ -90,7 +80,7 @@ class PendingInputs:
         return iter(tuple(self._pending.values()))
 
     def request(self, client: ProcessId, request: InputRequest, now: float) -> PendingInput:
-        """Takes a request or its repetition."""
+        """Take a request or its repetition."""
         pending = self._pending.get(request.commitment)
         if pending is None:
             pending = self._pending[request.commitment] = PendingInput(request.commitment, request.urgent, now)
@@ -102,7 +92,7 @@ class PendingInputs:
         return pending
 
     def due(self, now: float) -> list[PendingInput]:
-        """The inputs to fetch now: urgent ones first, then in the order of their requests."""
+        """Return the inputs to fetch now: urgent ones first, then in the order of their requests."""
         due = [each for each in self if not each.is_fetching and each.retry_at <= now]
         return sorted(due, key=lambda each: not each.urgent)
 
@@ -112,12 +102,13 @@ class PendingInputs:
         return min(waits, default=None)
 
     def remove(self, pending: PendingInput) -> None:
-        """Removes one that is there."""
+        """Remove one that is there."""
         self._pending.pop(pending.commitment, None)
 
     def expire(self, now: float) -> None:
-        """Removes those that were not requested for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones
-        last. Urgency ends after URGENT_SECONDS."""
+        """Remove those that were not requested for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
+
+        Urgency ends after URGENT_SECONDS."""
         for each in self:
             each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
         idle = sorted((e for e in self if not e.is_fetching), key=lambda each: (each.urgent, each.requested_at))
@@ -126,5 +117,5 @@ class PendingInputs:
             self.remove(each)
 
 
-def _size(found: Found) -> int:
-    return 400 + len(found.commitment.content) + (len(found.data) if isinstance(found, InputResponse) else 0)
+def _size(answer: Found) -> int:
+    return 400 + len(answer.commitment.content) + (len(answer.data) if isinstance(answer, InputResponse) else 0)

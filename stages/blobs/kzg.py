@@ -50,20 +50,21 @@ _EVERY_OTHER_ELEMENT = int.from_bytes((bytes(32) + b"\xff" * 32) * (ELEMENTS // 
 
 @cache
 def load_setup() -> Any:
-    """The trusted setup of ckzg, read once (2.3 s)."""
+    """Return the trusted setup of ckzg, read once (2.3 s)."""
     return ckzg.load_trusted_setup(str(SETUP_FILE), 0)
 
 
 @cache
 def lagrange_point(index: int) -> G1Point:
-    """The point of the trusted setup for an element of a blob, whose commitment is the sum of element times point: that
-    of a Lagrange polynomial. Computed once (30 us)."""
+    """Return the Lagrange polynomial's point of the trusted setup for an element; computed once (30 us).
+
+    A blob's commitment is the sum of element times point."""
     return G1Point.from_compressed_bytes_unchecked(bytes.fromhex(_lagrange_points()[index]))
 
 
 @cache
 def _lagrange_points() -> list[str]:
-    """The points in hex, in bit-reversed order."""
+    """Return the points in hex, in bit-reversed order."""
     return bit_reversed(SETUP_FILE.read_text().split()[2 : 2 + ELEMENTS])
 
 
@@ -79,7 +80,7 @@ def setup_pays() -> bool:
 
 
 def versioned_hash(commitment: bytes) -> Hash:
-    """The hash by which a transaction names the blob with this commitment."""
+    """Return the hash by which a transaction names the blob with this commitment."""
     return HASH_VERSION + sha256(commitment).digest()[1:]
 
 
@@ -94,7 +95,7 @@ def is_canonical(blob: bytes) -> bool:
 
 
 def blob_to_commitment(blob: bytes) -> bytes:
-    """The commitment of a canonical blob (up to 80 ms for the first of a process, then 36 ms)."""
+    """Return the commitment of a canonical blob (up to 80 ms for the first of a process, then 36 ms)."""
     pieces = (blob[at : at + 32] for at in range(0, BLOB_SIZE, 32))
     elements = {at: piece for at, piece in enumerate(pieces) if piece != _ZERO}
     if len(elements) > _FEW_ELEMENTS and setup_pays():
@@ -103,7 +104,7 @@ def blob_to_commitment(blob: bytes) -> bytes:
 
 
 def commit_without_setup(elements: Mapping[int, bytes]) -> bytes:
-    """The commitment of a blob with these canonical elements by index, the others being zero (20 us for each)."""
+    """Return the commitment of a blob with these canonical elements by index, others zero (20 us for each)."""
     _computed["elements"] += len(elements)
     points, scalars = list(map(lagrange_point, elements)), list(map(Scalar.from_be_bytes, elements.values()))
     return bytes(G1Point.multiexp_unchecked(points, scalars).to_compressed_bytes())
@@ -145,8 +146,10 @@ def combination_factors(blobs: Sequence[bytes], commitments: Sequence[bytes]) ->
 
 
 def combine_blobs(blobs: Sequence[bytes], factors: Sequence[int]) -> bytes:
-    """The blob whose elements are the sums of factor times element, modulo the field modulus. A blob is multiplied as
-    one number, its odd and its even elements apart, so that each product has the room of two elements."""
+    """Return the blob whose elements are the sums of factor times element, modulo the field modulus.
+
+    A blob is multiplied as one number, its odd and its even elements apart, so that each product has the room of two
+    elements."""
     odd = even = 0
     for blob, factor in zip(blobs, factors, strict=True):
         number = int.from_bytes(blob, "big")
@@ -156,7 +159,7 @@ def combine_blobs(blobs: Sequence[bytes], factors: Sequence[int]) -> bytes:
 
 
 def _reduced(sums: int) -> list[bytes]:
-    """The elements of one half, each reduced modulo the field modulus."""
+    """Return the elements of one half, each reduced modulo the field modulus."""
     raw = sums.to_bytes(ELEMENTS // 2 * _WIDE, "big")
     return [
         (int.from_bytes(raw[at : at + _WIDE], "big") % FIELD_MODULUS).to_bytes(32, "big")

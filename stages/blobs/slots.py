@@ -20,7 +20,7 @@ class SlotClock(msgspec.Struct, frozen=True):
         return f"genesis time {self.genesis_time}, {self.slot_ms} ms a slot"
 
     def slot_at(self, timestamp: int) -> int:
-        """The slot of a time in seconds [BCN7]. Raises BeforeGenesisError."""
+        """Return the slot of a time in seconds [BCN7]. Raises BeforeGenesisError."""
         if timestamp < self.genesis_time:
             raise BeforeGenesisError(
                 f"L1 time {timestamp} is before the beacon chain's genesis at {self.genesis_time}: "
@@ -34,8 +34,9 @@ class SlotClock(msgspec.Struct, frozen=True):
 
 
 def choose_clock(genesis_times: Sequence[int], slots_ms: Sequence[int], timestamp: int) -> SlotClock:
-    """The clock that fits an L1 block's time, and of several the one that most sources state, of equals the first
-    [BCN16]. Neither list of statements may be empty."""
+    """Return the clock that fits an L1 block's time; of several, the one that most sources state [BCN16].
+
+    Of equals the first. Neither list of statements may be empty."""
     votes, durations = Counter(genesis_times), Counter(slots_ms)
     clocks = [SlotClock(genesis, slot_ms) for genesis in votes for slot_ms in durations]
     return max(

@@ -20,8 +20,9 @@ class VerifyBlobs(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlobs
 
 
 class BlobsVerified(msgspec.Struct, frozen=True, array_like=True, tag="BlobsVerified"):
-    """The wanted blobs that are authentic, decoded, with the SHA-256 of each blob; `problems` describes the other
-    offered ones."""
+    """The wanted blobs that are authentic, decoded, with the SHA-256 of each blob.
+
+    `problems` describes the other offered ones."""
 
     contents: tuple[BlobContent, ...]
     problems: tuple[str, ...]
@@ -33,8 +34,10 @@ Result = BlobsVerified
 
 
 def run(task: Task) -> Result:
-    """Verifies and decodes; never raises for bad data. Every wanted blob that is among the offered ones is found,
-    whatever commitments and proofs came with it [BCN13, O5]."""
+    """Verify and decodes; never raises for bad data.
+
+    Every wanted blob that is among the offered ones is found, whatever commitments and proofs came with it [BCN13,
+    O5]."""
     authentic: dict[Hash, bytes] = {}
     problems: list[str] = []
     wanted = set(task.wanted)
@@ -61,7 +64,9 @@ Verification = tuple[dict[Hash, bytes], list[bytes]]
 
 
 def _verifications(offered: Sequence[OfferedBlob], wanted: set[Hash]) -> Iterator[Verification]:
-    """The results of each way to verify, the cheapest first; proofs count as absent while ckzg's setup is too dear."""
+    """Yield the results of each way to verify, the cheapest first.
+
+    Proofs count as absent while ckzg's setup is too dear."""
     with_proof, with_commitment, bare = _by_evidence(offered, wanted)
     if not kzg.setup_pays():
         with_proof, with_commitment = [], [*with_proof, *with_commitment]
@@ -73,7 +78,7 @@ def _verifications(offered: Sequence[OfferedBlob], wanted: set[Hash]) -> Iterato
 def _by_evidence(
     offered: Sequence[OfferedBlob], wanted: set[Hash]
 ) -> tuple[list[OfferedBlob], list[OfferedBlob], list[OfferedBlob]]:
-    """The blobs with a wanted commitment and a proof, with a wanted commitment alone, and all others."""
+    """Return the blobs with a wanted commitment and a proof, with a wanted commitment alone, and all others."""
     groups: tuple[list[OfferedBlob], list[OfferedBlob], list[OfferedBlob]] = ([], [], [])
     for item in offered:
         is_wanted = item.commitment is not None and kzg.versioned_hash(item.commitment) in wanted
@@ -82,7 +87,7 @@ def _by_evidence(
 
 
 def _verify_proofs(items: Sequence[OfferedBlob]) -> Verification:
-    """Verifies all proofs at once; if that fails, each by itself to find the bad ones."""
+    """Verify all proofs at once; if that fails, each by itself to find the bad ones."""
     if _proofs_hold(items):
         return {_claimed_hash(item): item.blob for item in items}, []
     good = {_claimed_hash(item): item.blob for item in items if _proofs_hold([item])}
@@ -90,7 +95,7 @@ def _verify_proofs(items: Sequence[OfferedBlob]) -> Verification:
 
 
 def _verify_commitments(items: Sequence[OfferedBlob]) -> Verification:
-    """Verifies all commitments at once; if that fails, or there is one only, they have to be computed."""
+    """Verify all commitments at once; if that fails, or there is one only, they have to be computed."""
     if len(items) > 1 and kzg.verify_commitments([i.blob for i in items], [i.commitment or b"" for i in items]):
         return {_claimed_hash(item): item.blob for item in items}, []
     return {}, [item.blob for item in items]

@@ -1,5 +1,4 @@
-"""What compute workers do for derivation: decode a channel body into batches, a pure function of its bytes and of the
-rules that it is read by [W3 to W5]."""
+"""What compute workers do for derivation: decode a channel body into batches by its rules [W3 to W5]."""
 
 import msgspec
 
@@ -15,8 +14,9 @@ MAX_RESULT_BYTES = 16_000_000
 
 
 class DecodeChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodeChannel"):
-    """Decode `body`, of which at most `max_bytes` decompressed bytes count, from batch number `first` on. `brotli`: it
-    is allowed."""
+    """Decode `body`, of which at most `max_bytes` decompressed bytes count, from batch number `first` on.
+
+    `brotli`: it is allowed."""
 
     body: bytes
     max_bytes: int
@@ -26,8 +26,10 @@ class DecodeChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodeCha
 
 
 class DecodedChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodedChannel"):
-    """The batches from `first` on, and why there are no more. With `end` None there are more, for a task with a higher
-    `first`: so the size of a result is bounded, whatever the channel contains."""
+    """The batches from `first` on, and why there are no more.
+
+    With `end` None there are more, for a task with a higher `first`: so the size of a result is bounded, whatever
+    the channel contains."""
 
     batches: tuple[DecodedBatch, ...]
     end: ChannelEnd | None
@@ -38,8 +40,9 @@ Result = DecodedChannel
 
 
 def run(task: Task) -> Result:
-    """Decodes at most MAX_BATCHES batches or about MAX_RESULT_BYTES of them. Never raises for bad data:
-    damage is the `end` of the channel or a rejected batch."""
+    """Decode at most MAX_BATCHES batches or about MAX_RESULT_BYTES of them.
+
+    Never raises for bad data: damage is the `end` of the channel or a rejected batch."""
     batches: list[DecodedBatch] = []
     size = 0
     for batch in read_batches(task.body, task.max_bytes, task.brotli, task.span, task.first):

@@ -1,5 +1,6 @@
-"""The L1 blocks that one client has requested, and those it was sent. Requests are repeated until they are answered,
-and responses may get lost."""
+"""The L1 blocks that one client has requested, and those it was sent.
+
+Requests are repeated until they are answered, and responses may get lost."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,9 +12,11 @@ MAX_COUNT = 1024
 
 
 class BlockSubscription:
-    """One client's requests. `confirmations` hides the newest blocks from it [LHD9]; `prefetch` blocks are fetched
-    before it requests them. A request whose first block was sent `resend_after` seconds ago or more means that what
-    was sent until then is lost. Times are seconds of any monotonic clock."""
+    """One client's requests.
+
+    `confirmations` hides the newest blocks from it [LHD9]; `prefetch` blocks are fetched before it requests them. A
+    request whose first block was sent `resend_after` seconds ago or more means that what was sent until then is
+    lost. Times are seconds of any monotonic clock."""
 
     def __init__(self, confirmations: int, prefetch: int, resend_after: float) -> None:
         self._confirmations = confirmations
@@ -24,7 +27,7 @@ class BlockSubscription:
         self._sent: dict[int, tuple[Hash, float]] = {}
 
     def request(self, first: int, count: int, now: float) -> None:
-        """Takes a request, which replaces the one before and acknowledges all blocks below `first`."""
+        """Take a request, which replaces the one before and acknowledges all blocks below `first`."""
         # The client went back in a reset, and needs all blocks again.
         if first < self._first:
             self._sent.clear()
@@ -36,11 +39,11 @@ class BlockSubscription:
         self._count = min(count, MAX_COUNT)
 
     def visible(self, head: int | None) -> int | None:
-        """The newest number that this client may see; None while the head is unknown."""
+        """Return the newest number that this client may see; None while the head is unknown."""
         return None if head is None else head - self._confirmations
 
     def wanted(self, head: int | None) -> BlockRange | None:
-        """The numbers to fetch for this client, from the first that it was not sent; None if there are none."""
+        """Return the numbers to fetch for this client, from the first that it was not sent; None if there are none."""
         first = next((number for number in self._requested() if number not in self._sent), None)
         if first is None:
             first = self._first + self._count
@@ -58,7 +61,7 @@ class BlockSubscription:
         return wanted is not None and wanted.first == number
 
     def to_send(self, get: Callable[[int], L1Block | None], head: int | None) -> Iterator[L1Block]:
-        """The requested blocks that `get` returns and that were not sent, or were sent with another hash."""
+        """Yield the requested blocks that `get` returns and that were not sent, or were sent with another hash."""
         visible = self.visible(head)
         for number in self._requested():
             if visible is not None and number > visible:
@@ -68,15 +71,16 @@ class BlockSubscription:
                 yield block
 
     def sent(self, block: L1Block, now: float) -> None:
-        """Records that a block was sent."""
+        """Record that a block was sent."""
         self._sent[block.header.number] = (block.header.hash, now)
 
     def unavailable(
         self, head: int | None, no_head: str | None, failure: Callable[[int], FetchFailure | None]
     ) -> L1BlockUnavailable | None:
-        """The response about the first block that the client waits for: that L1 does not have it yet, or that fetching
-        it fails. `no_head` is the error while the head is unknown; with None all numbers count as visible then. None
-        if the block may still come, or the client waits for none."""
+        """Return that L1 does not have the first block that the client waits for, or that fetching it fails.
+
+        `no_head` is the error while the head is unknown; with None all numbers count as visible then. None if the
+        block may still come, or the client waits for none."""
         number = next((number for number in self._requested() if number not in self._sent), None)
         if number is None:
             return None

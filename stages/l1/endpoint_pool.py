@@ -1,16 +1,17 @@
-"""Which of several L1 endpoints is in use: one that throttles, fails, lags or contradicts is set aside for a while
-[LHD26]."""
+"""Which L1 endpoint is in use: one that throttles, fails, lags or contradicts is set aside for a while [LHD26]."""
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
+
+from rollup_node.stages.protocol.pacing import backoff
 
 MAX_RETRY_AFTER = 60.0
 FORGET_FACTOR = 10
 """An endpoint that did well for so many times its last pause begins with the first pause again."""
 
 
-class Fault(Enum):
+class EndpointFault(Enum):
     """What an endpoint did wrong: in words, and for how many seconds it is set aside the first time and at most."""
 
     THROTTLED = ("throttles requests", 1.0, MAX_RETRY_AFTER)
@@ -28,7 +29,7 @@ class Fault(Enum):
 class Verdict(NamedTuple):
     """Why an endpoint is set aside, and until when in seconds of the pool's clock; `times` in a row."""
 
-    fault: Fault
+    fault: EndpointFault
     reason: str
     since: float
     until: float
@@ -36,8 +37,9 @@ class Verdict(NamedTuple):
 
 
 class EndpointPool:
-    """The endpoints by their index, in the order of the option: the first that is not set aside is in use. `now` is
-    seconds of any monotonic clock.
+    """The endpoints by their index, in the order of the option: the first that is not set aside is in use.
+
+    `now` is seconds of any monotonic clock.
 
     The end of its pause does not put an endpoint back into use: it is probed then, so that no request waits for one
     that is still down. Only where all are set aside one of them is used, that whose pause ends first; and none while
@@ -53,18 +55,21 @@ class EndpointPool:
         return self._verdicts
 
     def pick(self, now: float) -> int | None:
-        """The endpoint in use; None while all throttle and ask for patience."""
+        """Return the endpoint in use; None while all throttle and ask for patience."""
         set_aside: list[tuple[float, int]] = []
         for index, verdict in enumerate(self._verdicts):
             if verdict is None:
                 return index
-            if verdict.fault is not Fault.THROTTLED or verdict.until <= now:
+            if verdict.fault is not EndpointFault.THROTTLED or verdict.until <= now:
                 set_aside.append((verdict.until, index))
         return min(set_aside)[1] if set_aside else None
 
-    def set_aside(self, index: int, fault: Fault, reason: str, now: float, retry_after: float | None = None) -> bool:
-        """Sets an endpoint aside; `retry_after` are the seconds that it asks for. False if it is set aside already for
-        something no better: what failed with it adds nothing."""
+    def set_aside(
+        self, index: int, fault: EndpointFault, reason: str, now: float, retry_after: float | None = None
+    ) -> bool:
+        """Set an endpoint aside; `retry_after` are the seconds that it asks for.
+
+        False if it is set aside already for something no better: what failed with it adds nothing."""
         present = self._verdicts[index]
         until = now + min(retry_after or 0.0, MAX_RETRY_AFTER)
         if present is not None and max(now, until) < present.until and fault.longest <= present.fault.longest:
@@ -74,18 +79,18 @@ class EndpointPool:
         if last is not None and last.fault is fault:
             pause = last.until - last.since
             times = last.times + 1 if now < last.until + FORGET_FACTOR * pause else 1
-        pause = min(fault.longest, fault.first * 2.0 ** min(times - 1, 10))
+        pause = backoff(times, fault.first, fault.longest)
         if retry_after is not None:
             pause = min(max(retry_after, fault.first), MAX_RETRY_AFTER)
         self._verdicts[index] = self._last[index] = Verdict(fault, reason, now, now + pause, times)
         return True
 
     def restore(self, index: int) -> None:
-        """Puts an endpoint back into use: it did well in a probe."""
+        """Put an endpoint back into use: it did well in a probe."""
         self._verdicts[index] = None
 
     def to_probe(self, now: float) -> list[int]:
-        """The endpoints whose pause is over."""
+        """Return the endpoints whose pause is over."""
         return [index for index, verdict in enumerate(self._verdicts) if verdict is not None and verdict.until <= now]
 
     def next_probe(self, now: float) -> float | None:

@@ -4,18 +4,19 @@ from functools import cache
 
 import msgspec
 
-from rollup_node.stages.protocol.blooms import bloom_mask, may_have
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC
+from rollup_node.stages.protocol.config import KECCAK_COMMITMENT, RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
+from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.types import Address, Log
 
 
 class L1Filter(msgspec.Struct, frozen=True, array_like=True):
-    """The L1 chain and the rollup's addresses on it; `challenge_contract` is that of Alt-DA in keccak mode, else
-    None [ADA5, ADA10]. With `inbox_hashes` inbox transactions have their hashes."""
+    """The L1 chain and the rollup's addresses on it.
+
+    `challenge_contract` is that of Alt-DA in keccak mode, else None [ADA5, ADA10]. With `inbox_hashes` inbox
+    transactions have their hashes."""
 
     chain_id: int
     inbox: Address
@@ -26,7 +27,7 @@ class L1Filter(msgspec.Struct, frozen=True, array_like=True):
 
 
 def filter_of_rollup(rollup: RollupConfig, inbox_hashes: bool = False) -> L1Filter:
-    """The filter of a rollup's addresses."""
+    """Return the filter of a rollup's addresses."""
     alt_da = rollup.alt_da
     contract = alt_da.challenge_contract if alt_da and alt_da.commitment_type == KECCAK_COMMITMENT else None
     return L1Filter(
@@ -51,8 +52,7 @@ def bloom_excludes_challenges(bloom: bytes, l1_filter: L1Filter) -> bool:
 
 
 def wanted_events(l1_filter: L1Filter) -> tuple[tuple[Address, bytes], ...]:
-    """Address and first topic of deposits, of config updates, and of challenges where there are any [DEP14, SYS8,
-    ADA5]."""
+    """Return address and first topic of deposits, config updates and, if any, challenges [DEP14, SYS8, ADA5]."""
     events = (l1_filter.deposit_contract, DEPOSIT_TOPIC), (l1_filter.system_config, CONFIG_UPDATE_TOPIC)
     contract = l1_filter.challenge_contract
     return events if contract is None else (*events, (contract, CHALLENGE_TOPIC))

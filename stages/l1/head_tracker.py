@@ -1,7 +1,10 @@
-"""The L1 chain's head, safe and finalized block as polled; distinguishes reorgs from lagging endpoints [LHD3, LHD6,
-LHD8]."""
+"""The L1 chain's head, safe and finalized block as polled.
 
+Distinguishes reorgs from lagging endpoints [LHD3, LHD6, LHD8]."""
+
+from collections.abc import Callable
 from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
 
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -34,11 +37,11 @@ class HeadTracker:
         self._times_behind = 0
 
     def at(self, number: int) -> L1BlockRef | None:
-        """The recent head of that number, if it was polled and is canonical."""
+        """Return the recent head of that number, if it was polled and is canonical."""
         return self._recent.get(number)
 
     def below_head(self, depth: int) -> L1BlockRef | None:
-        """The newest known canonical block at least `depth` below the head: a recent head, or the finalized block."""
+        """Return the newest known canonical block at least `depth` below the head, or the finalized block."""
         if self.head is None:
             return None
         numbers = [number for number in self._recent if number <= self.head.number - depth]
@@ -50,8 +53,10 @@ class HeadTracker:
         return self._is_ancestor(ref) or (parent is not None and parent.hash == ref.parent_hash)
 
     def update_head(self, ref: L1BlockRef) -> HeadChange:
-        """Takes a polled head. An ancestor of the head, or a block below the finalized one, does not become the head
-        at once: the endpoint lags, or is a proxy before several."""
+        """Take a polled head.
+
+        An ancestor of the head, or a block below the finalized one, does not become the head at once: the endpoint
+        lags, or is a proxy before several."""
         head = self.head
         if head is not None and ref.hash == head.hash:
             self._times_behind = 0
@@ -73,13 +78,13 @@ class HeadTracker:
         return change
 
     def update_safe(self, ref: L1BlockRef) -> bool:
-        """Takes a polled safe block, which a reorg may move back; whether it changed."""
+        """Take a polled safe block, which a reorg may move back; whether it changed."""
         changed = self.safe is None or self.safe.hash != ref.hash
         self.safe = ref
         return changed
 
     def update_finalized(self, ref: L1BlockRef) -> str | None:
-        """Takes a polled finalized block unless it contradicts head or finalized block; then returns the error."""
+        """Take a polled finalized block unless it contradicts head or finalized block; then returns the error."""
         head, before = self.head, self.finalized
         if head is not None and ref.number > head.number:
             return f"finalized L1 block {ref} is above the head {head}"
@@ -110,7 +115,7 @@ class HeadTracker:
         return HeadChange.REORGED
 
     def _push(self, ref: L1BlockRef) -> None:
-        """Adds the new head and keeps only the recent heads that it builds on."""
+        """Add the new head and keeps only the recent heads that it builds on."""
         parent = self._recent.get(ref.number - 1)
         if parent is None or parent.hash != ref.parent_hash:
             self._recent.clear()
@@ -118,3 +123,52 @@ class HeadTracker:
             del self._recent[number]
         self._recent[ref.number] = ref
         self._recent.pop(ref.number - MAX_RECENT, None)
+
+
+E = TypeVar("E")
+
+
+class NewestBody(NamedTuple, Generic[E]):
+    """The undecoded answer of an endpoint with the full block of that number."""
+
+    endpoint: E
+    number: int
+    body: bytes
+
+
+class NewestBlock(Generic[E]):
+    """At the tip of the chain each new block is fetched as soon as a poll has shown it.
+
+    A poll that asks for the transactions as well saves that request, but its answer is many times as large; so it
+    pays where most polls show a new block. `poll_interval` is in seconds; `is_awaited` says whether a client wants
+    the block of a number next, once it is the head. E is the type of endpoints."""
+
+    def __init__(self, poll_interval: float, is_awaited: Callable[[int], bool]) -> None:
+        self._poll_interval, self._is_awaited = poll_interval, is_awaited
+        self._block_time: float | None = None
+        self._body: NewestBody[E] | None = None
+
+    def pays(self, head: L1BlockRef | None, notified: bool) -> bool:
+        """Whether the next poll should ask for the transactions: the block after `head` is awaited, and likely there.
+
+        The endpoint has `notified` of it, or the interval between polls is at least half of that between blocks."""
+        is_likely = notified or (self._block_time is not None and self._poll_interval * 2 >= self._block_time)
+        return is_likely and head is not None and self._is_awaited(head.number + 1)
+
+    def advanced(self, before: L1BlockRef | None, head: L1BlockRef) -> None:
+        """Take a new head and the one before, for the interval between blocks."""
+        if before is not None and head.number > before.number:
+            self._block_time = (head.timestamp - before.timestamp) / (head.number - before.number)
+
+    def put(self, body: NewestBody[E] | None) -> None:
+        """Keep the answer with a new head, if it has the whole block, in place of the one before."""
+        self._body = body
+
+    def take(self, number: int) -> NewestBody[E] | None:
+        """Return the answer that is kept if it has that block.
+
+        It is returned once: after an error the block is fetched."""
+        if self._body is None or self._body.number != number:
+            return None
+        found, self._body = self._body, None
+        return found

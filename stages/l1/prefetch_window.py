@@ -9,6 +9,7 @@ fetch that began before the last reorg brings only an unverified block.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
 
 FIRST_PAUSE = 0.25
@@ -76,20 +77,21 @@ class PrefetchWindow:
         return len(self._verified) + len(self._unverified)
 
     def get(self, number: int) -> L1Block | None:
-        """The canonical block of that number, if it is cached."""
+        """Return the canonical block of that number, if it is cached."""
         cached = self._verified.get(number)
         return cached.block if cached else None
 
     def failure(self, number: int) -> FetchFailure | None:
-        """The failure of the last fetch of a block that is not cached; None if none has failed."""
+        """Return the failure of the last fetch of a block that is not cached; None if none has failed."""
         return self._failures.get(number)
 
     # --- planning --------------------------------------------------------------------------------------------------
 
     def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
-        """Starts at most `room` fetches, the most urgent first. Prefetching stops where it would fill more than half
-        of the cache; the block that a client waits for is always fetched. Of the blocks of a range that failed only the
-        first is tried again. A cool-down starts none."""
+        """Start at most `room` fetches, the most urgent first.
+
+        Prefetching stops where it would fill more than half of the cache; the block that a client waits for is
+        always fetched. Of the blocks of a range that failed only the first is tried again. A cool-down starts none."""
         self._forget_failures(ranges)
         self._postponed = {number for number in self._failures if self._waits_for_another(number, ranges)}
         if now < self._cool_down_until:
@@ -142,15 +144,17 @@ class PrefetchWindow:
         return count + len(self._fetching), size
 
     def _forget_failures(self, ranges: Sequence[BlockRange]) -> None:
-        """Drops the failures of blocks that no client wants any more."""
+        """Drop the failures of blocks that no client wants any more."""
         for number in [n for n in self._failures if not any(r.first <= n <= r.last for r in ranges)]:
             del self._failures[number]
 
     # --- results -------------------------------------------------------------------------------------------------
 
     def fetched(self, fetch: Fetch, block: L1Block, size: int, now: float) -> bool:
-        """Takes the block of a fetch; True if it contradicts cached blocks. If that happens again and again within
-        CONFLICT_SECONDS, endpoints contradict each other, and a growing cool-down follows."""
+        """Take the block of a fetch; True if it contradicts cached blocks.
+
+        If that happens again and again within CONFLICT_SECONDS, endpoints contradict each other, and a growing
+        cool-down follows."""
         if fetch.number not in self._fetching:
             return False
         self._fetching.remove(fetch.number)
@@ -169,22 +173,25 @@ class PrefetchWindow:
             self._last_conflict = now
             # Two in a row may be two reorgs.
             if self._conflicts > 2:
-                self._cool_down_until = now + _pause(self._conflicts - 1)
+                self._cool_down_until = now + backoff(self._conflicts - 1, FIRST_PAUSE, MAX_PAUSE)
         return conflict
 
     def failed(self, fetch: Fetch, error: str | None, now: float) -> None:
-        """Records a failed fetch, with no `error` if L1 has no such block. It is due again after a pause, which doubles
-        with each failure."""
+        """Record a failed fetch, with no `error` if L1 has no such block.
+
+        It is due again after a pause, which doubles with each failure."""
         if fetch.number not in self._fetching:
             return
         self._fetching.remove(fetch.number)
         before = self._failures.get(fetch.number)
         attempts = before.attempts + 1 if before else 1
-        self._failures[fetch.number] = FetchFailure(error, attempts, now + _pause(attempts))
+        self._failures[fetch.number] = FetchFailure(error, attempts, now + backoff(attempts, FIRST_PAUSE, MAX_PAUSE))
 
     def update_head(self, head: L1BlockRef, reorged: bool, finalized: int) -> bool:
-        """Takes a new L1 head; True if it contradicts cached blocks. `reorged` says that it does not build on the head
-        before: then all blocks above `finalized` become unverified unless the head links to them."""
+        """Take a new L1 head; True if it contradicts cached blocks.
+
+        `reorged` says that it does not build on the head before: then all blocks above `finalized` become unverified
+        unless the head links to them."""
         for number in [number for number, failure in self._failures.items() if failure.error is None]:
             del self._failures[number]
         # What is being fetched may come from the old chain.
@@ -209,8 +216,9 @@ class PrefetchWindow:
         return self._unverify(number for number in self._verified if number > finalized) or same is not None
 
     def trim(self, ranges: Sequence[BlockRange]) -> None:
-        """Drops an eighth of the cache if it is over its bounds: unverified blocks first, then those that no client
-        wants, then those farthest ahead; never the block that a client waits for."""
+        """Drop an eighth of the cache if it is over its bounds; never the block that a client waits for.
+
+        Unverified blocks go first, then those that no client wants, then those farthest ahead."""
         if len(self) <= self._max_blocks and self.bytes <= self._max_bytes:
             return
         blocks, size = self._max_blocks - self._max_blocks // 8, self._max_bytes - self._max_bytes // 8
@@ -230,7 +238,7 @@ class PrefetchWindow:
     # --- links -----------------------------------------------------------------------------------------------------
 
     def _add_verified(self, number: int, cached: _CachedBlock) -> bool:
-        """Adds a block as verified and drops what contradicts it; whether there was a contradiction."""
+        """Add a block as verified and drops what contradicts it; whether there was a contradiction."""
         above = self._verified.get(number + 1)
         self._put(self._verified, number, cached)
         conflict = above is not None and above.parent != cached.hash
@@ -240,8 +248,9 @@ class PrefetchWindow:
         return self._verify_below(number) or conflict
 
     def _verify_below(self, number: int) -> bool:
-        """Verifies the unverified blocks that the verified block of that number builds on; whether verified blocks
-        contradict it."""
+        """Verify the unverified blocks that the verified block of that number builds on.
+
+        Whether verified blocks contradict it."""
         parent = self._verified[number].parent
         while (below := self._unverified.pop(number - 1, None)) is not None:
             if below.hash != parent:
@@ -258,7 +267,7 @@ class PrefetchWindow:
         return True
 
     def _unverify(self, numbers: Iterable[int]) -> bool:
-        """Makes blocks unverified, and those that are being fetched too; whether there were any cached."""
+        """Make blocks unverified, and those that are being fetched too; whether there were any cached."""
         chosen = tuple(numbers)
         for number in chosen:
             self._unverified[number] = self._verified.pop(number)
@@ -278,11 +287,6 @@ class PrefetchWindow:
                 self.bytes -= cached.size
 
 
-def _pause(attempts: int) -> float:
-    """Seconds to wait after so many failures in a row."""
-    return min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 10))
-
-
 def _offset(number: int, ranges: Collection[BlockRange]) -> int | None:
     """How far a number lies behind the beginning of the nearest range that contains it; None if none does."""
     return min((number - wanted.first for wanted in ranges if wanted.first <= number <= wanted.last), default=None)
@@ -298,3 +302,33 @@ def _by_urgency(ranges: Sequence[BlockRange]) -> Iterator[tuple[int, int]]:
             if number <= wanted.last and number not in seen:
                 seen.add(number)
                 yield offset, number
+
+
+WANTED_RATE = 300.0
+"""Blocks a second, more than a fast machine derives from."""
+
+MAX_BLOCKS = 8
+
+SLOW_SECONDS = 1.0
+"""An answer that takes longer waits for the bandwidth or the server, so that longer ones would only time out."""
+
+
+def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
+    """Return how many blocks each of `concurrency` requests at once has to bring for WANTED_RATE.
+
+    `latency` is the seconds that one takes, None if unknown."""
+    if latency is None or latency > SLOW_SECONDS:
+        return 1
+    return max(1, min(round(WANTED_RATE * latency / concurrency), MAX_BLOCKS, max_batch))
+
+
+def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:
+    """Return the fetches, the most urgent first, as so many requests at most.
+
+    The first one alone if there are two or more."""
+    if len(fetches) <= requests:
+        return [(fetch,) for fetch in fetches]
+    groups = [fetches[:1]] if requests > 1 else []
+    rest = fetches[len(groups) :]
+    size = -(-len(rest) // (requests - len(groups)))
+    return groups + [rest[start : start + size] for start in range(0, len(rest), size)]

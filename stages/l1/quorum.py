@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash, L1BlockRef
 
@@ -19,19 +19,20 @@ class View(NamedTuple):
     block: Hash | None
 
 
-class Finding(NamedTuple):
+class EndpointFinding(NamedTuple):
     """What is wrong with an endpoint."""
 
-    fault: Fault
+    fault: EndpointFault
     reason: str
 
 
-def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[dict[int, Finding], str | None]:
-    """What is wrong with the endpoints that answered, by their index, and a disagreement that no majority decides.
+def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[dict[int, EndpointFinding], str | None]:
+    """Return what is wrong with the endpoints that answered, by index, and a disagreement without a majority.
+
     `number` is that of the block that all were asked for; `wall_clock`, in Unix seconds, bounds the time of a head, so
     that no endpoint makes others seem behind."""
     votes = Counter(view.block for view in views.values() if view.block is not None)
-    findings: dict[int, Finding] = {}
+    findings: dict[int, EndpointFinding] = {}
     if not votes:
         return findings, None
     (right, count), *others = votes.most_common()
@@ -43,12 +44,17 @@ def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[
     for index, view in views.items():
         if view.block is None:
             head = "none" if view.latest is None else str(view.latest.number)
-            findings[index] = Finding(Fault.BEHIND, f"it does not have block {number}; its head is {head}")
+            findings[index] = EndpointFinding(
+                EndpointFault.BEHIND, f"it does not have block {number}; its head is {head}"
+            )
         elif view.block != right:
-            findings[index] = Finding(
-                Fault.FORKED, f"its block {number} is {to_hex(view.block)}, that of {count} others {to_hex(right)}"
+            findings[index] = EndpointFinding(
+                EndpointFault.FORKED,
+                f"its block {number} is {to_hex(view.block)}, that of {count} others {to_hex(right)}",
             )
         elif view.latest is not None and newest - view.latest.timestamp > STALE_SECONDS:
             late = newest - view.latest.timestamp
-            findings[index] = Finding(Fault.BEHIND, f"its head {view.latest.number} is {late} s behind another one's")
+            findings[index] = EndpointFinding(
+                EndpointFault.BEHIND, f"its head {view.latest.number} is {late} s behind another one's"
+            )
     return findings, None

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.l1.filter import L1Filter, split_logs, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, resolves
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, resolves
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json
@@ -23,8 +23,10 @@ class VerifiedLogs(NamedTuple):
 
 
 def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
-    """The wanted logs in a block's receipts. `receipts` is a list of JSON objects or of raw hex, or an
-    object with such a list under `receipts`. Raises InvalidDataError where they are not the block's receipts."""
+    """Return the wanted logs in a block's receipts.
+
+    `receipts` is a list of JSON objects or of raw hex, or an object with such a list under `receipts`. Raises
+    InvalidDataError where they are not the block's receipts."""
     if isinstance(receipts, dict):
         receipts = receipts.get("receipts")
     where = f"the receipts of block {block.header.number}"
@@ -46,7 +48,7 @@ def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> V
 def _challenge_logs(
     logs: Sequence[Log], receipts: Sequence[bytes], block: VerifiedBlock, l1_filter: L1Filter
 ) -> tuple[ChallengeLog, ...]:
-    """The logs of challenges, each with the data of its transaction where that resolves the challenge [ADA7]."""
+    """Return the logs of challenges, each with the data of its transaction where that resolves the challenge [ADA7]."""
     contract = l1_filter.challenge_contract
     if contract is None or not logs:
         return ()
@@ -68,8 +70,9 @@ def _encoded(item: Any, index: int) -> bytes:
 
 
 def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
-    """Checks what the root does not cover: the fields that say where a receipt and its logs belong. Raw ones have
-    none."""
+    """Check what the root does not cover: the fields that say where a receipt and its logs belong.
+
+    Raw ones have none."""
     cumulative = logs = 0
     for index, receipt in enumerate(receipts):
         if isinstance(receipt, str):
@@ -97,13 +100,13 @@ def _named_position(item: Json) -> tuple[Any, ...]:
 
 
 def _position(index: int, block: VerifiedBlock) -> tuple[str, str, str, str]:
-    """The fields of a transaction's position as nearly all servers write them."""
+    """Return the fields of a transaction's position as nearly all servers write them."""
     header = block.header
     return hex(index), hex(header.number), to_hex(header.hash), to_hex(block.transaction_hashes[index])
 
 
 def _check_position(item: Json, name: str, index: int, block: VerifiedBlock) -> None:
-    """Raises InvalidDataError if a receipt or log names another block or transaction than its own."""
+    """Raise InvalidDataError if a receipt or log names another block or transaction than its own."""
     wrong = [
         field
         for field, value in (("transactionIndex", index), ("blockNumber", block.header.number))

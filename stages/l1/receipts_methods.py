@@ -1,5 +1,4 @@
-"""The RPC method to fetch an L1 block's receipts by: the cheapest that the kind of provider has, without those that an
-endpoint turned out not to support [OPT71 to OPT73]."""
+"""The RPC method to fetch receipts by: the cheapest that the provider's kind supports [OPT71 to OPT73]."""
 
 from typing import NamedTuple
 
@@ -63,19 +62,19 @@ class ReceiptsMethods:
         self._unsupported_until: dict[str, float] = {}
 
     def choose(self, transactions: int, now: float) -> str:
-        """The method for a block with so many transactions; ONE_BY_ONE if no method for whole blocks is left."""
+        """Return the method for a block with so many transactions; ONE_BY_ONE if no method for whole blocks is left."""
         for method, above in self._choices:
             if transactions > above and self._unsupported_until.get(method, now) <= now:
                 return method
         return ONE_BY_ONE
 
     def drop(self, method: str, now: float) -> None:
-        """Does not choose a method for RETRY_SECONDS."""
+        """Do not choose a method for RETRY_SECONDS."""
         self._unsupported_until[method] = now + RETRY_SECONDS
 
     @staticmethod
     def parameter(method: str, block_hash: str) -> object:
-        """The parameter of a method for whole blocks [OPT72]."""
+        """Return the parameter of a method for whole blocks [OPT72]."""
         return {"blockHash": block_hash} if method == _ALCHEMY else block_hash
 
 

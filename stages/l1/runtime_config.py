@@ -16,7 +16,7 @@ RECOMMENDED_SLOT: Hash = bytes.fromhex("e314dfc40f0025322aacc0ba8ef420b62fb3b702
 
 
 def stored_value(answer: Any) -> bytes:
-    """The 32 bytes of a response to eth_getStorageAt. Raises InvalidDataError if it is malformed."""
+    """Return the 32 bytes of a response to eth_getStorageAt. Raises InvalidDataError if it is malformed."""
     try:
         value = from_hex(answer)
     except HexError as error:
@@ -27,8 +27,9 @@ def stored_value(answer: Any) -> bytes:
 
 
 def proven_value(answer: Any, state_root: Hash, address: Address, slot: Hash) -> bytes:
-    """The 32 bytes that a response to eth_getProof proves for a slot; zero where account or slot are proven absent.
-    Raises InvalidDataError if the proof does not hold."""
+    """Return the 32 bytes that a response to eth_getProof proves for a slot.
+
+    Zero where account or slot are proven absent. Raises InvalidDataError if the proof does not hold."""
     try:
         found = _object(answer)
         account = verify_account(state_root, address, _nodes(found.get("accountProof")))
@@ -44,7 +45,7 @@ def proven_value(answer: Any, state_root: Hash, address: Address, slot: Hash) ->
 
 
 def address_in(value: bytes) -> Address:
-    """The address in the low 20 bytes of a slot."""
+    """Return the address in the low 20 bytes of a slot."""
     return value[12:]
 
 

@@ -10,8 +10,9 @@ from rollup_node.stages.protocol.types import L1Block
 
 
 class VerifyBlock(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlock"):
-    """`body` is the response to eth_getBlockByNumber of `number` with full transactions. With `trust` hashes and roots
-    are not checked."""
+    """`body` is the response to eth_getBlockByNumber of `number` with full transactions.
+
+    With `trust` hashes and roots are not checked."""
 
     number: int
     body: bytes
@@ -50,7 +51,7 @@ Result = Verified | NeedsReceipts | Invalid
 
 
 def run(task: Task) -> Result:
-    """Verifies; never raises for bad data."""
+    """Verify; never raises for bad data."""
     try:
         if isinstance(task, VerifyBlock):
             return _verify_block(task)

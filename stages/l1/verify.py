@@ -7,10 +7,17 @@ import msgspec
 
 from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_challenges, bloom_excludes_logs
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
-from rollup_node.stages.protocol.challenges import ChallengeError, resolve_data
+from rollup_node.stages.protocol.commitments import ChallengeError, resolve_data
 from rollup_node.stages.protocol.deposits import DepositError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
-from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
+from rollup_node.stages.protocol.headers import (
+    Header,
+    HeaderError,
+    header_from_json,
+    header_hash,
+    l1_header,
+    withdrawals_root,
+)
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.inbox import calldata, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
@@ -18,7 +25,6 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import U64_MASK, Hash, InboxTransaction, L1BlockRef, L1Header
-from rollup_node.stages.protocol.withdrawals import withdrawals_root
 
 Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)
@@ -29,9 +35,10 @@ class InvalidDataError(ValueError):
 
 
 class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
-    """A block whose header and transactions are verified. `transaction_hashes` are empty unless `needs_receipts`.
-    `resolve_data` are the data, by transaction index, of transactions that may resolve a challenge [ADA7]; empty where
-    the bloom excludes challenges."""
+    """A block whose header and transactions are verified.
+
+    `transaction_hashes` are empty unless `needs_receipts`. `resolve_data` are the data, by transaction index, of
+    transactions that may resolve a challenge [ADA7]; empty where the bloom excludes challenges."""
 
     header: L1Header
     inbox: tuple[InboxTransaction, ...]
@@ -43,8 +50,9 @@ class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 def parse_result(body: bytes, limit: AnswerLimit) -> Any:
-    """The result in a JSON-RPC response. Raises InvalidDataError if it holds an error, is not JSON-RPC, or has more
-    values than the limit."""
+    """Return the result in a JSON-RPC response.
+
+    Raises InvalidDataError if it holds an error, is not JSON-RPC, or has more values than the limit."""
     try:
         answer = decode_json(body, Any, limit.values)
     except MalformedJsonError as error:
@@ -57,7 +65,7 @@ def parse_result(body: bytes, limit: AnswerLimit) -> Any:
 
 
 def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
-    """A JSON-RPC block's header and hash; with `trust` the hash is not recomputed. Raises InvalidDataError."""
+    """Return a JSON-RPC block's header and hash; with `trust` the hash is not recomputed. Raises InvalidDataError."""
     if not isinstance(block, dict):
         raise InvalidDataError("the answer is not a block")
     try:
@@ -73,14 +81,15 @@ def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
 
 
 def verify_block_ref(block: Any, trust: bool) -> L1BlockRef:
-    """The reference of a JSON-RPC block, after `verify_header`."""
+    """Return the reference of a JSON-RPC block, after `verify_header`."""
     header, block_hash = verify_header(block, trust)
     return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
 
 
 def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> VerifiedBlock:
-    """The block of that number from a JSON-RPC block with full transactions, cut down by the filter. With `trust` hash
-    and roots are not checked. Raises InvalidDataError."""
+    """Return the block of that number from a JSON-RPC block with full transactions, cut down by the filter.
+
+    With `trust` hash and roots are not checked. Raises InvalidDataError."""
     header, block_hash = verify_header(block, trust)
     if header.number != number:
         raise InvalidDataError(f"requested block {number}, got block {header.number}")
@@ -106,8 +115,9 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
 
 
 def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filter: L1Filter) -> bool:
-    """Whether the receipts may hold deposits or config updates. Raises InvalidDataError if an empty block claims
-    receipts."""
+    """Whether the receipts may hold deposits or config updates.
+
+    Raises InvalidDataError if an empty block claims receipts."""
     if not any_transactions:
         if not trust and header.receipts_root != EMPTY_ROOT:
             raise InvalidDataError(f"block {header.number} has no transactions but a receipts root that is not empty")
@@ -118,7 +128,7 @@ def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filt
 
 
 def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -> tuple[tuple[int, bytes], ...]:
-    """The data of each transaction whose calldata has the form of a call that resolves a challenge."""
+    """Return the data of each transaction whose calldata has the form of a call that resolves a challenge."""
     if l1_filter.challenge_contract is None:
         return ()
     # With `trust` an endpoint may leave the bloom empty.
@@ -134,7 +144,7 @@ def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -
 
 
 def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
-    """A transaction's bytes; with `trust` empty for an unknown type, which is ignored in the inbox anyway [BF1]."""
+    """Return a transaction's bytes; with `trust` empty for an unknown type, which the inbox ignores [BF1]."""
     try:
         if trust and from_quantity(tx.get("type") or "0x0") not in KNOWN_TYPES:
             return b""
@@ -144,7 +154,7 @@ def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
 
 
 def _check_withdrawals(block: Json, header: Header) -> None:
-    """Checks the withdrawals against their root; an endpoint may leave them out, as nothing reads them [HSH8]."""
+    """Check the withdrawals against their root; an endpoint may leave them out, as nothing reads them [HSH8]."""
     if block.get("withdrawals") is None:
         return
     if header.withdrawals_root is None:

@@ -18,10 +18,12 @@ class PeerScoring(StrEnum):
 
 
 class ResourceLimits(msgspec.Struct, frozen=True):
-    """Bounds on what peers can make us hold. Streams are counted per connection and direction; `unread_bytes` bounds
-    what is received and not yet read over all streams of a connection (beyond it the socket is not read),
-    `backlog_bytes` what a peer does not take from us before its connection is aborted, `held_bytes` what is held for
-    all peers together: unread bytes, unfinished messages, and blocks that a peer does not take."""
+    """Bounds on what peers can make us hold.
+
+    Streams are counted per connection and direction; `unread_bytes` bounds what is received and not yet read over
+    all streams of a connection (beyond it the socket is not read), `backlog_bytes` what a peer does not take from us
+    before its connection is aborted, `held_bytes` what is held for all peers together: unread bytes, unfinished
+    messages, and blocks that a peer does not take."""
 
     connections: int = 0
     connections_per_peer: int = 4
@@ -34,15 +36,15 @@ class ResourceLimits(msgspec.Struct, frozen=True):
     held_bytes: int = 48 << 20
 
     def max_connections(self, peers_hi: int) -> int:
-        """The maximum of upgraded connections in both directions: `connections`, or a multiple of `p2p.peers.hi` when
-        that is 0."""
+        """Return the maximum of upgraded connections: `connections`, or a multiple of `p2p.peers.hi` when that is 0."""
         return self.connections or max(2 * peers_hi, peers_hi + 32)
 
 
 class SignerConfig(msgspec.Struct, frozen=True):
-    """The options `signer.*`: a remote signer, the address it signs for, and the headers sent to it. With `tls_enabled`
-    it is authenticated by the certificates in the file `tls_ca` alone, and we by `tls_cert` and `tls_key`
-    [SGN1, SGN2]."""
+    """The options `signer.*`: a remote signer, the address it signs for, and the headers sent to it.
+
+    With `tls_enabled` it is authenticated by the certificates in the file `tls_ca` alone, and we by `tls_cert` and
+    `tls_key` [SGN1, SGN2]."""
 
     endpoint: str
     address: bytes
@@ -54,10 +56,11 @@ class SignerConfig(msgspec.Struct, frozen=True):
 
 
 class P2pConfig(msgspec.Struct, frozen=True):
-    """The options `p2p.*` [OPT19]. Durations are in seconds; port 0 means any free one; addresses and networks are
-    text; `bootnodes` are exactly those used, no defaults are added here. `early_muxer` offers the muxer within the
-    noise handshake. Blocks of our own are signed with `sequencer_key` or by the remote `signer`, at most one of
-    them."""
+    """The options `p2p.*` [OPT19].
+
+    Durations are in seconds; port 0 means any free one; addresses and networks are text; `bootnodes` are exactly
+    those used, no defaults are added here. `early_muxer` offers the muxer within the noise handshake. Blocks of our
+    own are signed with `sequencer_key` or by the remote `signer`, at most one of them."""
 
     rollup: RollupConfig
     priv_path: str = "node_p2p_priv.txt"

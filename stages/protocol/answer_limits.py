@@ -11,7 +11,7 @@ class AnswerLimit(NamedTuple):
     values: int
 
     def times(self, calls: int) -> "AnswerLimit":
-        """The limit of a batch of calls."""
+        """Return the limit of a batch of calls."""
         return AnswerLimit(self.bytes * calls, self.values * calls)
 
 
@@ -60,7 +60,7 @@ _BLOCKS = ("eth_getBlockByNumber", "eth_getBlockByHash")
 
 
 def answer_limit(method: str, params: Sequence[Any]) -> AnswerLimit:
-    """The limit of the answer to a call."""
+    """Return the limit of the answer to a call."""
     if method in _BLOCKS:
         return L2_BLOCK if len(params) > 1 and params[1] else HEADER
     if method.startswith("engine_getPayload"):
@@ -69,10 +69,11 @@ def answer_limit(method: str, params: Sequence[Any]) -> AnswerLimit:
 
 
 def receipts_limit(gas_used: int) -> AnswerLimit:
-    """The limit of all receipts of a block by the gas it used. A log costs at least 375 gas, a receipt 12,000
-    (EIP-2780), and 8 gas pay for a byte of data: at most 1.4 bytes of compact JSON for a gas, and a value for 27 gas.
-    From Amsterdam on a header's gas is not less than what execution used, with all logs, refunds not deducted
-    (EIP-8037, EIP-7778)."""
+    """Return the limit of all receipts of a block by the gas it used.
+
+    A log costs at least 375 gas, a receipt 12,000 (EIP-2780), and 8 gas pay for a byte of data: at most 1.4 bytes of
+    compact JSON for a gas, and a value for 27 gas. From Amsterdam on a header's gas is not less than what execution
+    used, with all logs, refunds not deducted (EIP-8037, EIP-7778)."""
     return AnswerLimit(
         min(_FEW_RECEIPTS.bytes + _BYTES_A_GAS * gas_used, RECEIPTS.bytes),
         min(_FEW_RECEIPTS.values + gas_used // _GAS_A_VALUE, RECEIPTS.values),

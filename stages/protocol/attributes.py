@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DepositFailure, is_deposit, user_deposits
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
@@ -16,7 +15,7 @@ from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, fee_scalars, system_config_of_block
-from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrade_transactions
 
 
@@ -53,7 +52,7 @@ def prepare_attributes(
     deposits: Iterable[Log],
     config_updates: Iterable[Log],
 ) -> PreparedAttributes:
-    """The attributes of the block after `parent` with L1 origin `epoch`: all its deposits, and `no_tx_pool` set.
+    """Return the attributes of the block after `parent` with L1 origin `epoch`: all its deposits, and `no_tx_pool` set.
 
     `parent_config` is the system config read back from the parent [SYS27]. The logs are those of the epoch; they count
     in its first block only [SYS24]. Raises OriginMismatchError, UndecodableDepositsError and L1InfoCreationError."""
@@ -96,7 +95,7 @@ def _l1_info(
     epoch: L1Header,
     sequence_number: int,
 ) -> L1Info:
-    """The values of all layouts [LIN17 to LIN22]; the separate fee scalars only for a packed layout."""
+    """Return the values of all layouts [LIN17 to LIN22]; the separate fee scalars only for a packed layout."""
     try:
         scalars = fee_scalars(in_force.scalar) if layout.packed else (0, 0)
     except ScalarError as error:
@@ -147,15 +146,15 @@ def _attributes(
 
 
 def with_transactions(attributes: PayloadAttributes, transactions: Iterable[bytes]) -> PayloadAttributes:
-    """The attributes with a batch's transactions after the deposits [ATT9]."""
+    """Return the attributes with a batch's transactions after the deposits [ATT9]."""
     return msgspec.structs.replace(attributes, transactions=(*attributes.transactions, *transactions))
 
 
 def system_config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
-    """The system config that will be read back from block `number` once an engine has built it from these attributes.
+    """Return the system config that is read back from block `number` once an engine has built it from these attributes.
 
-    It may differ from the one they were made with: values that the block cannot carry are lost [SYS40 to SYS44].
-    Raises CriticalError if the rollup config lacks the EIP-1559 constants."""
+    It may differ from the one they were made with: values that the block cannot carry are lost [SYS40 to SYS44]. Raises
+    CriticalError if the rollup config lacks the EIP-1559 constants."""
     extra_data = b""
     if attributes.eip1559_params is not None:
         if config.chain_op_config is None:
@@ -176,7 +175,7 @@ def system_config_after(config: RollupConfig, attributes: PayloadAttributes, num
 
 
 def deposits_only(attributes: PayloadAttributes) -> PayloadAttributes:
-    """The same attributes without every transaction that is no deposit [ATT36]."""
+    """Return the same attributes without every transaction that is no deposit [ATT36]."""
     kept = tuple(transaction for transaction in attributes.transactions if is_deposit(transaction))
     return msgspec.structs.replace(attributes, transactions=kept)
 

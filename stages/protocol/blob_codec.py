@@ -20,7 +20,7 @@ class BlobDataError(ValueError):
 
 
 def decode_blob(blob: bytes) -> bytes:
-    """The data of a blob of 131,072 bytes, at most 130,044 bytes. Raises BlobDataError."""
+    """Return the data of a blob of 131,072 bytes, at most 130,044 bytes. Raises BlobDataError."""
     if len(blob) != BLOB_SIZE:
         raise BlobDataError("BL", f"a blob of {len(blob)} bytes")
     if blob[1] != VERSION:
@@ -49,7 +49,9 @@ def _check_top_bits(used: bytes) -> None:
 
 
 def _unpacked(used: bytes) -> bytes:
-    """The output of whole rounds [BL5]: the first bytes of four elements hold six bits each, which form three bytes."""
+    """Return the output of whole rounds [BL5].
+
+    The first bytes of four elements hold six bits each, which form three bytes."""
     # The first bytes of all rounds at once, as four large numbers: 1,024 rounds cost six operations.
     a, b, c, d = (int.from_bytes(used[start::_ROUND], "big") for start in range(0, _ROUND, _ELEMENT))
     rounds = len(used) // _ROUND

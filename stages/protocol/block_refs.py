@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.system_config import system_config_of_block
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
@@ -21,8 +20,9 @@ class BlockError(ValueError):
 
 
 def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
-    """The reference of a sealed block. Raises BlockError if its L1 attributes are unreadable, or if it is another
-    genesis block [ATT44, ATT45]."""
+    """Return the reference of a sealed block.
+
+    Raises BlockError if its L1 attributes are unreadable, or if it is another genesis block [ATT44, ATT45]."""
     genesis = config.genesis
     if payload.block_number == genesis.l2.number:
         return _genesis_ref(config, payload.block_hash, payload.parent_hash, payload.timestamp)
@@ -41,7 +41,9 @@ def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2Bloc
 
 
 def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
-    """The system config that a sealed block carries. Raises system_config.BlockConfigError if it carries none."""
+    """Return the system config that a sealed block carries.
+
+    Raises system_config.BlockConfigError if it carries none."""
     return system_config_of_block(
         config,
         number=payload.block_number,
@@ -67,7 +69,9 @@ def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, time
 
 
 def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
-    """The reference of a JSON-RPC block with full transactions, whose hash is not verified. Raises BlockError."""
+    """Return the reference of a JSON-RPC block with full transactions, whose hash is not verified.
+
+    Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if header.number == config.genesis.l2.number:
         return _genesis_ref(config, block_hash, header.parent_hash, header.timestamp)
@@ -81,7 +85,9 @@ def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
 
 
 def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayload:
-    """The payload of a JSON-RPC block with full transactions; with `verify` its hash is checked. Raises BlockError."""
+    """Return the payload of a JSON-RPC block with full transactions; with `verify` its hash is checked.
+
+    Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if block.get("withdrawals"):
         raise BlockError(f"block {header.number}: an L2 block has no withdrawals")
@@ -96,7 +102,7 @@ def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayl
 
 
 def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
-    """The payload of the block with this header, hash and encoded transactions."""
+    """Return the payload of the block with this header, hash and encoded transactions."""
     root = header.withdrawals_root
     is_empty_list = root == EMPTY_ROOT and header.requests_hash is None  # not a storage root [HSH17]
     return ExecutionPayload(

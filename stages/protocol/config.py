@@ -1,16 +1,23 @@
-"""The rollup config, which holds a chain's constants (`rollup.json`), and the system config, which L1 events change."""
+"""The rollup config, which holds a chain's constants (`rollup.json`), and the system config, which L1 events change.
 
+The checks have op-node's order and texts [CFG1 to CFG25]. A chain whose next block follows a fork that is not of the
+OP Stack has an end [LFT1 to LFT5]."""
+
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 
 import msgspec
 
-from rollup_node.stages.protocol.forks.schedule import ForkSchedule
-from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, BlockId, Hash
+from rollup_node.stages.protocol.errors import NetworkLeftError
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule, fork_order_error
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, BlockId, Hash, L2BlockRef
 
 
 class SystemConfig(msgspec.Struct, frozen=True, array_like=True):
-    """The values in force for an L2 block [SYS1]. `scalar` is the raw word; `eip1559_params` are denominator and
-    elasticity, four bytes each, both zero for the chain's constants [SYS39]."""
+    """The values in force for an L2 block [SYS1].
+
+    `scalar` is the raw word; `eip1559_params` are denominator and elasticity, four bytes each, both zero for the
+    chain's constants [SYS39]."""
 
     batcher: Address
     overhead: Hash
@@ -49,17 +56,20 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
-    """A fork that is not of the OP Stack: L2 blocks from `time` on, in seconds, follow rules that are not known here
-    [LFT1]."""
+    """A fork that is not of the OP Stack [LFT1].
+
+    L2 blocks from `time` on, in seconds, follow rules that are not known here."""
 
     name: str
     time: int
 
 
 class UpgradeBundle(msgspec.Struct, frozen=True, array_like=True):
-    """A fork's encoded upgrade transactions. `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle,
-    `sha256` is that of its file, `found` says where it is from, and `confirmed_by` which release of op-node has it, or
-    that the operator chose it; empty while nothing confirms it [UPG22]."""
+    """A fork's encoded upgrade transactions.
+
+    `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle, `sha256` is that of its file, `found` says
+    where it is from, and `confirmed_by` which release of op-node has it, or that the operator chose it; empty while
+    nothing confirms it [UPG22]."""
 
     transactions: tuple[bytes, ...]
     gas: int
@@ -69,10 +79,12 @@ class UpgradeBundle(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """A chain's parameters [OPT28]. Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from
-    `fork_times` never activates. `dependency_set_size` is the number of chains in the dependency set [UPG19],
-    `foreign_fork` the end of the rules [LFT1], `bundles` the upgrade transactions that were chosen for forks instead of
-    the package's [UPG23]; none of them is part of the file."""
+    """A chain's parameters [OPT28].
+
+    Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from `fork_times` never activates.
+    `dependency_set_size` is the number of chains in the dependency set [UPG19], `foreign_fork` the end of the rules
+    [LFT1], `bundles` the upgrade transactions that were chosen for forks instead of the package's [UPG23]; none of them
+    is part of the file."""
 
     genesis: Genesis
     block_time: int
@@ -95,7 +107,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     bundles: dict[str, UpgradeBundle] = {}
 
     def schedule(self) -> ForkSchedule:
-        """The fork table applied to this chain's times."""
+        """Return the fork table applied to this chain's times."""
         return self._schedule
 
     @cached_property
@@ -104,7 +116,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return _schedule(times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
 
     def block_number_at(self, timestamp: int) -> int:
-        """The L2 block number of a time in seconds, rounded down [CFG32]. Raises ValueError before genesis."""
+        """Return the L2 block number of a time in seconds, rounded down [CFG32]. Raises ValueError before genesis."""
         if timestamp < self.genesis.l2_time:
             raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
@@ -129,3 +141,107 @@ def _schedule(
     times: tuple[tuple[str, int], ...], block_time: int, channel_timeout: int, max_sequencer_drift: int
 ) -> ForkSchedule:
     return ForkSchedule(dict(times), block_time, channel_timeout, max_sequencer_drift)
+
+
+def utc_time(seconds: float) -> str:
+    """Return a time in Unix seconds in the form 2026-05-28T18:00:00Z; the seconds beyond the calendar."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s"
+
+
+def end_text(rollup: RollupConfig) -> str:
+    """Where and why derivation ends; empty for a chain without a foreign fork."""
+    fork = rollup.foreign_fork
+    if fork is None:
+        return ""
+    return f"block {rollup.last_block} is the last that can be derived, {fork.name} began at {utc_time(fork.time)}"
+
+
+def network_left(rollup: RollupConfig, safe: L2BlockRef) -> NetworkLeftError:
+    """Return the error that ends the node at that safe head."""
+    return NetworkLeftError(f"the safe head is block {safe.number}, and {end_text(rollup)}")
+
+
+KECCAK_COMMITMENT = "KeccakCommitment"
+GENERIC_COMMITMENT = "GenericCommitment"
+MISSING_L1_CHAIN_ID = "L1 chain ID must not be nil"
+MISSING_L2_CHAIN_ID = "L2 chain ID must not be nil"
+
+
+class ConfigError(ValueError):
+    """The rollup config is malformed or violates a check; the text is one line."""
+
+
+def check_config(config: RollupConfig) -> None:
+    """Raise ConfigError for the first violated check."""
+    error = (
+        _parameters_error(config)
+        or _genesis_error(config)
+        or _addresses_error(config)
+        or _chain_ids_error(config)
+        or (_alt_da_error(config.alt_da) if config.alt_da is not None else None)
+        or fork_order_error(config.fork_times, config.genesis.l2_time)
+    )
+    if error is not None:
+        raise ConfigError(error)
+
+
+def _first(*checks: tuple[bool, str]) -> str | None:
+    """Return the text of the first violated check."""
+    return next((text for violated, text in checks if violated), None)
+
+
+def _parameters_error(config: RollupConfig) -> str | None:
+    return _first(
+        (config.block_time == 0, "block time cannot be 0"),
+        (config.channel_timeout == 0, "channel timeout must be set, this should cover at least a L1 block time"),
+        (config.seq_window_size < 2, "sequencing window size must at least be 2"),
+        (config.max_sequencer_drift == 0, "maximum sequencer drift must be greater than 0"),
+    )
+
+
+def _genesis_error(config: RollupConfig) -> str | None:
+    genesis, system = config.genesis, config.genesis.system_config
+    same = "achievement get! rollup inception: L1 and L2 genesis cannot be the same"
+    return _first(
+        (genesis.l1.hash == ZERO_HASH, "genesis L1 hash cannot be empty"),
+        (genesis.l2.hash == ZERO_HASH, "genesis L2 hash cannot be empty"),
+        (genesis.l1.hash == genesis.l2.hash, same),
+        (genesis.l2_time == 0, "missing L2 genesis time"),
+        (system.batcher == ZERO_ADDRESS, "missing genesis system config batcher address"),
+        (system.scalar == ZERO_HASH, "missing genesis system config scalar"),
+        (system.gas_limit == 0, "missing genesis system config gas limit"),
+    )
+
+
+def _addresses_error(config: RollupConfig) -> str | None:
+    return _first(
+        (config.batch_inbox == ZERO_ADDRESS, "missing batch inbox address"),
+        (config.deposit_contract == ZERO_ADDRESS, "missing deposit contract address"),
+    )
+
+
+def _chain_ids_error(config: RollupConfig) -> str | None:
+    return _first(
+        (config.l1_chain_id == config.l2_chain_id, "L1 and L2 chain IDs must be different"),
+        (config.l1_chain_id < 1, "L1 chain ID must be non-zero and positive"),
+        (config.l2_chain_id < 1, "L2 chain ID must be non-zero and positive"),
+    )
+
+
+def _alt_da_error(alt_da: AltDaConfig) -> str | None:
+    kind = alt_da.commitment_type
+    has_contract = alt_da.challenge_contract not in (None, ZERO_ADDRESS)
+    return _first(
+        (kind not in (KECCAK_COMMITMENT, GENERIC_COMMITMENT), f"invalid commitment type: {kind}"),
+        (
+            kind == KECCAK_COMMITMENT and not has_contract,
+            "Must set da_challenge_contract_address for keccak commitments",
+        ),
+        (
+            kind == GENERIC_COMMITMENT and has_contract,
+            "Must set empty da_challenge_contract_address for generic commitments",
+        ),
+    )

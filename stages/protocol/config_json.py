@@ -4,13 +4,20 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.config_check import MISSING_L1_CHAIN_ID, MISSING_L2_CHAIN_ID, ConfigError
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.config import (
+    MISSING_L1_CHAIN_ID,
+    MISSING_L2_CHAIN_ID,
+    AltDaConfig,
+    ChainOpConfig,
+    ConfigError,
+    Genesis,
+    RollupConfig,
+    SystemConfig,
+)
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, short_repr, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
-TIMED_FORKS = FORK_NAMES[1:]
 OLD_KEYS = {"interop_time": "lagoon_time"}
 U64_BITS = 64
 CHAIN_ID_BITS = 256
@@ -42,7 +49,7 @@ class _Table:
         return key in self._values
 
     def rename(self, old: str, new: str) -> None:
-        """Reads the key `old` as `new` if `new` is absent."""
+        """Read the key `old` as `new` if `new` is absent."""
         self._read.add(old)
         if old in self._values:
             self._values.setdefault(new, self._values[old])
@@ -109,8 +116,10 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_rollup_config(data: bytes) -> ParsedRollupConfig:
-    """Reads a rollup.json of any version. Raises ConfigError, with the key's path, for a missing key or a malformed
-    value; `check_config` checks the values."""
+    """Read a rollup.json of any version.
+
+    Raises ConfigError, with the key's path, for a missing key or a malformed value; `check_config` checks the
+    values."""
     try:
         root = _Table(json.loads(data, object_pairs_hook=_unique_keys), "")
     except ConfigError:
@@ -184,7 +193,8 @@ def _alt_da(table: _Table) -> AltDaConfig:
 
 
 def rollup_config_object(config: RollupConfig) -> dict[str, Any]:
-    """The config as a JSON object with the keys in op-node's order, without those that are unset [OPT28, OPT29].
+    """Return the config as a JSON object with the keys in op-node's order, without those that are unset [OPT28, OPT29].
+
     `protocol_versions_address` is always set, as in the versions of op-node that have it."""
     genesis = config.genesis
     fields: dict[str, Any] = {
@@ -214,7 +224,7 @@ def rollup_config_object(config: RollupConfig) -> dict[str, Any]:
 
 
 def system_config_object(system: SystemConfig) -> dict[str, Any]:
-    """A system config as a JSON object, with its keys in rollup.json."""
+    """Return a system config as a JSON object, with its keys in rollup.json."""
     return {
         "batcherAddr": to_hex(system.batcher),
         "overhead": to_hex(system.overhead),

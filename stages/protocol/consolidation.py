@@ -1,5 +1,4 @@
-"""Consolidation: compares derived attributes with the existing block field by field, with op-node's texts
-[CON1 to CON25]."""
+"""Compares derived attributes with the existing block field by field, with op-node's texts [CON1 to CON25]."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -42,15 +41,16 @@ class Mismatch(NamedTuple):
 def first_mismatch(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Mismatch | None:
-    """The first mismatch between the attributes on `parent_hash` and an existing block; None if they agree."""
+    """Return the first mismatch between the attributes on `parent_hash` and an existing block; None if they agree."""
     return next(mismatches(config, attributes, parent_hash, block), None)
 
 
 def mismatches(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Iterator[Mismatch]:
-    """All mismatches between the attributes on `parent_hash` and an existing block, in the order of the checks. Raises
-    CriticalError if the rollup config lacks the EIP-1559 constants that Holocene blocks need [CON21]."""
+    """Return all mismatches between the attributes on `parent_hash` and an existing block, in the order of the checks.
+
+    Raises CriticalError if the rollup config lacks the EIP-1559 constants that Holocene blocks need [CON21]."""
     rules = config.schedule().l2(block.timestamp)
     groups = (
         _basics(attributes, parent_hash, block),

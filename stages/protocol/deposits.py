@@ -6,10 +6,9 @@ from enum import StrEnum
 import msgspec
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.addresses import OPTIMISTIC_BLOCK_DEPOSITOR
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
-from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, Hash, Log
+from rollup_node.stages.protocol.types import OPTIMISTIC_BLOCK_DEPOSITOR, ZERO_ADDRESS, ZERO_HASH, Address, Hash, Log
 
 DEPOSIT_TYPE = 0x7E
 DEPOSIT_PREFIX = b"\x7e"
@@ -43,22 +42,22 @@ class DepositTransaction(msgspec.Struct, frozen=True):
 
 
 def user_source_hash(l1_block_hash: Hash, log_index: int) -> Hash:
-    """The source hash of a user deposit; `log_index` counts over the whole L1 block [DEP6, DEP11]."""
+    """Return the source hash of a user deposit; `log_index` counts over the whole L1 block [DEP6, DEP11]."""
     return keccak256(ZERO_HASH + keccak256(l1_block_hash + log_index.to_bytes(32, "big")))
 
 
 def l1_info_source_hash(l1_block_hash: Hash, sequence_number: int) -> Hash:
-    """The source hash of the L1 attributes transaction [DEP7]."""
+    """Return the source hash of the L1 attributes transaction [DEP7]."""
     return keccak256(_WORD_1 + keccak256(l1_block_hash + sequence_number.to_bytes(32, "big")))
 
 
 def upgrade_source_hash(intent: str) -> Hash:
-    """The source hash of an upgrade transaction [DEP8]."""
+    """Return the source hash of an upgrade transaction [DEP8]."""
     return keccak256(_WORD_2 + keccak256(intent.encode()))
 
 
 def invalidated_source_hash(output_root: Hash) -> Hash:
-    """The source hash of the deposit that replaces an invalidated block, which has no inner hash [DEP10]."""
+    """Return the source hash of the deposit that replaces an invalidated block, which has no inner hash [DEP10]."""
     return keccak256(_WORD_4 + output_root)
 
 
@@ -66,7 +65,7 @@ def invalidated_source_hash(output_root: Hash) -> Hash:
 
 
 def encode_deposit(deposit: DepositTransaction) -> bytes:
-    """The transaction's bytes; their keccak is its hash [DEP5]."""
+    """Return the transaction's bytes; their keccak is its hash [DEP5]."""
     body = b"".join(
         (
             b"\xa0",
@@ -85,7 +84,7 @@ def encode_deposit(deposit: DepositTransaction) -> bytes:
 
 
 def decode_deposit(raw: bytes) -> DepositTransaction:
-    """The inverse of `encode_deposit`. Raises DepositError for anything that is not a canonical encoding."""
+    """Return the inverse of `encode_deposit`. Raises DepositError for anything that is not a canonical encoding."""
     if raw[:1] != DEPOSIT_PREFIX:
         raise DepositError("not a deposit transaction: its type is not 0x7e")
     try:
@@ -138,7 +137,7 @@ class DepositFailure(msgspec.Struct, frozen=True):
 
 
 def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes, ...], tuple[DepositFailure, ...]]:
-    """The encoded deposits of an L1 block's portal logs in order, and the logs that do not decode [DEP12, DEP15]."""
+    """Return the encoded deposits of a block's portal logs, and the logs that do not decode [DEP12, DEP15]."""
     encoded: list[bytes] = []
     failures: list[DepositFailure] = []
     for log in logs:
@@ -151,7 +150,7 @@ def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes
 
 
 def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | DepositFailure:
-    """The deposit of a portal log [DEP25 to DEP29], or the first check that it fails."""
+    """Return the deposit of a portal log [DEP25 to DEP29], or the first check that it fails."""
     data, topics = log.data, log.topics
     failed = _frame_failure(topics, data)
     if failed is not None:
@@ -177,7 +176,7 @@ def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | Depo
 
 
 def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck, str] | None:
-    """The checks of the topics and of the ABI encoding around the opaque data [DEP16 to DEP21]."""
+    """Return the failed check of the topics or of the ABI encoding around the opaque data [DEP16 to DEP21]."""
     if len(topics) != 4:
         text = "expected 4 event topics (event identity, indexed from, indexed to, indexed version)"
         return DepositCheck.TOPICS, f"{text}, got {len(topics)}"
@@ -202,8 +201,9 @@ def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck
 
 
 def invalidated_block_deposit(output_preimage: bytes) -> bytes:
-    """The deposit in the replacement of a block that interop invalidates, from the 128-byte preimage of the block's
-    output root [DEP33, IOP24]."""
+    """Return the deposit in the replacement of a block that interop invalidates [DEP33, IOP24].
+
+    It is made from the 128-byte preimage of the block's output root."""
     return encode_deposit(
         DepositTransaction(
             source_hash=invalidated_source_hash(keccak256(output_preimage)),

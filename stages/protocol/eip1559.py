@@ -1,5 +1,4 @@
-"""A block's extraData: the EIP-1559 parameters from Holocene on, the minimum base fee from Jovian on
-[SYS36 to SYS39]."""
+"""A block's extraData: EIP-1559 parameters from Holocene on, a minimum base fee from Jovian on [SYS36 to SYS39]."""
 
 import msgspec
 
@@ -25,7 +24,7 @@ class ExtraData(msgspec.Struct, frozen=True):
 
 
 def decode_extra_data(data: bytes, rules: L2Rules) -> ExtraData:
-    """The values in the extraData of a sealed block. Raises ExtraDataError."""
+    """Return the values in the extraData of a sealed block. Raises ExtraDataError."""
     if not rules.eip1559_params:
         if data:
             raise ExtraDataError("extraData must be empty before Holocene")
@@ -44,7 +43,7 @@ def decode_extra_data(data: bytes, rules: L2Rules) -> ExtraData:
 
 
 def encode_extra_data(params: bytes | None, min_base_fee: int | None, constants: ChainOpConfig) -> bytes:
-    """The extraData that an engine writes for the EIP-1559 parameters and the minimum base fee of attributes."""
+    """Return the extraData that an engine writes for the EIP-1559 parameters and the minimum base fee of attributes."""
     if params is None:
         return b""
     body = effective_params(params, constants)
@@ -52,7 +51,7 @@ def encode_extra_data(params: bytes | None, min_base_fee: int | None, constants:
 
 
 def effective_params(params: bytes, constants: ChainOpConfig) -> bytes:
-    """The parameters of attributes with 0,0 replaced by the chain's constants [ATT23]."""
+    """Return the parameters of attributes with 0,0 replaced by the chain's constants [ATT23]."""
     if any(params):
         return params
     denominator = constants.eip1559_denominator_canyon or constants.eip1559_denominator

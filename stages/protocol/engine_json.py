@@ -27,12 +27,14 @@ class PayloadError(ValueError):
 
 
 def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
-    """The PayloadAttributes object; `noTxPool` is left out if false [ATT17], `minBaseFee` is a plain number [ATT20]."""
+    """Return the PayloadAttributes object.
+
+    `noTxPool` is left out if false [ATT17], `minBaseFee` is a plain number [ATT20]."""
     return _attributes_object(attributes, _hex_list(attributes.transactions))
 
 
 def encode_attributes(attributes: PayloadAttributes) -> bytes:
-    """The JSON text of `attributes_to_json`."""
+    """Return the JSON text of `attributes_to_json`."""
     return msgspec.json.encode(_attributes_object(attributes, _raw_hex_list(attributes.transactions)))
 
 
@@ -62,12 +64,12 @@ def _hex_list(transactions: Sequence[bytes]) -> list[str]:
 
 
 def _raw_hex_list(transactions: Sequence[bytes]) -> msgspec.Raw:
-    """The JSON text of the same list, without an encoder's search for characters to escape."""
+    """Return the JSON text of the same list, without an encoder's search for characters to escape."""
     return msgspec.Raw(b'["0x' + b'","0x'.join(map(hexlify, transactions)) + b'"]' if transactions else b"[]")
 
 
 def attributes_from_json(found: Any) -> PayloadAttributes:
-    """The inverse of `attributes_to_json`. Raises PayloadError."""
+    """Return the inverse of `attributes_to_json`. Raises PayloadError."""
     source = _object(found, "payload attributes")
     minimum = source.get("minBaseFee")
     # A plain number, not a quantity; true is no number [A10].
@@ -88,12 +90,12 @@ def attributes_from_json(found: Any) -> PayloadAttributes:
 
 
 def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
-    """The ExecutionPayload object, which does not include the parent beacon block root."""
+    """Return the ExecutionPayload object, which does not include the parent beacon block root."""
     return _payload_object(payload, _hex_list(payload.transactions))
 
 
 def encode_payload(payload: ExecutionPayload) -> bytes:
-    """The JSON text of `payload_to_json`."""
+    """Return the JSON text of `payload_to_json`."""
     return msgspec.json.encode(_payload_object(payload, _raw_hex_list(payload.transactions)))
 
 
@@ -126,7 +128,9 @@ def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, A
 
 
 def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
-    """The payload in an ExecutionPayload object. Raises PayloadError, also for withdrawals: an L2 block has none."""
+    """Return the payload in an ExecutionPayload object.
+
+    Raises PayloadError, also for withdrawals: an L2 block has none."""
     source = _object(found, "execution payload")
     values: list[Any] = [
         _optional(source, field.json_name, field.read)
@@ -139,7 +143,8 @@ def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> Exe
 
 
 def envelope_from_json(found: Any) -> ExecutionPayload:
-    """The payload in a response to engine_getPayload of any version, or in an envelope of the RPC server [RPC23].
+    """Return the payload in a response to engine_getPayload of any version, or in an envelope [RPC23].
+
     Raises PayloadError."""
     envelope = _object(found, "payload envelope")
     root = _optional(envelope, "parentBeaconBlockRoot", hash_from_hex)
@@ -147,7 +152,7 @@ def envelope_from_json(found: Any) -> ExecutionPayload:
 
 
 def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
-    """The envelope that holds a payload and, if present, its parent beacon block root."""
+    """Return the envelope that holds a payload and, if present, its parent beacon block root."""
     found: dict[str, Any] = {"executionPayload": payload_to_json(payload)}
     if payload.parent_beacon_root is not None:
         found["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root)

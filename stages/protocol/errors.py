@@ -2,10 +2,13 @@
 
 from enum import Enum
 
+import msgspec
+
 
 class StageError(Exception):
-    """Common base, for the runtime to catch; raise one of the three below. `code` is the one of `messages/codes.py`
-    that names the condition, if there is one."""
+    """Common base, for the runtime to catch; raise one of the three below.
+
+    `code` is the one of `messages/codes.py` that names the condition, if there is one."""
 
     def __init__(self, text: object = "", code: Enum | None = None) -> None:
         super().__init__(*(() if text == "" else (text,)))
@@ -38,3 +41,9 @@ class RestartError(CriticalError):
 
 class ForkMismatchError(CriticalError):
     """The node must not go on: the execution engine has other forks than this node [ENG13]."""
+
+
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that it cannot decode.
+
+UnicodeDecodeError comes from texts and unknown keys with invalid UTF-8, RecursionError from deep nesting."""

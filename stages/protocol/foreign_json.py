@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import orjson
 
-MAX_ERROR_TEXT = 500
-"""Characters that are kept of any text which an endpoint sends to be shown."""
+from rollup_node.stages.protocol.texts import one_line
 
 _SHOWN = 160
 
@@ -16,9 +15,10 @@ class MalformedJsonError(ValueError):
 
 
 def decode_json(data: bytes, shape: Any, max_values: int, what: str = "the answer") -> Any:
-    """A JSON text as a value of a type msgspec knows (Any for no type); members of objects that a Struct does not name
-    are skipped. Raises MalformedJsonError, also if the text has more values than `max_values`; `what` is its name in
-    the error of a text of another type."""
+    """Return a JSON text as a value of a type msgspec knows, Any for no type.
+
+    Members of objects that a Struct does not name are skipped. Raises MalformedJsonError, also if the text has more
+    values than `max_values`; `what` is its name in the error of a text of another type."""
     check_values(data, max_values)
     try:
         # Without a type orjson: msgspec would make integers of any length, in quadratic time.
@@ -30,19 +30,13 @@ def decode_json(data: bytes, shape: Any, max_values: int, what: str = "the answe
 
 
 def check_values(data: bytes, max_values: int) -> None:
-    """Raises MalformedJsonError if a JSON text may have more values than `max_values`."""
+    """Raise MalformedJsonError if a JSON text may have more values than `max_values`."""
     if len(data) > max_values:
         values = data.count(b",") + data.count(b"[") + data.count(b"{")
         if values > max_values:
             raise MalformedJsonError(f"the answer has {values} values, more than {max_values}")
 
 
-def one_line(text: str) -> str:
-    """A foreign text for logs and errors: one printable line of at most MAX_ERROR_TEXT characters."""
-    line = " ".join(text[: 4 * MAX_ERROR_TEXT].split())
-    return "".join(c if c.isprintable() else "?" for c in line[:MAX_ERROR_TEXT])
-
-
 def shown_body(body: bytes) -> str:
-    """The start of a body on one line."""
+    """Return the start of a body on one line."""
     return one_line(body[: 2 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]

@@ -1,16 +1,16 @@
-"""Block headers of L1 and L2: fields, RLP, JSON and hash [HSH1 to HSH5].
+"""Block headers of L1 and L2: fields, RLP, JSON and hash; the root of withdrawals [HSH1 to HSH5, HSH8].
 
-The fields from the base fee on are optional: a header ends at its last present one [HSH2].
-"""
+The fields from the base fee on are optional: a header ends at its last present one [HSH2]."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_hex_sized, from_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
 from rollup_node.stages.protocol.types import Address, Hash, L1Header
 
@@ -93,7 +93,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def encode_header(header: Header) -> bytes:
-    """The RLP list of the header, up to its last present field."""
+    """Return the RLP list of the header, up to its last present field."""
     parts: list[bytes] = []
     filled = 0
     for value in msgspec.structs.astuple(header):
@@ -106,12 +106,12 @@ def encode_header(header: Header) -> bytes:
 
 
 def header_hash(header: Header) -> Hash:
-    """The block's hash: the keccak of the RLP."""
+    """Return the block's hash: the keccak of the RLP."""
     return keccak256(encode_header(header))
 
 
 def decode_header(raw: bytes) -> Header:
-    """The header in an RLP list; only canonical encodings are accepted. Raises HeaderError."""
+    """Return the header in an RLP list; only canonical encodings are accepted. Raises HeaderError."""
     try:
         items = rlp.decode_list(raw)
         if not REQUIRED_FIELDS <= len(items) <= len(HEADER_FIELDS):
@@ -138,7 +138,7 @@ def _decode_item(item: Any, field: HeaderField) -> Any:
 
 
 def header_from_json(block: Mapping[str, Any]) -> Header:
-    """The header in a JSON-RPC block. Raises HeaderError, which names the field that is missing or malformed."""
+    """Return the header in a JSON-RPC block. Raises HeaderError, which names the field that is missing or malformed."""
     values: list[Any] = []
     for index, field in enumerate(HEADER_FIELDS):
         text = block.get(field.json_name)
@@ -156,7 +156,7 @@ def header_from_json(block: Mapping[str, Any]) -> Header:
 
 
 def l1_header(header: Header, block_hash: Hash) -> L1Header:
-    """The part of an L1 header that derivation reads; a base fee that is absent (before London) is 0."""
+    """Return the part of an L1 header that derivation reads; a base fee that is absent (before London) is 0."""
     return L1Header(
         hash=block_hash,
         number=header.number,
@@ -166,4 +166,20 @@ def l1_header(header: Header, block_hash: Hash) -> L1Header:
         base_fee=header.base_fee or 0,
         excess_blob_gas=header.excess_blob_gas,
         parent_beacon_root=header.parent_beacon_root,
+    )
+
+
+def withdrawals_root(withdrawals: Sequence[Mapping[str, Any]]) -> Hash:
+    """Return the withdrawals root of a JSON-RPC block's list. Raises HexError for a malformed entry."""
+    return ordered_root([_encode_withdrawal(each) for each in withdrawals])
+
+
+def _encode_withdrawal(withdrawal: Mapping[str, Any]) -> bytes:
+    return rlp.encode_list(
+        (
+            encode_int(from_quantity(withdrawal.get("index"))),
+            encode_int(from_quantity(withdrawal.get("validatorIndex"))),
+            encode_bytes(address_from_hex(withdrawal.get("address"))),
+            encode_int(from_quantity(withdrawal.get("amount"))),
+        )
     )

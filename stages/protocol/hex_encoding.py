@@ -13,7 +13,7 @@ def to_hex(data: bytes) -> str:
 
 
 def from_hex(text: Any) -> bytes:
-    """The bytes of a 0x-prefixed string. Raises HexError for any other value."""
+    """Return the bytes of a 0x-prefixed string. Raises HexError for any other value."""
     if not isinstance(text, str) or text[:2] != "0x":
         raise HexError(f"expected 0x-prefixed hex, got {short_repr(text)}")
     try:
@@ -45,13 +45,14 @@ def address_from_hex(text: Any) -> bytes:
 
 
 def to_quantity(number: int) -> str:
-    """A number as a quantity."""
+    """Return a number as a quantity."""
     return hex(number)
 
 
 def from_quantity(text: Any, bits: int = 64) -> int:
-    """The number of a quantity of at most `bits` bits; leading zeros are accepted, as many servers send them. Raises
-    HexError for any other value."""
+    """Return the number of a quantity of at most `bits` bits; leading zeros are accepted, as many servers send them.
+
+    Raises HexError for any other value."""
     if not isinstance(text, str) or text[:2] != "0x" or not 3 <= len(text) <= 66:
         raise HexError(f"expected a hex quantity, got {short_repr(text)}")
     digits = text[2:]
@@ -68,6 +69,6 @@ def from_quantity(text: Any, bits: int = 64) -> int:
 
 
 def short_repr(value: Any) -> str:
-    """A value for an error text, at most 80 characters long."""
+    """Return a value for an error text, at most 80 characters long."""
     text = repr(value) if isinstance(value, str | int | None) else type(value).__name__
     return text if len(text) <= 80 else text[:77] + "..."

@@ -23,7 +23,7 @@ _ENCODED_HASH = 33
 def inbox_transactions(
     transactions: Sequence[bytes], batch_inbox: Address, l1_chain_id: int, with_hashes: bool = False
 ) -> tuple[InboxTransaction, ...]:
-    """The inbox transactions among a block's encoded ones, in order; blobs are numbered over the whole block."""
+    """Return the inbox transactions among a block's encoded ones, in order; blobs are numbered over the whole block."""
     found: list[InboxTransaction] = []
     first_blob = 0
     for raw in transactions:
@@ -41,7 +41,7 @@ def inbox_transactions(
 def inbox_transaction(
     raw: bytes, batch_inbox: Address, l1_chain_id: int, first_blob: int = 0
 ) -> InboxTransaction | None:
-    """The transaction if it passes [BF1, BF2, BF3], else None; `first_blob` is the index of its first blob."""
+    """Return the transaction if it passes [BF1, BF2, BF3], else None; `first_blob` is the index of its first blob."""
     if raw[:1] == bytes((DEPOSIT_TYPE,)):
         return _inbox_deposit(raw, batch_inbox)
     # Set-code and unknown types do not count, whatever they hold [BF1].
@@ -61,7 +61,9 @@ def inbox_transaction(
 
 
 def calldata(raw: bytes) -> bytes:
-    """The calldata of an encoded transaction. Raises TransactionError or DepositError for one that does not decode."""
+    """Return the calldata of an encoded transaction.
+
+    Raises TransactionError or DepositError for one that does not decode."""
     return decode_deposit(raw).data if raw[:1] == bytes((DEPOSIT_TYPE,)) else decode_transaction(raw).data
 
 

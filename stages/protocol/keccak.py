@@ -42,11 +42,11 @@ class Keccak256:
             self._hasher = _fast()
 
     def update(self, part: bytes) -> None:
-        """Adds the next part."""
+        """Add the next part."""
         self._hasher.update(part)
 
     def digest(self) -> bytes:
-        """The hash of all parts, 32 bytes."""
+        """Return the hash of all parts, 32 bytes."""
         digest: bytes = self._hasher.digest()
         return digest
 

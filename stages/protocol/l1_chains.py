@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.errors import DECODE_ERRORS, CriticalError
+from rollup_node.stages.protocol.forks.table import FORKS, TIMED_FORKS
 from rollup_node.stages.protocol.types import L1Header
 
 BLOB_FORKS = ("cancun", "prague", "osaka", "bpo1", "bpo2", "bpo3", "bpo4", "bpo5")
@@ -23,14 +23,13 @@ _MAX_EXPONENT = 177
 """A blob base fee of more than e^177 wei does not fit 256 bits [LIN33]."""
 _PECTRA_LATE_CHAINS = (11_155_111, 17_000)
 _FORK_TIMES = ("shanghai", *BLOB_FORKS, "amsterdam", "verkle", "ubt")
-_OP_FORK_TIMES = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
-_OP_FORK_TIMES_LATE = ("lagoon", "interop")
+_OP_FORK_TIMES = (*(fork.name for fork in FORKS if fork.engine and fork.name in TIMED_FORKS), "interop")
 _FORK_BLOCKS = (
     *("homestead", "daoFork", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul"),
     *("muirGlacier", "berlin", "london", "arrowGlacier", "grayGlacier", "mergeNetsplit", "bedrock"),
 )
 _KNOWN_KEYS = frozenset(
-    {f"{name}Time" for name in (*_FORK_TIMES, *_OP_FORK_TIMES, *_OP_FORK_TIMES_LATE)}
+    {f"{name}Time" for name in (*_FORK_TIMES, *_OP_FORK_TIMES)}
     | {f"{name}Block" for name in _FORK_BLOCKS}
     | {"chainId", "daoForkSupport", "eip150Hash", "terminalTotalDifficulty", "terminalTotalDifficultyPassed"}
     | {"depositContractAddress", "enableVerkleAtGenesis", "enableUBTAtGenesis", "ethash", "clique", "optimism"}
@@ -66,12 +65,14 @@ class L1Chain(msgspec.Struct, frozen=True, array_like=True):
     blob_forks: tuple[BlobFork, ...]
 
     def blob_fork(self, name: str) -> BlobFork | None:
-        """The fork of that name, if the chain has it."""
+        """Return the fork of that name, if the chain has it."""
         return next((fork for fork in self.blob_forks if fork.name == name), None)
 
     def update_fraction(self, time: int, pectra_blob_schedule_time: int | None = None) -> int:
-        """The update fraction of an L1 block of this time [LIN25]. Before `pectra_blob_schedule_time` it is Cancun's on
-        the public L1 chains, whatever this chain's schedule says [LIN26]. Raises CriticalError if no fork applies."""
+        """Return the update fraction of an L1 block of this time [LIN25].
+
+        Before `pectra_blob_schedule_time` it is Cancun's on the public L1 chains, whatever this chain's schedule says
+        [LIN26]. Raises CriticalError if no fork applies."""
         corrected = pectra_blob_schedule_time is not None and time < pectra_blob_schedule_time
         # The newest fork by its place in the list, even if an older one has a later time.
         for fork in reversed(self.blob_forks):
@@ -85,7 +86,7 @@ class L1Chain(msgspec.Struct, frozen=True, array_like=True):
 
 @lru_cache(maxsize=256)
 def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
-    """The blob base fee in wei: EIP-4844's integer approximation of e^(excess / fraction) [LIN24]."""
+    """Return the blob base fee in wei: EIP-4844's integer approximation of e^(excess / fraction) [LIN24]."""
     term, total, step = update_fraction, 0, 1
     while term > 0:
         total += term
@@ -95,8 +96,9 @@ def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
 
 
 def l1_blob_base_fee(chain: L1Chain, header: L1Header, pectra_blob_schedule_time: int | None) -> int:
-    """The blob base fee of an L1 block in wei; 1 if it has no excess blob gas [LIN23]. Raises CriticalError if no fork
-    applies, or if the fee would exceed 256 bits [LIN33]."""
+    """Return the blob base fee of an L1 block in wei; 1 if it has no excess blob gas [LIN23].
+
+    Raises CriticalError if no fork applies, or if the fee would exceed 256 bits [LIN33]."""
     excess = header.excess_blob_gas
     if excess is None:
         return 1
@@ -136,8 +138,10 @@ L1_CHAINS: Mapping[int, L1Chain] = {
 
 
 def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
-    """The chain in a `rollup.l1-chain-config` file [OPT34]: the config object itself, or a genesis with it under
-    `config`. `chain_id` is that of the rollup config. Raises L1ChainError for a malformed file or another chain."""
+    """Return the chain in a `rollup.l1-chain-config` file [OPT34].
+
+    The file has the config object itself, or a genesis with it under `config`. `chain_id` is that of the rollup config.
+    Raises L1ChainError for a malformed file or another chain."""
     spec, is_embedded = _spec(content)
     # A genesis file may hold anything beside its config; the config object itself may not.
     unknown = sorted(set(spec) - _KNOWN_KEYS)
@@ -161,7 +165,7 @@ def old_members(content: bytes) -> tuple[str, ...]:
 
 
 def _spec(content: bytes) -> tuple[dict[str, Any], bool]:
-    """The config object of a file, and whether a genesis is around it. Raises L1ChainError."""
+    """Return the config object of a file, and whether a genesis is around it. Raises L1ChainError."""
     try:
         found = msgspec.json.decode(content)
     except DECODE_ERRORS as error:
@@ -173,7 +177,7 @@ def _spec(content: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def _blob_fork(name: str, spec: dict[str, Any], schedule: dict[str, Any]) -> BlobFork | None:
-    """A fork with a time and an entry; Osaka has Prague's [LIN28]."""
+    """Return a fork with a time and an entry; Osaka has Prague's [LIN28]."""
     own = schedule.get(name)
     entry = schedule.get("prague", own) if name == SAME_AS_PRAGUE else own
     time = _whole_number(spec, f"{name}Time")

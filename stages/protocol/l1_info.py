@@ -2,7 +2,6 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.addresses import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.deposits import (
     DepositError,
     DepositTransaction,
@@ -11,7 +10,7 @@ from rollup_node.stages.protocol.deposits import (
     l1_info_source_hash,
 )
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
-from rollup_node.stages.protocol.types import ZERO_HASH, Address, BlockId, Hash
+from rollup_node.stages.protocol.types import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, ZERO_HASH, Address, BlockId, Hash
 
 SELECTORS = {
     L1InfoFormat.BEDROCK: bytes.fromhex("015d8eb9"),
@@ -38,8 +37,10 @@ class L1InfoError(ValueError):
 
 
 class L1Info(msgspec.Struct, frozen=True):
-    """The values of the L1 attributes. `overhead` and `scalar` are in Bedrock's layout alone [LIN12], the fee scalars
-    in the packed ones [LIN13]. `timestamp` in seconds, fees in wei."""
+    """The values of the L1 attributes.
+
+    `overhead` and `scalar` are in Bedrock's layout alone [LIN12], the fee scalars in the packed ones [LIN13].
+    `timestamp` in seconds, fees in wei."""
 
     number: int
     timestamp: int
@@ -63,7 +64,7 @@ class L1Info(msgspec.Struct, frozen=True):
 
 
 def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
-    """The call data in a layout [LIN12, LIN13]."""
+    """Return the call data in a layout [LIN12, LIN13]."""
     if not layout.packed:
         return _encode_words(info)
     data = b"".join(
@@ -89,7 +90,7 @@ def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
 
 
 def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
-    """The values in call data of this layout. Raises L1InfoError for any other layout."""
+    """Return the values in call data of this layout. Raises L1InfoError for any other layout."""
     name = layout.name.lower()
     if len(data) != SIZES[layout]:
         raise L1InfoError(f"{name} L1 info must have {SIZES[layout]} bytes, got {len(data)}")
@@ -99,7 +100,7 @@ def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
 
 
 def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> bytes:
-    """The first transaction of an L2 block; `is_system` before Regolith [LIN1, LIN2]."""
+    """Return the first transaction of an L2 block; `is_system` before Regolith [LIN1, LIN2]."""
     return encode_deposit(
         DepositTransaction(
             source_hash=l1_info_source_hash(info.block_hash, info.sequence_number),
@@ -115,8 +116,9 @@ def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> byte
 
 
 def l1_info_of_block(transactions: tuple[bytes, ...], layout: L1InfoFormat) -> L1Info:
-    """The L1 attributes that a block begins with. `layout` is the one that the block's time asks for, whatever the data
-    say [LIN15]. Raises L1InfoError."""
+    """Return the L1 attributes that a block begins with.
+
+    `layout` is the one that the block's time asks for, whatever the data say [LIN15]. Raises L1InfoError."""
     if not transactions:
         raise L1InfoError("the block has no transactions, so no L1 info")
     try:

@@ -29,7 +29,7 @@ class Account(NamedTuple):
 
 
 def ordered_root(values: Sequence[bytes]) -> Hash:
-    """The root of the trie that maps rlp(i) to `values[i]`, as for transactions, receipts and withdrawals."""
+    """Return the root of the trie that maps rlp(i) to `values[i]`, as for transactions, receipts and withdrawals."""
     if not values:
         return EMPTY_ROOT
     count = len(values)
@@ -38,7 +38,7 @@ def ordered_root(values: Sequence[bytes]) -> Hash:
 
 
 def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
-    """The encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
+    """Return the encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
     first = pairs[low][0]
     if high - low == 1:
         return _leaf(first[depth:], pairs[low][1])
@@ -52,7 +52,7 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
 
 
 def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
-    """The encoded branch. No key of an index trie is a prefix of another, so a branch has no value."""
+    """Return the encoded branch. No key of an index trie is a prefix of another, so a branch has no value."""
     children = [rlp.EMPTY_STRING] * 17
     while low < high:
         nibble = pairs[low][0][depth]
@@ -70,7 +70,7 @@ def _leaf(nibbles: str, value: bytes) -> bytes:
 
 @lru_cache(1024)
 def _path(nibbles: str, is_leaf: bool) -> bytes:
-    """The hex-prefix encoding of a path, cached because an index trie has few different ones."""
+    """Return the hex-prefix encoding of a path, cached because an index trie has few different ones."""
     flag = 2 if is_leaf else 0
     return encode_bytes(bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}"))
 
@@ -84,8 +84,9 @@ def _reference(node: bytes) -> bytes:
 
 
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
-    """The value of `key`, or None if the proof shows that the trie has none. `proof` holds the nodes on the path in any
-    order. Raises ProofError."""
+    """Return the value of `key`, or None if the proof shows that the trie has none.
+
+    `proof` holds the nodes on the path in any order. Raises ProofError."""
     if root == EMPTY_ROOT:
         return None
     nodes = {keccak256(node): node for node in proof}
@@ -110,8 +111,9 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
 
 
 def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -> Account | None:
-    """The account that an `accountProof` of eth_getProof proves; None if it proves that there is none. Raises
-    ProofError."""
+    """Return the account that an `accountProof` of eth_getProof proves; None if it proves that there is none.
+
+    Raises ProofError."""
     leaf = verify_proof(state_root, keccak256(address), proof)
     if leaf is None:
         return None
@@ -128,8 +130,9 @@ def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -
 
 
 def verify_storage(storage_root: Hash, slot: Hash, proof: Iterable[bytes]) -> int:
-    """The value of a storage slot that a `storageProof` entry of eth_getProof proves; 0 for an empty slot. Raises
-    ProofError."""
+    """Return the value of a storage slot that a `storageProof` entry of eth_getProof proves; 0 for an empty slot.
+
+    Raises ProofError."""
     leaf = verify_proof(storage_root, keccak256(slot), proof)
     if leaf is None:
         return 0
@@ -150,7 +153,7 @@ def _fetch(nodes: dict[Hash, bytes], reference: bytes) -> list[Any]:
 
 
 def _checked(node: list[Any]) -> list[Any]:
-    """A node of one of the two forms: 16 children and a value, or a path and one child or value."""
+    """Return a node of one of the two forms: 16 children and a value, or a path and one child or value."""
     if len(node) == 17 and type(node[16]) is bytes:
         return node
     if len(node) == 2 and type(node[0]) is bytes and node[0]:

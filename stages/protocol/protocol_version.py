@@ -39,7 +39,7 @@ class ProtocolVersion(NamedTuple):
     build: bytes = bytes(8)
 
     def encode(self) -> Hash:
-        """The 32 bytes of the version."""
+        """Return the 32 bytes of the version."""
         numbers = (self.major, self.minor, self.patch, self.pre_release)
         return bytes(_RESERVED_END) + self.build + b"".join(number.to_bytes(4, "big") for number in numbers)
 
@@ -49,7 +49,7 @@ OWN_VERSION = ProtocolVersion(9)
 
 
 def decode(value: Hash) -> ProtocolVersion:
-    """The numbers in 32 bytes, as type 0 has them."""
+    """Return the numbers in 32 bytes, as type 0 has them."""
     major, minor, patch, pre_release = (
         int.from_bytes(value[at : at + 4], "big") for at in range(_BUILD_END, len(value), 4)
     )
@@ -57,7 +57,7 @@ def decode(value: Hash) -> ProtocolVersion:
 
 
 def shown(value: Hash) -> str:
-    """A version as text: `v9.0.0`, `v9.0.0-1` for a pre-release, with its build behind a plus sign."""
+    """Return a version as text: `v9.0.0`, `v9.0.0-1` for a pre-release, with its build behind a plus sign."""
     if value[0]:
         return f"unknown version type {value[0]}"
     version = decode(value)
@@ -89,7 +89,7 @@ def must_halt(level: str | None, required: Hash) -> bool:
 
 
 def _order(version: ProtocolVersion) -> tuple[int, int, int, int]:
-    """The numbers to compare by: those of the version before a pre-release."""
+    """Return the numbers to compare by: those of the version before a pre-release."""
     major, minor, patch, pre_release, _ = version
     if pre_release:
         if patch:

@@ -1,4 +1,6 @@
-"""Receipts: their encoding for the receipts root, and the logs that derivation reads [DEP13, DEP29, DEP31]."""
+"""Receipts: their encoding for the receipts root, the logs that derivation reads, blooms [DEP13, DEP29, DEP31].
+
+A header whose bloom excludes an address or topic proves that none of its block's logs has it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -6,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash, Log
 
@@ -18,8 +21,10 @@ class ReceiptError(ValueError):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """A decoded receipt; `kind` is the transaction type. `succeeded` is None before Byzantium, where a receipt has a
-    state root instead. `logs` are (address, topics, data)."""
+    """A decoded receipt; `kind` is the transaction type.
+
+    `succeeded` is None before Byzantium, where a receipt has a state root instead. `logs` are (address, topics,
+    data)."""
 
     kind: int
     succeeded: bool | None
@@ -29,7 +34,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 def receipt_from_json(found: Any) -> bytes:
-    """The consensus encoding of a JSON-RPC receipt, also of an L2 deposit's. Raises ReceiptError."""
+    """Return the consensus encoding of a JSON-RPC receipt, also of an L2 deposit's. Raises ReceiptError."""
     try:
         kind = int(found.get("type") or "0x0", 16)
         body = wrap_list(_encoded_body(found, kind))
@@ -62,7 +67,7 @@ def _encoded_log(log: Mapping[str, Any]) -> bytes:
 
 
 def decode_receipt(raw: bytes) -> Receipt:
-    """A receipt of any type, also of one that does not exist yet [DEP31]. Raises RlpError for another form."""
+    """Return a receipt of any type, also of one that does not exist yet [DEP31]. Raises RlpError for another form."""
     if not raw:
         raise RlpError("empty receipt")
     kind = 0 if raw[0] >= 0xC0 else raw[0]
@@ -90,7 +95,9 @@ def _decoded_log(item: Any) -> tuple[Address, tuple[bytes, ...], bytes]:
 
 
 def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address, Hash]]) -> tuple[Log, ...]:
-    """The wanted logs, by address and first topic, of a block's successful receipts, numbered over the whole block."""
+    """Return the wanted logs of a block's successful receipts, by address and first topic.
+
+    They are numbered over the whole block."""
     addresses = {address for address, _ in wanted}
     # Most blocks have none, and a search is much cheaper than decoding.
     if not any(address in raw for raw in receipts for address in addresses):
@@ -113,7 +120,7 @@ def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address
 
 
 def _decoded_or_none(raw: bytes) -> Receipt | None:
-    """The receipt, or None if it does not decode and so counts as one without logs [DEP31]."""
+    """Return the receipt, or None if it does not decode and so counts as one without logs [DEP31]."""
     try:
         return decode_receipt(raw)
     except RlpError:
@@ -126,3 +133,21 @@ def _log_count(raw: bytes) -> int:
         return len(rlp.split(fields[_LOGS_FIELD]))
     except (RlpError, IndexError):
         return 0
+
+
+_BITS = 2048
+
+
+def bloom_mask(value: bytes) -> int:
+    """Return the (at most) three bits that an address or topic of a log sets, as a 2048-bit number."""
+    digest = keccak256(value)
+    mask = 0
+    for at in (0, 2, 4):
+        mask |= 1 << (int.from_bytes(digest[at : at + 2], "big") % _BITS)
+    return mask
+
+
+def may_have(bloom: bytes, *masks: int) -> bool:
+    """Whether the bloom has all bits of all masks; False proves that no log has all of them."""
+    bits = int.from_bytes(bloom, "big")
+    return all(bits & mask == mask for mask in masks)

@@ -25,7 +25,7 @@ class RlpError(ValueError):
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """The encoding of a byte string."""
+    """Return the encoding of a byte string."""
     size = len(data)
     if size < 56:
         return data if size == 1 and data[0] < 0x80 else _STRING_PREFIX[size] + data
@@ -38,7 +38,7 @@ def encode_bytes(data: bytes) -> bytes:
 
 
 def encode_int(number: int) -> bytes:
-    """The encoding of a non-negative integer in its shortest form; 0 is the empty string."""
+    """Return the encoding of a non-negative integer in its shortest form; 0 is the empty string."""
     if number < 0x80:
         return _SMALL_INT[number]
     if number < 0x100:
@@ -50,7 +50,7 @@ def encode_int(number: int) -> bytes:
 
 
 def list_header(size: int) -> bytes:
-    """The header of a list whose encoded items have `size` bytes."""
+    """Return the header of a list whose encoded items have `size` bytes."""
     if size < 56:
         return _LIST_PREFIX[size]
     if size < 0x100:
@@ -62,17 +62,17 @@ def list_header(size: int) -> bytes:
 
 
 def wrap_list(body: bytes) -> bytes:
-    """The encoding of a list from the joined encodings of its items."""
+    """Return the encoding of a list from the joined encodings of its items."""
     return list_header(len(body)) + body
 
 
 def encode_list(encoded: Iterable[bytes]) -> bytes:
-    """The encoding of a list from the encodings of its items."""
+    """Return the encoding of a list from the encodings of its items."""
     return wrap_list(b"".join(encoded))
 
 
 def encode(item: Item) -> bytes:
-    """The encoding of a byte string or of a nested list of them."""
+    """Return the encoding of a byte string or of a nested list of them."""
     if isinstance(item, bytes):
         return encode_bytes(item)
     return wrap_list(b"".join([encode_bytes(part) if type(part) is bytes else encode(part) for part in item]))
@@ -82,7 +82,7 @@ def encode(item: Item) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The item that fills `data`: bytes or a nested list. Raises RlpError."""
+    """Return the item that fills `data`: bytes or a nested list. Raises RlpError."""
     is_list, start, stop = header(data, 0, len(data))
     if stop != len(data):
         raise RlpError(f"{len(data) - stop} bytes after the item")
@@ -100,7 +100,7 @@ def decode_list(data: bytes, count: int | None = None) -> list[Any]:
 
 
 def decode_int(data: Any, bits: int = 256) -> int:
-    """The integer in a decoded string, without leading zeros and of at most `bits` bits. Raises RlpError."""
+    """Return the integer in a decoded string, without leading zeros and of at most `bits` bits. Raises RlpError."""
     if type(data) is not bytes:
         raise RlpError("expected an integer, got a list")
     if data and data[0] == 0:
@@ -111,15 +111,16 @@ def decode_int(data: Any, bits: int = 256) -> int:
 
 
 def decode_sized(data: Any, size: int) -> bytes:
-    """A decoded string, which must have exactly `size` bytes. Raises RlpError."""
+    """Return a decoded string, which must have exactly `size` bytes. Raises RlpError."""
     if type(data) is not bytes or len(data) != size:
         raise RlpError(f"expected {size} bytes, got {len(data) if type(data) is bytes else 'a list'}")
     return data
 
 
 def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
-    """(is it a list, start of the content, end of the content) of the item at `at`, which must end by `end`. Raises
-    RlpError."""
+    """Return (is it a list, start of the content, end of the content) of the item at `at`, which must end by `end`.
+
+    Raises RlpError."""
     if at >= end:
         raise RlpError("no bytes where an item must be")
     first = data[at]
@@ -145,8 +146,9 @@ def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
 
 
 def split(data: bytes, at: int = 0) -> list[bytes]:
-    """The raw encodings of the items of the list that fills `data` from `at` on. The header of each item is checked,
-    its content is not. Raises RlpError."""
+    """Return the raw encodings of the items of the list that fills `data` from `at` on.
+
+    The header of each item is checked, its content is not. Raises RlpError."""
     is_list, start, stop = header(data, at, len(data))
     if not is_list:
         raise RlpError("expected a list, got a string")
@@ -170,8 +172,9 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
 
 
 def _items(data: bytes, at: int, end: int, depth: int) -> list[Any]:
-    """The items between two offsets, in which lists may nest `depth - 1` more times. Short items are decoded inline,
-    for speed, the others by `header`."""
+    """Return the items between two offsets, in which lists may nest `depth - 1` more times.
+
+    Short items are decoded inline, for speed, the others by `header`."""
     items: list[Any] = []
     append = items.append
     while at < end:

@@ -14,8 +14,10 @@ _TRANSACTIONS = frozenset({ComparedField.TRANSACTION_COUNT, ComparedField.TRANSA
 
 
 class SealedMismatch(NamedTuple):
-    """How the block differs. `left_out`: only in that the engine left transactions out that are no deposits, so that
-    the attributes are invalid; any other difference is a fault of the engine."""
+    """How the block differs.
+
+    `left_out`: only in that the engine left transactions out that are no deposits, so that the attributes are invalid;
+    any other difference is a fault of the engine."""
 
     text: str
     left_out: bool = False
@@ -24,8 +26,9 @@ class SealedMismatch(NamedTuple):
 def sealed_mismatch(
     config: RollupConfig, attributes: PayloadAttributes, parent: L2BlockRef, block: ExecutionPayload
 ) -> SealedMismatch | None:
-    """The first difference between a sealed block and the attributes that the engine was to build it from on
-    `parent`; None if it is that block. Raises CriticalError as `consolidation.mismatches`."""
+    """Return the first difference between a sealed block and the attributes that it was to be built from on `parent`.
+
+    None if it is that block. Raises CriticalError as `consolidation.mismatches`."""
     if block.block_number != parent.number + 1:
         return SealedMismatch(f"the engine sealed block {block.block_number} instead of {parent.number + 1}")
     for found in mismatches(config, attributes, parent.hash, block):
@@ -48,7 +51,7 @@ def _derived_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> S
 
 
 def _pool_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> SealedMismatch | None:
-    """The transactions of the attributes come first, and the others are neither deposits nor empty [ATT43]."""
+    """Return the error unless the attributes' transactions come first, and no other is a deposit or empty [ATT43]."""
     if sealed[: len(wanted)] != wanted:
         return _contradiction(wanted, sealed[: len(wanted)])
     for index, each in enumerate(sealed[len(wanted) :], len(wanted)):
@@ -59,7 +62,7 @@ def _pool_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> Seal
 
 
 def _left_out(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> list[int] | None:
-    """The indices of what `sealed` lacks of `wanted`; None unless it has the others, in their order."""
+    """Return the indices of what `sealed` lacks of `wanted`; None unless it has the others, in their order."""
     missing, kept = [], 0
     for index, each in enumerate(wanted):
         if kept < len(sealed) and sealed[kept] == each:

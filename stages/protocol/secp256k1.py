@@ -1,59 +1,45 @@
-"""secp256k1, the curve of Ethereum's and libp2p's keys: public keys, signatures and their recovery, by libsecp256k1.
+"""secp256k1, the curve of Ethereum's and libp2p's keys, by libsecp256k1: points and signatures as bytes.
 
 Private keys have 32 bytes; points have 33 bytes compressed or 65 uncompressed, digests 32, recoverable signatures 65
-(r, s and the recovery id). Every signature made here has a low s."""
+(r, s and the recovery id). Every signature made here has a low s. Ethereum's keys are those of `keys`."""
 
 from btclib_libsecp256k1 import dsa, keys, recovery
 
-from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.types import Address
-
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+"""The number of points of the group: private keys, r and s are below it."""
 SIGNATURE_SIZE = 65
 COMPACT_SIZE = 64
 """A signature without its recovery id."""
 
 
 def public_key(secret: bytes, compressed: bool = True) -> bytes:
-    """The point of a private key. Raises ValueError when that is not a number of 32 bytes within the group."""
+    """Return the point of a private key. Raises ValueError when that is not a number of 32 bytes within the group."""
     return keys.pubkey_from_prvkey(secret, compressed)
 
 
-def key_address(secret: bytes) -> Address:
-    """The Ethereum account of a private key. Raises ValueError as `public_key` does."""
-    return _address(public_key(secret, compressed=False))
-
-
 def convert_point(point: bytes, compressed: bool = True) -> bytes:
-    """The same point in another form. Raises ValueError when it is not on the curve."""
+    """Return the same point in another form. Raises ValueError when it is not on the curve."""
     return keys.serialize(keys.parse(point), compressed)
 
 
 def multiply_point(point: bytes, secret: bytes) -> bytes:
-    """The product, compressed: the shared point of a Diffie-Hellman exchange. Raises ValueError for a point that is not
-    on the curve or a private key outside of the group."""
+    """Return the product, compressed: the shared point of a Diffie-Hellman exchange.
+
+    Raises ValueError for a point that is not on the curve or a private key outside of the group."""
     return keys.pubkey_tweak_mul(point, secret)
 
 
 def sign_recoverable(digest: bytes, secret: bytes) -> bytes:
-    """A signature of 65 bytes. Raises ValueError for a private key outside of the group."""
+    """Return a signature of 65 bytes. Raises ValueError for a private key outside of the group."""
     compact, recovery_id = recovery.sign(digest, secret)
     return compact + bytes((recovery_id,))
 
 
 def recover_point(digest: bytes, signature: bytes) -> bytes:
-    """The uncompressed point of the key that made the signature of 65 bytes, of which a high s is valid. Raises
-    ValueError for an invalid one."""
+    """Return the uncompressed point of the key that made the signature of 65 bytes, of which a high s is valid.
+
+    Raises ValueError for an invalid one."""
     return recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False)
-
-
-def recover_address(digest: bytes, signature: bytes) -> Address | None:
-    """The Ethereum account whose key made the signature of 65 bytes; None for an invalid one. A high s is valid."""
-    if len(signature) != SIGNATURE_SIZE:
-        return None
-    try:
-        return _address(recover_point(digest, signature))
-    except ValueError:
-        return None
 
 
 def verify_compact(point: bytes, digest: bytes, signature: bytes) -> bool:
@@ -65,7 +51,7 @@ def verify_compact(point: bytes, digest: bytes, signature: bytes) -> bool:
 
 
 def sign_der(digest: bytes, secret: bytes) -> bytes:
-    """A signature in DER. Raises ValueError for a private key outside of the group."""
+    """Return a signature in DER. Raises ValueError for a private key outside of the group."""
     return dsa.sign(digest, secret)
 
 
@@ -75,7 +61,3 @@ def verify_der(point: bytes, digest: bytes, signature: bytes) -> bool:
         return dsa.verify(digest, point, signature)
     except ValueError:
         return False
-
-
-def _address(uncompressed: bytes) -> Address:
-    return keccak256(uncompressed[1:])[12:]

@@ -60,7 +60,9 @@ class _SkipUpdate(Exception):
 
 
 def fee_scalars(scalar: Hash) -> tuple[int, int]:
-    """(base fee scalar, blob base fee scalar) of a scalar word from Ecotone on [SYS2 to SYS6]. Raises ScalarError."""
+    """Return (base fee scalar, blob base fee scalar) of a scalar word from Ecotone on [SYS2 to SYS6].
+
+    Raises ScalarError."""
     version = scalar[0]
     if version == 0:
         return (MAX_U32 if any(scalar[1:28]) else int.from_bytes(scalar[28:], "big")), 0
@@ -71,7 +73,7 @@ def fee_scalars(scalar: Hash) -> tuple[int, int]:
 
 
 def packed_scalar(base_fee_scalar: int, blob_base_fee_scalar: int) -> Hash:
-    """The version 1 scalar word [SYS4]."""
+    """Return the version 1 scalar word [SYS4]."""
     return b"\x01" + bytes(23) + blob_base_fee_scalar.to_bytes(4, "big") + base_fee_scalar.to_bytes(4, "big")
 
 
@@ -86,8 +88,9 @@ def _is_strict_scalar(scalar: Hash) -> bool:
 def apply_updates(
     config: SystemConfig, logs: Iterable[Log], rules: L1Rules
 ) -> tuple[SystemConfig, tuple[SkippedUpdate, ...]]:
-    """The config after an L1 block's updates in the order of its logs, and the malformed updates, which are skipped
-    [SYS9]. `rules` are those of the L1 block's time."""
+    """Return the config after an L1 block's updates in the order of its logs, and the malformed updates.
+
+    These are skipped [SYS9]. `rules` are those of the L1 block's time."""
     skipped: list[SkippedUpdate] = []
     for log in logs:
         try:
@@ -127,7 +130,7 @@ def _apply_update(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfi
 
 
 def _words(data: bytes, count: int) -> bytes:
-    """The `count` words in an ABI-encoded `bytes` value, which must be all of the data [SYS11]."""
+    """Return the `count` words in an ABI-encoded `bytes` value, which must be all of the data [SYS11]."""
     size = 32 * count
     if len(data) < 32:
         raise _SkipUpdate(UpdateCheck.SHORT, f"update data ends in its pointer: {len(data)} bytes")
@@ -185,7 +188,9 @@ def system_config_of_block(
     extra_data: bytes,
     transactions: tuple[bytes, ...],
 ) -> SystemConfig:
-    """The system config that an L2 block carries [SYS27 to SYS39]. Raises BlockConfigError if it carries none."""
+    """Return the system config that an L2 block carries [SYS27 to SYS39].
+
+    Raises BlockConfigError if it carries none."""
     genesis = config.genesis
     if number == genesis.l2.number:
         if block_hash != genesis.l2.hash:

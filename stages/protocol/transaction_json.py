@@ -1,5 +1,6 @@
-"""The encoding of JSON-RPC transactions. Values are converted without checks: a wrong one shows in the transactions
-root."""
+"""The encoding of JSON-RPC transactions.
+
+Values are converted without checks: a wrong one shows in the transactions root."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -35,8 +36,9 @@ class AuthorizationJson(msgspec.Struct, rename="camel", gc=False):
 
 
 class TransactionJson(msgspec.Struct, rename="camel", gc=False):
-    """The members of a JSON-RPC transaction that its encoding is made of, as a type to decode answers to. Which of them
-    a transaction must have depends on its type, so none is required here."""
+    """The members of a JSON-RPC transaction that its encoding is made of, as a type to decode answers to.
+
+    Which of them a transaction must have depends on its type, so none is required here."""
 
     type: Text = msgspec.UNSET
     chain_id: Text = msgspec.UNSET
@@ -63,8 +65,9 @@ class TransactionJson(msgspec.Struct, rename="camel", gc=False):
 
 
 def transaction_from_json(found: Any) -> bytes:
-    """The encoded transaction of a JSON object or a TransactionJson, of types 0 to 4 or 0x7e. Raises TransactionError
-    for any other value."""
+    """Return the encoded transaction of a JSON object or a TransactionJson, of types 0 to 4 or 0x7e.
+
+    Raises TransactionError for any other value."""
     if isinstance(found, TransactionJson):
         found = msgspec.to_builtins(found)
     try:
@@ -171,7 +174,7 @@ def _set_code(found: Object) -> bytes:
 
 
 def _flag(value: Any) -> bytes:
-    """A boolean, as op-geth writes it, or a quantity, as op-reth does; missing where it is false."""
+    """Return a boolean, as op-geth writes it, or a quantity, as op-reth does; missing where it is false."""
     return _number(value) if isinstance(value, str) else encode_int(1 if value else 0)
 
 

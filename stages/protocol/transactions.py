@@ -4,14 +4,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
-from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.types import Address, Hash
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
-CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 _FIELDS = {ACCESS_LIST: 11, DYNAMIC_FEE: 12, BLOB: 14, SET_CODE: 13}
 
@@ -39,8 +38,10 @@ class Authorization(NamedTuple):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """A signed transaction; `kind` is its type, amounts are in wei. `chain_id` is None for a legacy transaction without
-    replay protection (EIP-155), `to` for a contract creation; types 0 and 1 have their gas price in both fee fields."""
+    """A signed transaction; `kind` is its type, amounts are in wei.
+
+    `chain_id` is None for a legacy transaction without replay protection (EIP-155), `to` for a contract creation; types
+    0 and 1 have their gas price in both fee fields."""
 
     kind: int
     chain_id: int | None
@@ -64,7 +65,7 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """The transaction's bytes; their keccak is its hash."""
+    """Return the transaction's bytes; their keccak is its hash."""
     body = _unsigned_body(transaction)
     if transaction.kind == LEGACY:
         chain_id = transaction.chain_id
@@ -76,7 +77,7 @@ def encode_transaction(transaction: Transaction) -> bytes:
 
 
 def signing_hash(transaction: Transaction) -> Hash:
-    """The hash that the sender signs."""
+    """Return the hash that the sender signs."""
     body = _unsigned_body(transaction)
     if transaction.kind == LEGACY and transaction.chain_id is not None:
         body += encode_int(transaction.chain_id) + b"\x80\x80"
@@ -88,7 +89,7 @@ def _typed(kind: int, body: bytes) -> bytes:
 
 
 def _unsigned_body(transaction: Transaction) -> bytes:
-    """The encoded fields before the signature, joined."""
+    """Return the encoded fields before the signature, joined."""
     kind = transaction.kind
     parts = [] if kind == LEGACY else [encode_int(transaction.chain_id or 0)]
     parts.append(encode_int(transaction.nonce))
@@ -119,15 +120,18 @@ def _encoded_authorization(each: Authorization) -> bytes:
 
 
 def transaction_kind(raw: bytes) -> int:
-    """The type of an encoded transaction: its first byte, or 0 for a legacy list. Raises TransactionError if empty."""
+    """Return the type of an encoded transaction: its first byte, or 0 for a legacy list.
+
+    Raises TransactionError if empty."""
     if not raw:
         raise TransactionError("empty transaction")
     return LEGACY if raw[0] >= 0xC0 else raw[0]
 
 
 def decode_transaction(raw: bytes) -> Transaction:
-    """A transaction of types 0 to 4; for deposits there is `deposits.decode_deposit`. Raises TransactionError for
-    anything that is not a canonical encoding."""
+    """Return a transaction of types 0 to 4; for deposits there is `deposits.decode_deposit`.
+
+    Raises TransactionError for anything that is not a canonical encoding."""
     kind = transaction_kind(raw)
     try:
         if kind == LEGACY and raw[0] >= 0xC0:
@@ -230,13 +234,14 @@ def _authorization(item: Any) -> Authorization:
 
 
 def has_valid_range(transaction: Transaction) -> bool:
-    """Whether r and s of the signature can be those of a key. Of the two signatures (r, s) and (r, n - s) only the one
-    with the low s is valid (EIP-2)."""
-    return 0 < transaction.r < CURVE_ORDER and 0 < transaction.s <= CURVE_ORDER // 2
+    """Whether r and s of the signature can be those of a key.
+
+    Of the two signatures (r, s) and (r, n - s) only the one with the low s is valid (EIP-2)."""
+    return 0 < transaction.r < secp256k1.ORDER and 0 < transaction.s <= secp256k1.ORDER // 2
 
 
 def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
-    """The sender, or None if signature or chain id are not valid on this chain [BF3]."""
+    """Return the sender, or None if signature or chain id are not valid on this chain [BF3]."""
     # A legacy transaction without chain id is valid on every chain.
     if transaction.chain_id != chain_id and (transaction.kind != LEGACY or transaction.chain_id is not None):
         return None

@@ -1,4 +1,6 @@
-"""Types that every stage uses: block references, headers, logs, L1 blocks. Hashes are 32 raw bytes, addresses 20."""
+"""Types that every stage uses: block references, headers, logs, L1 blocks; and the fixed accounts [CST10 to CST19].
+
+Hashes are 32 raw bytes, addresses 20."""
 
 from functools import cached_property
 
@@ -93,8 +95,10 @@ class Log(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChallengeLog(msgspec.Struct, frozen=True, array_like=True):
-    """A log of the DataAvailabilityChallenge contract [ADA5]; `resolve_data` is the data in the calldata of the
-    transaction that resolved the challenge, None where there is none [ADA7]."""
+    """A log of the DataAvailabilityChallenge contract [ADA5].
+
+    `resolve_data` is the data in the calldata of the transaction that resolved the challenge, None where there is none
+    [ADA7]."""
 
     log: Log
     resolve_data: bytes | None
@@ -108,8 +112,10 @@ class BlobRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
-    """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3]; derivation compares its sender with the batcher
-    [BF4]. `kind` is the transaction type; `hash` is empty where L1 is read without hashes."""
+    """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3].
+
+    Derivation compares its sender with the batcher [BF4]. `kind` is the transaction type; `hash` is empty where L1 is
+    read without hashes."""
 
     kind: int
     sender: Address
@@ -132,9 +138,38 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
         """The block's reference."""
         return self.header.ref
 
+    @property
+    def memory(self) -> int:
+        """About how many bytes of memory the block takes."""
+        size = 1000
+        for transaction in self.inbox:
+            size += 400 + len(transaction.data) + 150 * len(transaction.blobs)
+        for log in (*self.deposits, *self.config_updates):
+            size += 600 + len(log.data)
+        for challenge in self.challenges:
+            size += 800 + len(challenge.log.data) + len(challenge.resolve_data or b"")
+        return size
+
 
 class L2BlockContent(msgspec.Struct, frozen=True, array_like=True):
     """A block of the local L2 chain, which overlapping span batches are compared with [FU7]."""
 
     ref: L2BlockRef
     transactions: tuple[bytes, ...]
+
+
+def predeploy(low: int) -> Address:
+    """Return the predeploy 0x42000000000000000000000000000000000000xx, whose last byte is `low`."""
+    return b"\x42" + bytes(18) + low.to_bytes(1, "big")
+
+
+L1_ATTRIBUTES_DEPOSITOR: Address = bytes.fromhex("deaddeaddeaddeaddeaddeaddeaddeaddead0001")
+OPTIMISTIC_BLOCK_DEPOSITOR: Address = bytes.fromhex("deaddeaddeaddeaddeaddeaddeaddeaddead0002")
+GAS_PRICE_ORACLE = predeploy(0x0F)
+SEQUENCER_FEE_VAULT = predeploy(0x11)
+L1_BLOCK = predeploy(0x15)
+L2_TO_L1_MESSAGE_PASSER = predeploy(0x16)
+PROXY_ADMIN = predeploy(0x18)
+OPERATOR_FEE_VAULT = predeploy(0x1B)
+ETH_LIQUIDITY = predeploy(0x25)
+CONDITIONAL_DEPLOYER = predeploy(0x2C)

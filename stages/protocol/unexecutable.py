@@ -29,13 +29,14 @@ MAX_DECODED = 1 << 22
 
 
 def least_gas(kind: int, size: int) -> int:
-    """The least gas of a transaction of this type and of `size` bytes; nothing is known of post-exec ones."""
+    """Return the least gas of a transaction of this type and of `size` bytes; nothing is known of post-exec ones."""
     return 0 if kind == POST_EXEC else LEAST_GAS + LEAST_GAS_PER_BYTE * max(0, size - FIXED_BYTES)
 
 
 def unexecutable(config: RollupConfig, attributes: PayloadAttributes, senders: bool) -> str | None:
-    """The first transaction of derived attributes that no engine can execute, and why; None if none is found. With
-    `senders` signatures are recovered as well, which takes six times as long."""
+    """Return the first transaction of derived attributes that no engine can execute, and why; None if none is found.
+
+    With `senders` signatures are recovered as well, which takes six times as long."""
     gas_left = attributes.gas_limit
     last, defect = len(attributes.transactions) - 1, None
     for index, raw in enumerate(attributes.transactions):

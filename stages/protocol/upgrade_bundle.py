@@ -1,5 +1,6 @@
-"""Upgrade bundles: the files of op-node's repository that list the upgrade transactions of a fork [UPG10 to UPG12], and
-the checks that find a wrong one without its sources [UPG21]."""
+"""Upgrade bundles: the files of op-node's repository that list a fork's upgrade transactions [UPG10 to UPG12].
+
+The checks find a wrong one without its sources [UPG21]."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -8,17 +9,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.protocol.addresses import CONDITIONAL_DEPLOYER, L1_ATTRIBUTES_DEPOSITOR, PROXY_ADMIN
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.deposits import (
     DepositTransaction,
     decode_deposit,
     encode_deposit,
     upgrade_source_hash,
 )
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.stages.protocol.types import CONDITIONAL_DEPLOYER, L1_ATTRIBUTES_DEPOSITOR, PROXY_ADMIN, Address, Hash
 
 MAX_BUNDLE_BYTES = 4 << 20
 VERSION, VERSION_WITH_EXTRA_GAS = "1.0.0", "1.1.0"
@@ -45,8 +45,10 @@ class _Metadata(msgspec.Struct, frozen=True, omit_defaults=True, rename={"extra_
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A transaction in the file, with its keys in the order of the file. `sourceHash` is no part of op-node's format: a
-    bundle that was read out of a block has it where the intent is not known [UPG25]."""
+    """A transaction in the file, with its keys in the order of the file.
+
+    `sourceHash` is no part of op-node's format: a bundle that was read out of a block has it where the intent is not
+    known [UPG25]."""
 
     data: str
     sender: str = msgspec.field(name="from")
@@ -72,7 +74,7 @@ class BundleEntry(NamedTuple):
     source_hash: Hash | None = None
 
     def encode(self, label: str, index: int) -> bytes:
-        """The deposit [UPG11]."""
+        """Return the deposit [UPG11]."""
         source = self.source_hash or upgrade_source_hash(f"{label} {index}: {self.intent}")
         return encode_deposit(DepositTransaction(source, self.sender, self.to, 0, 0, self.gas, False, self.data))
 
@@ -103,12 +105,12 @@ class BundleFile(NamedTuple):
         return sum(entry.gas for entry in self.entries)
 
     def encode(self, label: str) -> tuple[bytes, ...]:
-        """The deposits, in the order of the file [UPG11]."""
+        """Return the deposits, in the order of the file [UPG11]."""
         return tuple(entry.encode(label, index) for index, entry in enumerate(self.entries))
 
 
 def parse_bundle(content: bytes) -> BundleFile:
-    """The bundle in a file. Raises BundleError for anything else [UPG10, UPG11]."""
+    """Return the bundle in a file. Raises BundleError for anything else [UPG10, UPG11]."""
     if len(content) > MAX_BUNDLE_BYTES:
         raise BundleError(f"longer than {MAX_BUNDLE_BYTES} bytes [UPG10]")
     try:
@@ -150,8 +152,9 @@ def _entry(index: int, entry: _Entry) -> BundleEntry:
 
 
 def write_bundle(entries: tuple[BundleEntry, ...], extra_gas: int | None = None) -> bytes:
-    """The file of these transactions, in the form of op-node's generator, so that equal transactions give an equal
-    SHA-256; with `extra_gas` of the version that has it."""
+    """Return the file of these transactions, in the form of op-node's generator.
+
+    Equal transactions give an equal SHA-256. With `extra_gas` it is of the version that has it."""
     metadata = _Metadata(VERSION) if extra_gas is None else _Metadata(VERSION_WITH_EXTRA_GAS, extra_gas)
     rows = [
         _Entry(
@@ -170,7 +173,7 @@ def write_bundle(entries: tuple[BundleEntry, ...], extra_gas: int | None = None)
 
 
 def checksum_address(address: Address) -> str:
-    """An address in mixed case [EIP-55]."""
+    """Return an address in mixed case [EIP-55]."""
     digits = address.hex()
     digest = keccak256(digits.encode()).hex()
     return "0x" + "".join(c.upper() if int(d, 16) > 7 else c for c, d in zip(digits, digest, strict=False))
@@ -180,7 +183,9 @@ def checksum_address(address: Address) -> str:
 
 
 def deployments(file: BundleFile) -> Iterator[tuple[int, Deployment]]:
-    """The contracts that the bundle deploys, with the index of the entry. Raises BundleError for a malformed call."""
+    """Return the contracts that the bundle deploys, with the index of the entry.
+
+    Raises BundleError for a malformed call."""
     for index, entry in enumerate(file.entries):
         if entry.data.startswith(DEPLOY_SELECTOR):
             yield index, _deployment(index, entry)
@@ -202,8 +207,10 @@ def _deployment(index: int, entry: BundleEntry) -> Deployment:
 
 
 def check_bundle(file: BundleFile) -> None:
-    """Raises BundleError with the first rule that the bundle breaks. A slip in any contract's code breaks one; gas
-    limits, order and intents are proven by the hash of the file alone [UPG21]."""
+    """Raise BundleError with the first rule that the bundle breaks.
+
+    A slip in any contract's code breaks one; gas limits, order and intents are proven by the hash of the file alone
+    [UPG21]."""
     found = dict(deployments(file))
     last, entry = len(file.entries) - 1, file.entries[-1]
     for index in found:
@@ -247,8 +254,10 @@ MAX_NAME = 64
 
 
 def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
-    """The contracts that the arguments of L2ContractsManager name, by address: an argument is the offset of the name,
-    the address, and the name. Two contracts of the same code share an address. Empty for a manager without names."""
+    """Return the contracts that the arguments of L2ContractsManager name, by address.
+
+    An argument is the offset of the name, the address, and the name. Two contracts of the same code share an address.
+    Empty for a manager without names."""
     found: dict[Address, tuple[str, ...]] = {}
     code = manager.init_code
     at = code.find(_NAME_OFFSET)
@@ -266,9 +275,11 @@ def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
 
 
 def entries_of_deposits(deposits: Iterable[bytes], label: str, intents: Iterable[str]) -> tuple[BundleEntry, ...]:
-    """The entries of a bundle whose deposits a block has. A block has no intents: each is the one of `intents`, or of
-    the names in the manager's arguments, that gives the source hash; where none does, the entry keeps the source hash
-    [UPG25]. Raises DepositError for another transaction."""
+    """Return the entries of a bundle whose deposits a block has.
+
+    A block has no intents: each is the one of `intents`, or of the names in the manager's arguments, that gives the
+    source hash; where none does, the entry keeps the source hash [UPG25]. Raises DepositError for another
+    transaction."""
     decoded = [decode_deposit(raw) for raw in deposits]
     plain = tuple(BundleEntry("", each.sender, each.to, each.gas, each.data, each.source_hash) for each in decoded)
     before, after = _INTENT
@@ -288,7 +299,9 @@ def _with_intent(entry: BundleEntry, label: str, index: int, known: Iterable[str
 
 
 def first_difference(ours: tuple[bytes, ...], theirs: tuple[bytes, ...]) -> str:
-    """The first transaction in which two bundles differ, in words for an operator; empty where they are equal."""
+    """Return the first transaction in which two bundles differ, in words for an operator.
+
+    Empty where they are equal."""
     for index, (our, their) in enumerate(zip(ours, theirs, strict=False)):
         if our != their:
             return f"transaction {index}: {_difference(decode_deposit(our), decode_deposit(their))}"

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.protocol import forks
-from rollup_node.stages.protocol.addresses import ETH_LIQUIDITY, L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit, upgrade_source_hash
 from rollup_node.stages.protocol.errors import CriticalError
@@ -20,6 +19,7 @@ from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, 
 from rollup_node.stages.protocol.forks.rules import Activation
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import ETH_LIQUIDITY, L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.upgrade_bundle import BundleError, BundleFile, parse_bundle
 
 LOCKS: dict[str, str] = {
@@ -52,8 +52,9 @@ class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]) -> tuple[bytes, ...]:
-    """The upgrade transactions of an activation block, in fork order. If the chain's dependency set has other chains, a
-    bundle's wrappers are around it [UPG18]."""
+    """Return the upgrade transactions of an activation block, in fork order.
+
+    If the chain's dependency set has other chains, a bundle's wrappers are around it [UPG18]."""
     found: list[bytes] = []
     for activation in activations:
         if activation.bundle is None:
@@ -66,18 +67,18 @@ def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]
 
 
 def upgrade_gas(config: RollupConfig, activations: Iterable[Activation]) -> int:
-    """The gas that is added to an activation block's limit [ATT25]."""
+    """Return the gas that is added to an activation block's limit [ATT25]."""
     return sum(bundle_of(config, each.bundle).gas for each in activations if each.bundle is not None and each.extra_gas)
 
 
 def upgrade_gas_to_subtract(config: RollupConfig, activations: Iterable[Activation]) -> int:
-    """The gas to subtract from an activation block's limit when its system config is read back [ATT26 to ATT28]."""
+    """Return the gas to subtract from an activation block's limit when its config is read back [ATT26 to ATT28]."""
     keep = config.keep_karst_upgrade_gas
     return upgrade_gas(config, (each for each in activations if not (keep and each.extra_gas_may_be_kept)))
 
 
 def bundle_of(config: RollupConfig, fork: str) -> UpgradeBundle:
-    """The upgrade transactions of a fork: those that were chosen for the chain, or the package's."""
+    """Return the upgrade transactions of a fork: those that were chosen for the chain, or the package's."""
     return config.bundles.get(fork) or load_bundle(fork)
 
 
@@ -99,8 +100,9 @@ class ForkBundle(NamedTuple):
 
 
 def selectable_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
-    """The bundles with which this chain would leave the network if they were wrong [UPG22]: those of forks that
-    activate after its genesis, where another one can be chosen."""
+    """Return the bundles with which this chain would leave the network if they were wrong [UPG22].
+
+    They are those of forks that activate after its genesis, where another one can be chosen."""
     times = {fork: config.fork_times.get(fork, 0) for fork in SELECTABLE}
     return tuple(
         ForkBundle(fork, time, bundle_of(config, fork)) for fork, time in times.items() if time > config.genesis.l2_time
@@ -114,8 +116,9 @@ def unconfirmed_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
 
 @cache
 def load_bundle(fork: str) -> UpgradeBundle:
-    """The package's upgrade transactions of a fork, read once. Raises CriticalError if their file is unreadable or does
-    not match its lock."""
+    """Return the package's upgrade transactions of a fork, read once.
+
+    Raises CriticalError if their file is unreadable or does not match its lock."""
     if fork in BUNDLE_FORKS:
         return carried_bundle(fork, BUNDLE_FORKS[fork].carried[0])
     try:
@@ -130,12 +133,12 @@ def load_bundle(fork: str) -> UpgradeBundle:
 
 @cache
 def carried_bundle(fork: str, carried: CarriedBundle) -> UpgradeBundle:
-    """A bundle that the package carries. Raises CriticalError if its file is not that of the table."""
+    """Return a bundle that the package carries. Raises CriticalError if its file is not that of the table."""
     return encode_bundle(fork, carried_file(fork, carried), carried.found, carried.confirmed_by)
 
 
 def carried_file(fork: str, carried: CarriedBundle) -> BundleFile:
-    """The file of a bundle that the package carries. Raises CriticalError if it is not that of the table."""
+    """Return the file of a bundle that the package carries. Raises CriticalError if it is not that of the table."""
     try:
         file = parse_bundle(_content(carried.file))
     except BundleError as error:
@@ -147,7 +150,7 @@ def carried_file(fork: str, carried: CarriedBundle) -> BundleFile:
 
 
 def encode_bundle(fork: str, file: BundleFile, found: str, confirmed_by: str) -> UpgradeBundle:
-    """The upgrade transactions of a bundle, for a fork that has one."""
+    """Return the upgrade transactions of a bundle, for a fork that has one."""
     rules = BUNDLE_FORKS[fork]
     gas = file.gas + (rules.reserved_gas if file.extra_gas is None else file.extra_gas)
     return UpgradeBundle(file.encode(rules.label), gas, file.sha256, found, confirmed_by)
@@ -178,7 +181,7 @@ def encode_entry(entry: UpgradeEntry) -> bytes:
 
 
 def transactions_lock(transactions: Iterable[bytes]) -> str:
-    """The keccak of transactions, joined, in hex."""
+    """Return the keccak of transactions, joined, in hex."""
     return keccak256(b"".join(transactions)).hex()
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from rollup_node.stages.rpc.duration import age, duration
+from rollup_node.stages.protocol.texts import age, duration
 from rollup_node.stages.rpc.status import BlockStatus, NodeStatus, State
 
 LINE_SECONDS = 12.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.rpc.status import Heads, L1Status, NodeStatus, SyncProgress
 
 STALE_SECONDS = 3.0

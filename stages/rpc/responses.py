@@ -10,7 +10,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.forks.order import post_exec_transactions_from
+from rollup_node.stages.protocol.forks.schedule import post_exec_transactions_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef

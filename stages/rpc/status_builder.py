@@ -16,8 +16,8 @@ from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.node_state import L1Lag, NodeState, SlowSync
 from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
 from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason, slow_sync_reason

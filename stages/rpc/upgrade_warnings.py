@@ -5,11 +5,10 @@ from collections.abc import Iterable
 
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.config import RollupConfig, utc_time
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
-from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status import StatusWarning
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from rollup_node.stages.protocol.addresses import ETH_LIQUIDITY, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import ETH_LIQUIDITY, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.upgrade_transactions import (
     carried_bundle,
     load_bundle,

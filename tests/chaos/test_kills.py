@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from rollup_node.node.system.process_table import PROCESSES
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet
 
-ROLES = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", "sweeper")
+ROLES = (*(template.role for template in PROCESSES), "sweeper")
 BUG = "a bug ends"
 PROGRESS = 2
 SHIFT = 3

@@ -22,9 +22,8 @@ from rollup_node.stages.protocol.deposits import (
 )
 from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
-from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule, fork_order_error
 from rollup_node.stages.protocol.headers import encode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_deposit, l1_info_of_block

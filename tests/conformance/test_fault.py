@@ -11,11 +11,7 @@ from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
-from rollup_node.stages.derivation.reasons.reading import (
-    BatchTypeUnknown,
-    SpanBatchMalformed,
-    SpanTransactionInvalid,
-)
+from rollup_node.stages.derivation.reasons.reading import BatchTypeUnknown, SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.singular import (
     ActivationBlockNotEmpty,

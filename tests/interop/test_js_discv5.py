@@ -11,8 +11,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall, OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
+from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry, parse_enr
 from tests.support.foreign.js_peers import JsError, JsPeer, js_peer, js_program
 from tests.support.p2p.discv5_nodes import seeded
 from tests.support.p2p.discv5_servers import running_discv5, running_discv5_servers

@@ -16,12 +16,10 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding.snappy import compress_framed
 from rollup_node.stages.p2p.host.io.connection import STREAM_BURST, STREAM_RATE
 from rollup_node.stages.p2p.reqresp import payload_by_number
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, RequestLimiter
-from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT
+from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT, PEER_BURST, PEER_RATE, RequestLimiter
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer
 from tests.support.foreign.js_peers import JsError, by, js_program
 from tests.support.p2p.blocks import CHAIN_ID, LAST_FORK

@@ -1,4 +1,4 @@
-"""Toy nodes for the tests of supervisor and runtime, and commands whose ranges are forked."""
+"""Toy nodes for the tests of supervisor and runtime."""
 
 import signal
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 from rollup_node.tools.devnet.fork_server import ForkServer
-from tests.support.processes.forked_commands import forked_ranges
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 
@@ -16,13 +15,6 @@ def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
     """Starts toy nodes, which must leave nothing behind."""
     with toy_nodes(leftovers, fork_server) as start_one:
         yield start_one
-
-
-@pytest.fixture
-def ranges_are_forked(fork_server: ForkServer) -> Iterator[None]:
-    """Has `history run` in this process derive its ranges by forks."""
-    with forked_ranges(fork_server):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
-from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import decode_enr, parse_enr, sign_enr
+from rollup_node.stages.p2p.discv5.enr import Endpoint, decode_enr, parse_enr, sign_enr
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "discv5.json").read_text())
 IV = bytes(16)

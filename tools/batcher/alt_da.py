@@ -9,8 +9,13 @@ from dataclasses import dataclass
 import aiohttp
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
-from rollup_node.stages.protocol.commitments import VERSION, Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import (
+    CHALLENGE_TOPIC,
+    VERSION,
+    ChallengeStatus,
+    Commitment,
+    keccak_commitment,
+)
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.secp256k1 import COMPACT_SIZE, key_address, sign_recoverable
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.types import Address, Hash
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 
@@ -20,12 +20,11 @@ class Key:
     @property
     def address(self) -> Address:
         """The key's Ethereum address."""
-        return key_address(self.secret)
+        return private_key(self.secret).public_key.to_canonical_address()
 
     def sign(self, digest: Hash) -> tuple[int, int, int]:
-        """The recoverable signature (y parity, r, s) of a digest."""
-        signature = sign_recoverable(digest, self.secret)
-        return signature[COMPACT_SIZE], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
+        """Return the recoverable signature (y parity, r, s) of a digest."""
+        return private_key(self.secret).sign_msg_hash(digest).vrs
 
 
 @dataclass(frozen=True)

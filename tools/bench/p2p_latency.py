@@ -25,8 +25,8 @@ from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscriptio
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.process.stage import P2pStage, build
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message

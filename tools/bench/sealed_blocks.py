@@ -2,10 +2,9 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 

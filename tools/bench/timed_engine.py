@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import orjson
 from aiohttp import web
 
-from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_header
 from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.tools.bench.sealed_blocks import pool, sealed
 

@@ -1,1 +1,1 @@
-"""The commands that read a chain without running a node: listings, replays, history, and what a node does."""
+"""The commands of `rollup-node` besides running a node and the local network."""

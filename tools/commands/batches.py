@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.flags import FlagParser, check_l1_range
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands.common import (
     HELP_EPILOG,
@@ -13,6 +12,7 @@ from rollup_node.tools.commands.common import (
     parse,
     run,
 )
+from rollup_node.tools.commands.flags import FlagParser, check_l1_range
 from rollup_node.tools.commands.output_file import CommandOutput, open_output
 from rollup_node.tools.inspect.listing_stage import ListingConfig
 

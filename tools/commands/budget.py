@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from rollup_node.node.checks.execution import read_block
-from rollup_node.node.commands.flags import FlagParser
-from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
@@ -16,7 +15,9 @@ from rollup_node.stages.l1.receipts_methods import is_not_found
 from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.common import ParsedCommand, parse
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.inspect.budget import (
     BEACON,
     L1,
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     except EndpointError as error:
         raise SetupError(f"L1: {error}") from None
     except (RpcFailure, InvalidDataError, HexError) as error:
-        raise SetupError(f"L1: {endpoint_name(_url(command))}: {one_line(str(error))}") from None
+        raise SetupError(f"L1: {endpoint_name(_url(command))}: {escaped_line(str(error))}") from None
     polling = Polling(values["l1.epoch-poll-interval"], values["l1.runtime-config-reload-interval"])
     day = day_at_the_tip(sample.recent, sample.block_seconds, polling)
     whole = sync(sample.range, sample.head - first + 1)

@@ -5,15 +5,15 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.setup.bundles import option_of, read_bundle
-from rollup_node.node.system.exit_codes import one_line
 from rollup_node.stages.protocol.config import UpgradeBundle
 from rollup_node.stages.protocol.deposits import decode_deposit
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS, SELECTABLE
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.protocol.upgrade_bundle import BundleFile, deployments
 from rollup_node.stages.protocol.upgrade_transactions import carried_bundle, encode_bundle, load_bundle
+from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = """Checks a file with the upgrade transactions of a fork (<fork>_nut_bundle.json of op-node's repository)
 by the rules that need no sources: each deployment is a call of the deployer, the arguments of L2ContractsManager name
@@ -93,6 +93,6 @@ def _print(values: dict[str, Any]) -> None:
         gas = f"{each['gas']:,}"
         print(
             COLUMNS.format(
-                index, mark, one_line(each["intent"])[:50], gas, each["address"] or "-", each["source_hash"][2:]
+                index, mark, escaped_line(each["intent"])[:50], gas, each["address"] or "-", each["source_hash"][2:]
             )
         )

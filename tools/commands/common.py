@@ -11,25 +11,30 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, RetryPolicy, check_beacon, check_l1, check_l2_source
-from rollup_node.node.setup.jwt_secret import stored_jwt_secret
+from rollup_node.node.setup.endpoint_checks import (
+    NodeEndpoints,
+    RetryPolicy,
+    check_beacon,
+    check_l1,
+    check_l2_source,
+)
 from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config, worker_count
+from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, command_processes
-from rollup_node.node.system.version import PROGRAM, version
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.output_file import OutputFile
 
 RETRY_POLICY = RetryPolicy(total=10.0)
@@ -123,8 +128,8 @@ def l2_secret(command: ParsedCommand) -> bytes | None:
     return stored.secret
 
 
-def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret: bytes | None) -> Endpoints:
-    return Endpoints(
+def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret: bytes | None) -> NodeEndpoints:
+    return NodeEndpoints(
         rollup=command.chain.config,
         l1=l1.endpoints,
         l2=getattr(command.flags, "l2", None) or "",
@@ -144,7 +149,7 @@ def check_endpoints(command: ParsedCommand) -> None:
     asyncio.run(_check(endpoints))
 
 
-async def _check(endpoints: Endpoints) -> None:
+async def _check(endpoints: NodeEndpoints) -> None:
     await check_l1(endpoints, RETRY_POLICY)
     if endpoints.l2:
         await check_l2_source(endpoints, RETRY_POLICY)

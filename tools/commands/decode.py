@@ -10,15 +10,14 @@ from typing import Any, TextIO
 import msgspec
 import orjson
 
-from rollup_node.node.commands.flags import FlagParser, block_number, chain_id, timestamp
-from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.errors import did_you_mean
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout
-from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.tools.commands.flags import FlagParser, block_number, chain_id, timestamp
 from rollup_node.tools.commands.input_files import NotHex, TooLarge, read_content, shown_name
 from rollup_node.tools.commands.output_file import CommandOutput, open_output
 from rollup_node.tools.inspect.batch_summary import DECODED, BlockNumbers, batch_values, block_numbers

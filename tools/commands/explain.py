@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.commands.flags import FlagParser, block_number, url
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.options.errors import did_you_mean
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.texts import escaped_line
+from rollup_node.tools.commands.flags import FlagParser, block_number, url
 
 DESCRIPTION = """`explain CODE` prints what a code of the log means, such as BLOB-EXPIRED, and what to do. Without one
 it lists what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being read, the rule
@@ -80,7 +80,7 @@ def _explain_node(flags: argparse.Namespace) -> int:
 
 def _line(drop: dict[str, Any]) -> str:
     block = drop["l1_block"]
-    return one_line(f"L1 {'unknown' if block is None else block['number']}  {drop['text']}")
+    return escaped_line(f"L1 {'unknown' if block is None else block['number']}  {drop['text']}")
 
 
 async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from importlib import import_module
 
-from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.options.errors import did_you_mean
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
 HELP = f"""usage: {PROGRAM} history plan|run|status|verify|report|safedb [--help]
 
@@ -37,6 +36,6 @@ def main(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         commands = ", ".join(PUBLIC)
         raise SetupError(f"unknown command history {name[:80]!r}{did_you_mean(name, PUBLIC)}; commands are {commands}")
-    module = import_module(f"rollup_node.node.commands.{COMMANDS[name]}")
+    module = import_module(f"rollup_node.tools.commands.{COMMANDS[name]}")
     code: int = module.main(rest) if name == "range" else getattr(module, name)(rest)
     return code

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, history_folder
 from rollup_node.tools.history.report import ReportValues, report_page
 from rollup_node.tools.history.runner import INSTALL

@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.protocol.texts import duration, escaped_line
 from rollup_node.tools.commands.common import (
     HELP_EPILOG,
     ParsedCommand,
@@ -28,6 +26,7 @@ from rollup_node.tools.commands.common import (
     check_endpoints,
     parse,
 )
+from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.l1_view import L1View, l1_view
 from rollup_node.tools.history.manifest import ManifestRow, genesis_resume
@@ -332,7 +331,7 @@ class ProgressBar:
         self._done = min(self._total, self._done + (row is not None and task.repaired is None))
         left = (self._total - self._done) * (time.monotonic() - self._began) / self._ran
         if row is None:
-            self._line(f"{name}: FAILED: {one_line(outcome.error)}")
+            self._line(f"{name}: FAILED: {escaped_line(outcome.error)}")
         elif not sys.stderr.isatty():
             self._line(f"{name}: {row.l2_blocks} L2 blocks in {row.seconds:.1f} s, {self._done}/{self._total}")
         if row is not None and row.warnings:
@@ -361,7 +360,7 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     for line in caveats(run_file.config):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
     if report.given_up:
-        print(f"{PROGRAM}: ended: {one_line(report.given_up)}", file=sys.stderr)
+        print(f"{PROGRAM}: ended: {escaped_line(report.given_up)}", file=sys.stderr)
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
     again = ": the same command continues with those" if missing else ""
     print(f"{PROGRAM}: {text}{again}", file=sys.stderr)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
@@ -12,6 +11,7 @@ from rollup_node.stages.engine.safedb.entries import PastSafeHeads, SafeHeadEntr
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.manifest import Block
 from rollup_node.tools.history.ranges import rollup_digest

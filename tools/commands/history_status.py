@@ -4,8 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from rollup_node.node.commands.flags import FlagParser
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.run import rate
 from rollup_node.tools.history.seams import caveats, open_seams, progress

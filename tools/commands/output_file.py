@@ -9,8 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.tools.inspect.row_formats import RowFormat
 
 FORMATS = {".jsonl": RowFormat.JSON, ".csv": RowFormat.CSV}

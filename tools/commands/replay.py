@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, parse, run
+from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.output_file import CommandOutput, open_output
 from rollup_node.tools.commands.replay_config import replay_config
 

@@ -9,10 +9,10 @@ from typing import Protocol, TextIO
 
 import msgspec
 
-from rollup_node.node.commands.flags import FlagParser, url
-from rollup_node.node.system.exit_codes import one_line
-from rollup_node.node.system.version import PROGRAM
+from rollup_node.node.system.exit_codes import PROGRAM
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.tools.commands.flags import FlagParser, url
 from rollup_node.tools.inspect.status_client import StatusClient, StatusError
 from rollup_node.tools.inspect.status_screen import status_lines
 
@@ -50,7 +50,7 @@ async def _run(flags: argparse.Namespace) -> None:
             try:
                 view.show(await client.fetch())
             except StatusError as error:
-                view.show_error(one_line(str(error)))
+                view.show_error(escaped_line(str(error)))
 
 
 class View(Protocol):

@@ -16,7 +16,7 @@ from rollup_node.tools.faults.verdict import summary, table
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
 
-PACKAGES = ("Crypto", "eth_keys", "py_ecc", "rich")
+PACKAGES = ("Crypto", "py_ecc", "rich")
 """What the extra `devnet` installs, by the names that are imported. Each is needed by some networks alone, which would
 end with a traceback."""
 

@@ -4,7 +4,7 @@
     tools/chaos run --minutes 10 --seed 7
     tools/chaos run --only l1-status --only reorg
     tools/chaos run --file my-scenarios.toml --json
-    tools/chaos table results.json --page docs/chaos.md
+    tools/chaos table results.json --page docs/evidence/chaos.md
     tools/chaos soak --help
     tools/chaos report --help
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
+from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.signing import Key

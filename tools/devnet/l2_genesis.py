@@ -6,6 +6,7 @@ from typing import Any
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
+from rollup_node.stages.protocol.forks.table import FORKS as TABLE
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
@@ -17,8 +18,6 @@ from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgra
 from rollup_node.tools.devnet.settings import FORKS, SettingsError
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
-_SAME_TIME = {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "karst": "osaka"}
-"""The Ethereum fork that an engine activates together with a fork of the OP Stack."""
 
 
 def l2_genesis(
@@ -46,7 +45,7 @@ def l2_genesis(
             **{"grayGlacierBlock": 0, "mergeNetsplitBlock": 0, "bedrockBlock": 0},
             "terminalTotalDifficulty": 0,
             "terminalTotalDifficultyPassed": True,
-            **{f"{theirs}Time": times[ours] for ours, theirs in _SAME_TIME.items() if ours in times},
+            **{f"{fork.ethereum}Time": times[fork.name] for fork in TABLE if fork.ethereum and fork.name in times},
             **{f"{name}Time": activation for name, activation in times.items()},
             "optimism": EIP1559,
         },

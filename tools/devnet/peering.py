@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.secp256k1 import public_key
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 from rollup_node.tools.devnet.ports import LOOPBACK
 
@@ -23,7 +23,7 @@ def address(files: NetworkFiles, name: str, port: int) -> str:
 
 def bootnode(files: NetworkFiles, name: str, port: int) -> str:
     """The enode URL of a node."""
-    point = public_key(identity(files, name).secret, compressed=False)[1:]
+    point = private_key(identity(files, name).secret).public_key.to_bytes()
     return f"enode://{point.hex()}@{LOOPBACK}:{port}"
 
 

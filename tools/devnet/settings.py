@@ -9,8 +9,8 @@ from typing import Any
 
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
-from rollup_node.stages.protocol.forks.order import fork_order_error
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.schedule import fork_order_error
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
 from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
@@ -22,7 +22,7 @@ MAX_VERIFIERS = 50
 MAX_SEQUENCERS = 5
 LEAST_CHAOS_SECONDS = 2.0
 DEFAULT_FORK = "jovian"
-FORKS = FORK_NAMES[1:]
+FORKS = TIMED_FORKS
 LATE_L1_FORKS = tuple(rules.name for rules in L1_FORKS[L1_FORKS.index(PRAGUE) + 1 :])
 """The forks of L1 that are not active without --l1-forks."""
 _L1_FORKS = dict(zip(LATE_L1_FORKS, LATE_L1_FORKS, strict=True)) | {

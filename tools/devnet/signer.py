@@ -15,8 +15,8 @@ from eth_keys.datatypes import PrivateKey
 from rollup_node.stages.p2p.blocks.signing import signing_hash_of
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.client.keys import private_key
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 VERSION = "rollup-node-development-signer"

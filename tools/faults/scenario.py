@@ -284,7 +284,7 @@ def select(scenarios: Sequence[Scenario], only: Sequence[str], cases: Sequence[s
             raise ScenarioError(f"no scenario's name begins with {prefix!r}")
     for case in cases:
         if not any(case in each.cases for each in scenarios):
-            raise ScenarioError(f"no scenario covers the case {case!r}: docs/faults.md has the tests of each")
+            raise ScenarioError(f"no scenario covers the case {case!r}: docs/evidence/faults.md has the tests of each")
     if not only and not cases:
         return tuple(scenarios)
     return tuple(

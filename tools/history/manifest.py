@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 from rollup_node.tools.history.ranges import L1Range, digest_of
 

@@ -15,9 +15,9 @@ from typing import IO
 import msgspec
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import version
+from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.history.derivation_stage import OVERLAP, RESULT, RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, file_entry
 from rollup_node.tools.history.manifest import ManifestRow, Resume
@@ -103,9 +103,9 @@ def run_range(task: RangeTask) -> ManifestRow:
         folder.publish(row, files)
         return row
     except OSError as error:
-        raise RangeFailed(f"its files cannot be written: {error.strerror or one_line(str(error))}") from None
+        raise RangeFailed(f"its files cannot be written: {error.strerror or escaped_line(str(error))}") from None
     except ValueError as error:
-        raise RangeFailed(f"its files cannot be written: {one_line(str(error))}") from None
+        raise RangeFailed(f"its files cannot be written: {escaped_line(str(error))}") from None
     except SetupError as error:
         raise RangeFailed(str(error)) from None
     finally:
@@ -189,7 +189,7 @@ class _Log:
         """The last line that is an error; empty without one."""
         lines = self._tail.decode(errors="replace").splitlines()
         found = [line for line in lines if line.startswith(ERROR) and not line.startswith(NO_ERROR)]
-        return one_line(found[-1].removeprefix(ERROR)) if found else ""
+        return escaped_line(found[-1].removeprefix(ERROR)) if found else ""
 
 
 def _run(command: list[str]) -> tuple[int, _Log]:

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.history.manifest import ManifestRow
 from rollup_node.tools.history.range_task import RangeFailed, RangeTask, run_range
 
@@ -175,7 +175,7 @@ def result_of(future: Any, task: RangeTask) -> Outcome:
 
 
 def _first_line(error: BaseException) -> str:
-    return one_line(next(iter(str(error).splitlines()), "")) or type(error).__name__
+    return escaped_line(next(iter(str(error).splitlines()), "")) or type(error).__name__
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Writes docs/conformance.md: every conformance case with its rules, its test and the result of a run.
+"""Writes docs/evidence/conformance.md: every conformance case with its rules, its test and the result of a run.
 
 pytest tests/conformance --junitxml=report.xml
 python -m rollup_node.tools.importers.conformance_page report.xml [--out FILE]
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _TABLES = _ROOT / "tests" / "vectors" / "conformance"
 TABLE = _TABLES / "cases.toml"
 TABLES = (TABLE, _TABLES / "differs.toml", _TABLES / "faults.toml")
-PAGE = _ROOT / "docs" / "conformance.md"
+PAGE = _ROOT / "docs" / "evidence" / "conformance.md"
 RULES = _ROOT / "docs" / "rules"
 MISSING = "no test"
 _MEASURED = " (M)"
@@ -28,7 +28,7 @@ _RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]+\d+(?:\.\d+|[a-z])?)\*\*')
 
 _HEAD = """# Conformance
 
-What derivation does with L1 data, case by case, and the [rules](rules/README.md) that decide it. (M) marks outcomes
+What derivation does with L1 data, case by case, and the [rules](../rules/README.md) that decide it. (M) marks outcomes
 that were measured on the readers that op-node uses. The sections follow the stages of the pipeline. `differs` lists the
 points where specs, op-node and kona differ, with the side taken; `fault` lists the faults that users of other nodes
 reported.
@@ -75,9 +75,9 @@ def load_report(path: Path) -> dict[str, CaseResult]:
 
 @cache
 def rule_links() -> Mapping[str, str]:
-    """The place of each rule, from the folder of the page."""
+    """The place of each rule, from the folder `docs`."""
     return {
-        rule: f"{path.relative_to(PAGE.parent)}#{anchor}"
+        rule: f"rules/{path.name}#{anchor}"
         for path in sorted(RULES.glob("*.md"))
         for anchor, rule in _RULE.findall(path.read_text())
     }
@@ -110,13 +110,15 @@ def _stages(cases: Mapping[str, Case], report: Mapping[str, CaseResult], links: 
 
 
 def _linked(case: Case, links: Mapping[str, str]) -> str:
-    rules = (" to ".join(f"[{rule}]({links[rule]})" for rule in each.split("-")) for each in case.rules)
+    rules = (" to ".join(f"[{rule}](../{links[rule]})" for rule in each.split("-")) for each in case.rules)
     return ", ".join(rules) + (_MEASURED if case.measured else "")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Writes the page; 1 if a case has no test that passed."""
-    parser = argparse.ArgumentParser(description="Writes docs/conformance.md from a test run.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        description="Writes docs/evidence/conformance.md from a test run.", allow_abbrev=False
+    )
     parser.add_argument("report", type=Path, help="pytest's report, as --junitxml writes it")
     parser.add_argument("--out", type=Path, default=PAGE)
     options = parser.parse_args(arguments)

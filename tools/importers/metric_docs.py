@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rollup_node.node.commands.doc import page
+from rollup_node.tools.commands.doc import page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 

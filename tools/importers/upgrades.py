@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.protocol import addresses, rlp
+from rollup_node.stages.protocol import rlp, types
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
@@ -71,19 +71,19 @@ class Importer:
     def ecotone(self) -> UpgradeFile:
         """Ecotone's [UPG5]."""
         l1_block, oracle = deployer(0), deployer(1)
-        depositor = addresses.L1_ATTRIBUTES_DEPOSITOR
+        depositor = types.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
             "ecotone",
             entry("Ecotone: L1 Block Deployment", l1_block, None, 375_000, self._code("ecotone-l1-block")),
             entry(
                 "Ecotone: Gas Price Oracle Deployment", oracle, None, 1_000_000, self._code("ecotone-gas-price-oracle")
             ),
-            proxy_update("Ecotone: L1 Block Proxy Update", addresses.L1_BLOCK, created(l1_block)),
-            proxy_update("Ecotone: Gas Price Oracle Proxy Update", addresses.GAS_PRICE_ORACLE, created(oracle)),
+            proxy_update("Ecotone: L1 Block Proxy Update", types.L1_BLOCK, created(l1_block)),
+            proxy_update("Ecotone: Gas Price Oracle Proxy Update", types.GAS_PRICE_ORACLE, created(oracle)),
             entry(
                 "Ecotone: Gas Price Oracle Set Ecotone",
                 depositor,
-                addresses.GAS_PRICE_ORACLE,
+                types.GAS_PRICE_ORACLE,
                 80_000,
                 call("setEcotone()"),
             ),
@@ -94,20 +94,18 @@ class Importer:
 
     def fjord(self) -> UpgradeFile:
         """Fjord's [UPG6]."""
-        oracle, depositor = deployer(2), addresses.L1_ATTRIBUTES_DEPOSITOR
+        oracle, depositor = deployer(2), types.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
             "fjord",
             entry("Fjord: Gas Price Oracle Deployment", oracle, None, 1_450_000, self._code("fjord-gas-price-oracle")),
-            proxy_update("Fjord: Gas Price Oracle Proxy Update", addresses.GAS_PRICE_ORACLE, created(oracle)),
-            entry(
-                "Fjord: Gas Price Oracle Set Fjord", depositor, addresses.GAS_PRICE_ORACLE, 90_000, call("setFjord()")
-            ),
+            proxy_update("Fjord: Gas Price Oracle Proxy Update", types.GAS_PRICE_ORACLE, created(oracle)),
+            entry("Fjord: Gas Price Oracle Set Fjord", depositor, types.GAS_PRICE_ORACLE, 90_000, call("setFjord()")),
         )
 
     def isthmus(self) -> UpgradeFile:
         """Isthmus' [UPG7]."""
         l1_block, oracle, vault = deployer(3), deployer(4), deployer(5)
-        depositor = addresses.L1_ATTRIBUTES_DEPOSITOR
+        depositor = types.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
             "isthmus",
             entry("Isthmus: L1 Block Deployment", l1_block, None, 425_000, self._code("isthmus-l1-block")),
@@ -115,13 +113,13 @@ class Importer:
                 "Isthmus: Gas Price Oracle Deployment", oracle, None, 1_625_000, self._code("isthmus-gas-price-oracle")
             ),
             entry("Isthmus: Operator Fee Vault Deployment", vault, None, 500_000, self._code("isthmus-operator-fee")),
-            proxy_update("Isthmus: L1 Block Proxy Update", addresses.L1_BLOCK, created(l1_block)),
-            proxy_update("Isthmus: Gas Price Oracle Proxy Update", addresses.GAS_PRICE_ORACLE, created(oracle)),
-            proxy_update("Isthmus: Operator Fee Vault Proxy Update", addresses.OPERATOR_FEE_VAULT, created(vault)),
+            proxy_update("Isthmus: L1 Block Proxy Update", types.L1_BLOCK, created(l1_block)),
+            proxy_update("Isthmus: Gas Price Oracle Proxy Update", types.GAS_PRICE_ORACLE, created(oracle)),
+            proxy_update("Isthmus: Operator Fee Vault Proxy Update", types.OPERATOR_FEE_VAULT, created(vault)),
             entry(
                 "Isthmus: Gas Price Oracle Set Isthmus",
                 depositor,
-                addresses.GAS_PRICE_ORACLE,
+                types.GAS_PRICE_ORACLE,
                 90_000,
                 call("setIsthmus()"),
             ),
@@ -130,19 +128,19 @@ class Importer:
 
     def jovian(self) -> UpgradeFile:
         """Jovian's, with op-node's intents: the specs' own give other source hashes [UPG8, UPG9]."""
-        l1_block, oracle, depositor = deployer(6), deployer(7), addresses.L1_ATTRIBUTES_DEPOSITOR
+        l1_block, oracle, depositor = deployer(6), deployer(7), types.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
             "jovian",
             entry("Jovian: L1 Block Deployment", l1_block, None, 447_315, self._code("jovian-l1-block")),
-            proxy_update("Jovian: L1 Block Proxy Update", addresses.L1_BLOCK, created(l1_block)),
+            proxy_update("Jovian: L1 Block Proxy Update", types.L1_BLOCK, created(l1_block)),
             entry(
                 "Jovian: Gas Price Oracle Deployment", oracle, None, 1_750_714, self._code("jovian-gas-price-oracle")
             ),
-            proxy_update("Jovian: Gas Price Oracle Proxy Update", addresses.GAS_PRICE_ORACLE, created(oracle)),
+            proxy_update("Jovian: Gas Price Oracle Proxy Update", types.GAS_PRICE_ORACLE, created(oracle)),
             entry(
                 "Jovian: Gas Price Oracle Set Jovian",
                 depositor,
-                addresses.GAS_PRICE_ORACLE,
+                types.GAS_PRICE_ORACLE,
                 90_000,
                 call("setJovian()"),
             ),

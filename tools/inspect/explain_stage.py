@@ -1,7 +1,9 @@
 """The engine stage of `rollup-node explain`: derives as `replay` does, and writes what was dropped and why instead of
 the blocks."""
 
+import asyncio
 import time
+from typing import NoReturn
 
 import msgspec
 import orjson
@@ -11,7 +13,7 @@ from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import Drop
-from rollup_node.tools.inspect.drops_client import DropsClient
+from rollup_node.stages.rpc.process.drops_client import DropsClient
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import FAILURES, RESET, ReplayConfig, ReplayStage
 from rollup_node.tools.inspect.row_formats import RowFormat
@@ -30,39 +32,31 @@ class ExplainConfig(msgspec.Struct, frozen=True):
 
 
 class ExplainStage(ReplayStage):
-    """State, beside the replay's: the exception that ended the replay, and the request whose response completes the
-    drops up to that moment."""
+    """State, beside the replay's: the number of the next drop to read, and how many were discarded before they were
+    read."""
 
     def __init__(self, config: ExplainConfig, bus: Bus, meter: Meter) -> None:
         super().__init__(config.replay, bus, meter)
         self._last_l1 = config.last_l1
-        self._drops = DropsClient(bus, self._work.wake.set)
-        self._end: Exception | None = None
-        self._last_request = 0
-        self._deadline = 0.0
+        self._drops = DropsClient(bus)
+        self._next = self._lost = 0
+        self._due_at = 0.0
 
     async def _step(self) -> float:
-        self._drops.request_if_due()
-        await self._write_drops()
-        if self._end is None:
-            return await self._continue_replay()
-        if self._drops.is_complete(self._last_request):
-            await self._write_drops()
-            await self._exit(self._end)
-        if time.monotonic() > self._deadline:
-            await self._warn("derivation does not answer, later drops may be missing")
-            await self._exit(self._end)
-        return STEP_SECONDS
-
-    async def _continue_replay(self) -> float:
+        if time.monotonic() >= self._due_at:
+            first = self._next
+            await self._write_drops(STEP_SECONDS)
+            # While there are drops they are read without a pause: derivation waits for that.
+            self._due_at = 0.0 if self._next > first else time.monotonic() + STEP_SECONDS
         try:
             if self._is_past_last_l1():
                 raise ExitRequested()
-            return min(STEP_SECONDS, await self._advance())
+            seconds = await self._advance()
+            return min(seconds, max(0.0, self._due_at - time.monotonic()))
         except (*FAILURES, ExitRequested) as end:
-            self._end, self._last_request = end, self._drops.request()
-            self._deadline = time.monotonic() + LAST_DROPS_TIMEOUT
-            return STEP_SECONDS
+            if not await self._write_drops(LAST_DROPS_TIMEOUT):
+                await self._warn("derivation does not answer, later drops may be missing")
+            await self._exit(end)
 
     def _is_past_last_l1(self) -> bool:
         status, last = self._status, self._last_l1
@@ -71,19 +65,32 @@ class ExplainStage(ReplayStage):
         number = status.current_l1.number
         return number > last or (number == last and self._l1_exhausted)
 
-    async def _exit(self, end: Exception) -> None:
+    async def _exit(self, end: Exception) -> NoReturn:
         """Ends the process as the replay ended. Raises ExitRequested."""
-        if self._drops.lost:
-            await self._warn(f"{self._drops.lost} drops were discarded before they were read")
+        if self._lost:
+            await self._warn(f"{self._lost} drops were discarded before they were read")
         if isinstance(end, ExitRequested):
             raise end
         await self._write_failure(end)
         raise ExitRequested(EXIT_REPORTED)
 
-    async def _write_drops(self) -> None:
-        lines = [self._drop_line(drop) for drop in self._drops.take() if self._is_in_range(drop)]
-        if lines:
-            await write_text(self._config.output, "".join(lines))
+    async def _write_drops(self, timeout: float) -> bool:
+        """Write the drops that were not read yet; return whether derivation has answered in time for all of them."""
+        while True:
+            try:
+                async with asyncio.timeout(timeout):
+                    page = await self._drops.page(self._next)
+            except TimeoutError:
+                return False
+            self._lost += max(0, page.first - self._next)
+            self._next = max(self._next, page.first)
+            new = page.drops[self._next - page.first :]
+            self._next += len(new)
+            lines = [self._drop_line(drop) for drop in new if self._is_in_range(drop)]
+            if lines:
+                await write_text(self._config.output, "".join(lines))
+            if not new or self._next >= page.total:
+                return True
 
     def _is_in_range(self, drop: Drop) -> bool:
         return self._last_l1 is None or drop.origin is None or drop.origin.number <= self._last_l1

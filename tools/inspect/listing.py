@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel, 
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
-from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run

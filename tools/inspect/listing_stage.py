@@ -14,8 +14,7 @@ from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.foreign_fork import end_text
+from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers
 from rollup_node.tools.inspect.listing import BatchListing

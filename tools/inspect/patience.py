@@ -1,7 +1,7 @@
 """How long a command waits for data: for ever, with a line now and then that says what for, or up to a timeout."""
 
-from rollup_node.node.system.version import PROGRAM
-from rollup_node.stages.rpc.duration import duration
+from rollup_node.node.system.exit_codes import PROGRAM
+from rollup_node.stages.protocol.texts import duration
 
 FIRST_NOTICE = 15.0
 NOTICE_INTERVAL = 60.0

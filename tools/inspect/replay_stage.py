@@ -27,9 +27,8 @@ from rollup_node.stages.messages.engine import (
     StartRequest,
 )
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
 from rollup_node.tools.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
 from rollup_node.tools.inspect.patience import Patience

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.config import utc_time
 
 Values = dict[str, Any]
 TABLE_WIDTH = 100

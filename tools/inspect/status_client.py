@@ -6,10 +6,11 @@ from types import TracebackType
 import aiohttp
 import msgspec
 
-from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name, why_broken, why_not_connected
 from rollup_node.stages.io.http.http_body import BodyTooLargeError, read_body
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status import NodeStatus
 
 PATH = "/status.json"
@@ -64,7 +65,7 @@ class StatusClient:
         if response.status == 404:
             raise self._error(f"has no {PATH}: is it the JSON-RPC of a rollup-node of this version?")
         if response.status != 200:
-            text = one_line(body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
+            text = escaped_line(body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
             raise self._error(f"HTTP status {response.status} for {PATH}: {text}")
         return body
 

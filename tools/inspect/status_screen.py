@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from rollup_node.node.system.exit_codes import one_line
-from rollup_node.node.system.version import PROGRAM
-from rollup_node.stages.rpc.duration import age, duration
+from rollup_node.node.system.exit_codes import PROGRAM
+from rollup_node.stages.protocol.texts import age, duration, escaped_line
 from rollup_node.stages.rpc.status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
 
 UNKNOWN = "?"
@@ -25,7 +24,7 @@ def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[
     left = max(rows - 1 - len(lines), 2)
     if len(troubles) > left:
         troubles = [*troubles[: left - 1], f"! and {len(troubles) - left + 1} more"]
-    return [_cut(one_line(line), columns) for line in [*lines, *troubles]][: rows - 1]
+    return [_cut(escaped_line(line), columns) for line in [*lines, *troubles]][: rows - 1]
 
 
 def _cut(line: str, columns: int) -> str:

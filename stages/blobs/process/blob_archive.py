@@ -36,7 +36,7 @@ class BlobArchive:
         return found
 
     async def keep(self, offered: Sequence[OfferedBlob], verified: BlobsVerified) -> None:
-        """Keeps the offered blobs that are authentic."""
+        """Keep the offered blobs that are authentic."""
         by_digest = {sha256(item.blob).digest(): item for item in offered}
         for content, digest in zip(verified.contents, verified.digests, strict=True):
             item = by_digest.get(digest)
@@ -50,7 +50,7 @@ class BlobArchive:
 
 
 def _entry(blob_hash: Hash, item: OfferedBlob) -> bytes:
-    """The evidence may belong to another blob, as endpoints do not say which is whose."""
+    """Return the evidence may belong to another blob, as endpoints do not say which is whose."""
     if item.commitment is None or versioned_hash(item.commitment) != blob_hash:
         return item.blob
     return item.blob + item.commitment + (item.proof or b"")

@@ -21,8 +21,8 @@ from rollup_node.stages.io.http.http_reader import HttpReader, http_reader
 from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import EndpointCounts
-from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import BlobRef
 
 T = TypeVar("T")
@@ -106,8 +106,9 @@ class BlobOffer(NamedTuple):
 
 
 class BeaconEndpoint:
-    """One Beacon API. Methods raise EndpointError if it does not answer, and BeaconResponseError if it answers
-    something else."""
+    """One Beacon API.
+
+    Methods raise EndpointError if it does not answer, and BeaconResponseError if it answers something else."""
 
     def __init__(
         self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
@@ -123,19 +124,20 @@ class BeaconEndpoint:
         self._reader: HttpReader | None = None
 
     async def genesis_time(self) -> int:
-        """The beacon chain's genesis time in Unix seconds [BCN2]."""
+        """Return the beacon chain's genesis time in Unix seconds [BCN2]."""
         response = await self._get("genesis", "eth/v1/beacon/genesis", (), SMALL_BODY)
         return beacon_api.parse_genesis_time(self._ok(response))
 
     async def slot_milliseconds(self) -> int:
-        """The slot duration [BCN3]."""
+        """Return the slot duration [BCN3]."""
         response = await self._get("spec", "eth/v1/config/spec", (), SMALL_BODY)
         return beacon_api.parse_slot_milliseconds(self._ok(response))
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
-        """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
-        ROUTE_SECONDS after that one failed, answered in another shape, or turned out to be missing [BCN5]. Blobs of a
-        `prefetch` may be verified together with those of other blocks. Raises BlobsNotFoundError."""
+        """Return what the endpoint offers for the wanted blobs of a slot. Raises BlobsNotFoundError.
+
+        By the blobs route, or by the sidecars route for ROUTE_SECONDS after that one failed, answered in another
+        shape, or was missing [BCN5]. Blobs of a `prefetch` may be verified together with those of other blocks."""
         refused, malformed = "", ""
         if not self._fetch_all and time.monotonic() >= max(self._sidecars_until, self._no_blobs_route_until):
             try:
@@ -162,18 +164,19 @@ class BeaconEndpoint:
         return BlobOffer(self, sidecars, True)
 
     def failed(self, offer: BlobOffer) -> None:
-        """Records that an offer lacked wanted blobs: the other route is tried next."""
+        """Record that an offer lacked wanted blobs: the other route is tried next."""
         self._sidecars_until = 0.0 if offer.are_sidecars else time.monotonic() + ROUTE_SECONDS
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
-        """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs. Commitments of the block
-        make it cheaper to verify several blobs, not to verify one."""
+        """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs.
+
+        Commitments of the block make it cheaper to verify several blobs, not to verify one."""
         query = [("versioned_hashes", to_hex(ref.hash)) for ref in wanted]
         path = f"eth/v1/beacon/blobs/{slot}"
         blobs = await self._fetch("blobs", path, query, beacon_api.parse_blobs, beacon_api.parse_ssz_blobs)
@@ -207,8 +210,9 @@ class BeaconEndpoint:
         return found
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
-        """The commitments that the beacon block lists; None if the endpoint does not return the block. A route that
-        fails otherwise than for want of the block is not tried again for ROUTE_SECONDS [BCN19]."""
+        """Return the commitments that the beacon block lists; None if the endpoint does not return the block.
+
+        A route that fails otherwise than for want of the block is not tried again for ROUTE_SECONDS [BCN19]."""
         for route, until in self._no_block_until.items():
             if time.monotonic() < until:
                 continue
@@ -230,8 +234,9 @@ class BeaconEndpoint:
         parse: Callable[[bytes], T],
         parse_ssz: Callable[[bytes], T] | None = None,
     ) -> T:
-        """What `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ, which is asked for where that
-        is given [BCN18]. Raises EndpointError with the status otherwise."""
+        """Return what `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ [BCN18].
+
+        SSZ is asked for where `parse_ssz` is given. Raises EndpointError with the status otherwise."""
         if parse_ssz is not None and time.monotonic() >= self._no_ssz_until:
             try:
                 return await self._fetch_as(_PREFERS_SSZ, label, path, query, {JSON: parse, SSZ: parse_ssz})
@@ -259,8 +264,9 @@ class BeaconEndpoint:
             return self._parsed(parsers, await self._get(label, path, query, MAX_BODY, accept))
 
     def _parsed(self, parsers: Mapping[str, Callable[[bytes], T]], response: _Response) -> T:
-        """What the parser of its media type makes of a response. Raises a new error: the frames of the first would keep
-        the body."""
+        """Return what the parser of its media type makes of a response.
+
+        Raises a new error: the frames of the first would keep the body."""
         media = response.media if response.media in parsers else JSON
         try:
             return parsers[media](self._ok(response))
@@ -285,7 +291,7 @@ class BeaconEndpoint:
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
-        """The response to one request, which is recorded."""
+        """Return the response to one request, which is recorded."""
         start = time.monotonic()
         try:
             response = await self._request(label, path, query, max_body, accept)
@@ -304,7 +310,7 @@ class BeaconEndpoint:
     async def _request(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str
     ) -> _Response:
-        """The response to one request, whose metrics are recorded under `label`."""
+        """Return the response to one request, whose metrics are recorded under `label`."""
         self._meter.sent(label)
         start, error = time.monotonic(), NO_ANSWER
         try:
@@ -343,14 +349,15 @@ class BeaconEndpoints:
         self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all], FAULTS)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
-        """The offer of the first endpoint that has one. Raises BlobsNotFoundError if all endpoints answer so, and
-        EndpointError if all fail otherwise."""
+        """Return the offer of the first endpoint that has one.
+
+        Raises BlobsNotFoundError if all endpoints answer so, and EndpointError if all fail otherwise."""
         offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
         self._use(index)
         return offer
 
     def failed(self, offer: BlobOffer, failed: Failed) -> None:
-        """Records that an offer lacked wanted blobs: the next endpoint is used first from now on."""
+        """Record that an offer lacked wanted blobs: the next endpoint is used first from now on."""
         offer.endpoint.failed(offer)
         self._meter.failed(offer.endpoint.name, _FAULTS[failed])
         if self.all[self._current] is offer.endpoint:
@@ -365,13 +372,14 @@ class BeaconEndpoints:
         return [endpoint.record.counts(index == self._current) for index, endpoint in enumerate(self.all)]
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 
     async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """The first result and the index of its endpoint. The next endpoint is requested when one has failed or takes
-        longer than HEDGE_SECONDS."""
+        """Return the first result and the index of its endpoint.
+
+        The next endpoint is requested when one has failed or takes longer than HEDGE_SECONDS."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}
         failures: list[SourceFailure] = []
@@ -411,7 +419,7 @@ def _is_beacon_error(body: bytes) -> bool:
 
 
 def _words(body: bytes) -> str:
-    """What an error response says: its `message`, or the beginning of its text."""
+    """Return what an error response says: its `message`, or the beginning of its text."""
     text = body[:MAX_WORDS].decode(errors="replace").strip()
     try:
         message = msgspec.json.decode(body[:SMALL_BODY], type=_Words).message

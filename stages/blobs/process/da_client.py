@@ -47,8 +47,10 @@ class DaClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
-        """The input of a commitment. Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and
-        EndpointError for any other failure."""
+        """Return the input of a commitment.
+
+        Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and EndpointError for any other
+        failure."""
         start = time.monotonic()
         try:
             found = await self._get(commitment, ahead)
@@ -85,7 +87,7 @@ class DaClient:
             self._meter.ended(METHOD, time.monotonic() - start, error)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -108,8 +110,9 @@ class DaClient:
     async def _read(
         self, response: aiohttp.ClientResponse, commitment: Commitment, limit: int, hashed: bool
     ) -> InputResponse | InputTooLarge:
-        """The body. Of one that is too large to be used nothing is kept; whether it matches still decides if it is
-        skipped [AD7]."""
+        """Return the body.
+
+        Of one that is too large to be used nothing is kept; whether it matches still decides if it is skipped [AD7]."""
         keep = MAX_KECCAK_INPUT if commitment.kind == KECCAK else limit
         hasher = Keccak256() if hashed else None
         body, size = bytearray(), 0

@@ -1,5 +1,4 @@
-"""Answers derivation's requests for inputs of Alt-DA commitments: fetches them from the DA server, those first that
-derivation waits for."""
+"""Answers derivation's requests for inputs of Alt-DA commitments from the DA server, the most urgent first."""
 
 import asyncio
 import time
@@ -26,8 +25,9 @@ IDLE_SECONDS = 5.0
 
 
 class InputServer:
-    """State: the pending requests, the cache, and the running fetches, at most `max_requests`: a fetch ahead of need
-    gives way to one that derivation waits for."""
+    """The pending requests, the cache, and the running fetches, at most `max_requests`.
+
+    A fetch ahead of need gives way to one that derivation waits for."""
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
         self._client, self._verifies = DaClient(config, meter), config.verify_on_read
@@ -62,7 +62,7 @@ class InputServer:
             self._server.send(client, found)
 
     def step(self) -> float:
-        """Starts the fetches that are due; seconds until the next step, if nothing wakes it."""
+        """Start the fetches that are due; seconds until the next step, if nothing wakes it."""
         for task in [task for task in self._fetches if task.done()]:
             del self._fetches[task]
             if not task.cancelled():
@@ -79,7 +79,7 @@ class InputServer:
         return IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
 
     async def close(self) -> None:
-        """Cancels the fetches and closes the connections."""
+        """Cancel the fetches and closes the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)

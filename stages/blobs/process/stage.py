@@ -1,5 +1,6 @@
-"""The blobs process: fetches the blobs that derivation requests, has compute workers verify and decode them, and sends
-their contents, first those that derivation waits for."""
+"""The blobs process: fetches requested blobs, has workers verify and decode them, and sends their contents.
+
+Those that derivation waits for come first."""
 
 import asyncio
 import time
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
-from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
+from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
@@ -27,7 +28,7 @@ from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
-from rollup_node.stages.protocol.foreign_json import one_line
+from rollup_node.stages.protocol.texts import duration, one_line
 
 if TYPE_CHECKING:
     from rollup_node.stages.blobs.process.input_server import InputServer
@@ -72,14 +73,14 @@ class BlobsStage:
             self.periodic_tasks = [self._work, inputs]
 
     async def start(self) -> None:
-        """Logs the endpoints; connections are opened by the first request."""
+        """Log the endpoints; connections are opened by the first request."""
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("fetching blobs", endpoints=names or "none")
         if self._inputs is not None:
             log.info("reading the inputs of Alt-DA commitments", server=self._inputs.name)
 
     async def close(self) -> None:
-        """Cancels the fetches and closes the connections."""
+        """Cancel the fetches and closes the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)
@@ -89,10 +90,10 @@ class BlobsStage:
         await self._endpoints.close()
 
     def reset(self, error: Exception) -> None:
-        """Does nothing: a blob is the same on every L1 chain that has its hash."""
+        """Do nothing: a blob is the same on every L1 chain that has its hash."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Publishes the problems of the periodic task with the errors of urgent requests."""
+        """Publish the problems of the periodic task with the errors of urgent requests."""
         self._runtime_problems = problems
         self._publish_health()
 
@@ -111,7 +112,8 @@ class BlobsStage:
         self._work.wake.set()
 
     def _respond(self, pending: PendingRequest) -> bool:
-        """Sends the response, if there is one, to all clients of a request, which is removed once all have its blobs.
+        """Send the response, if there is one, to all clients of a request, which is removed once all have its blobs.
+
         False if a client with a full queue still lacks them."""
         response = pending.response()
         # An unavailable response keeps the client: it gets the blobs once they are there.
@@ -133,7 +135,7 @@ class BlobsStage:
         return pause
 
     async def _step(self) -> float:
-        """Starts the fetches that are due, and sends responses again that could not be sent."""
+        """Start the fetches that are due, and sends responses again that could not be sent."""
         for task in [task for task in self._fetches if task.done()]:
             self._fetches.discard(task)
             task.result()
@@ -149,8 +151,9 @@ class BlobsStage:
         return pause if all_sent else RESEND_SECONDS
 
     def _start_fetch(self, pending: PendingRequest) -> None:
-        """Starts a fetch unless too many run; one more may run for an urgent request. Without an endpoint every fetch
-        fails, and is retried like any other [O6]."""
+        """Start a fetch unless too many run; one more may run for an urgent request.
+
+        Without an endpoint every fetch fails, and is retried like any other [O6]."""
         if not self._endpoints.all:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
@@ -160,7 +163,7 @@ class BlobsStage:
             self._fetches.add(asyncio.create_task(self._fetch(pending), name=f"blobs of L1 block {pending.block}"))
 
     async def _fetch(self, pending: PendingRequest) -> None:
-        """Fetches and verifies once; authentic blobs are kept even if others are missing."""
+        """Fetch and verifies once; authentic blobs are kept even if others are missing."""
         error: Exception | SourceFailure | None = None
         try:
             await self._read_archive(pending)
@@ -175,7 +178,7 @@ class BlobsStage:
         self._respond(pending)
 
     async def _read_archive(self, pending: PendingRequest) -> None:
-        """Takes the blobs that the archive has."""
+        """Take the blobs that the archive has."""
         found = {} if self._archive is None else await self._archive.read(pending.missing)
         if self._archive is None or not found:
             return
@@ -185,7 +188,7 @@ class BlobsStage:
         self._archive.damaged(found.keys() - pending.contents.keys(), verified.problems)
 
     async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
-        """Fetches what is missing of a request from an endpoint; why something still is."""
+        """Fetch what is missing of a request from an endpoint; why something still is."""
         slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
         offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
         wanted = tuple(ref.hash for ref in pending.missing)
@@ -201,16 +204,16 @@ class BlobsStage:
         return error
 
     def _cache(self, contents: Sequence[BlobContent]) -> None:
-        """Keeps blobs, and counts those that others gave way to."""
+        """Keep blobs, and counts those that others gave way to."""
         cache = self._requests.cache
         for content in contents:
             before, is_new = len(cache), content.hash not in cache
-            cache.put(content)
+            cache.put(content.hash, content, content_size(content))
             evicted = "true" if len(cache) < before + is_new else "false"
             self._meter.count("l1_source_cache_add", int(is_new), type=BLOBS, evicted=evicted)
 
     def _failed(self, pending: PendingRequest, error: Exception | SourceFailure) -> None:
-        """Records that blobs are missing. The slot may be wrong, unless a worker failed."""
+        """Record that blobs are missing. The slot may be wrong, unless a worker failed."""
         if isinstance(error, TaskFailed):
             pending.failed(None, one_line(str(error)), False, time.monotonic())
             fields = {"l1_block": pending.block, "error": one_line(str(error))}
@@ -227,12 +230,12 @@ class BlobsStage:
         self._report(pending)
 
     def _report(self, pending: PendingRequest) -> None:
-        """Logs the failure of a request that derivation waits for; others may come in time."""
+        """Log the failure of a request that derivation waits for; others may come in time."""
         if pending.code is None or not pending.urgent:
             log.debug("could not prefetch blobs", l1_block=pending.block, error=pending.error)
             return
         pending.is_reported = True
-        age = _age(time.time() - pending.block.timestamp)
+        age = duration(time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"
         self._conditions.report(
@@ -271,14 +274,6 @@ def _failures(error: Exception | SourceFailure) -> Sequence[SourceFailure]:
     return (SourceFailure(kind, str(error)),)
 
 
-def _age(seconds: float) -> str:
-    """The age of an L1 block in the largest unit of which it has two."""
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
-
-
 def build(config: BlobsConfig, bus: Bus, meter: Meter) -> BlobsStage:
-    """Creates the stage; the runtime's entry point."""
+    """Create the stage; the runtime's entry point."""
     return BlobsStage(config, bus, meter)

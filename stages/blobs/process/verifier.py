@@ -1,5 +1,4 @@
-"""Has compute workers verify blobs, those of several requests in one task: one linear combination costs little more for
-many blobs than for one."""
+"""Has compute workers verify blobs, of several requests at once: a combination costs little more for many."""
 
 import asyncio
 from typing import NamedTuple, Protocol
@@ -43,21 +42,22 @@ class BlobVerifier:
     async def verify(
         self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], urgency: Urgency
     ) -> BlobsVerified:
-        """The authentic ones of the wanted blobs; those of other jobs of the task may be among them. Raises TaskFailed
-        if no worker could complete the task."""
+        """Return the authentic ones of the wanted blobs; those of other jobs of the task may be among them.
+
+        Raises TaskFailed if no worker could complete the task."""
         result: asyncio.Future[BlobsVerified] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Job(wanted, offered, urgency, result))
         self.start_due()
         return await result
 
     async def close(self) -> None:
-        """Cancels the running tasks."""
+        """Cancel the running tasks."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def start_due(self) -> None:
-        """Starts the tasks that are due; to be called when the urgency of a job has changed."""
+        """Start the tasks that are due; to be called when the urgency of a job has changed."""
         while len(self._running) < MAX_TASKS and self._is_due():
             task = asyncio.create_task(self._run(self._next_jobs()))
             self._running.add(task)
@@ -74,7 +74,7 @@ class BlobVerifier:
             self.start_due()
 
     def _next_jobs(self) -> list[_Job]:
-        """The jobs of the next task: at least one, urgent ones first."""
+        """Return the jobs of the next task: at least one, urgent ones first."""
         # Skips cancelled jobs, but keeps one, as a task has at least one.
         self._waiting = [job for job in self._waiting if not job.result.done()] or self._waiting[:1]
         self._waiting.sort(key=lambda job: not job.urgency.urgent)

@@ -37,5 +37,5 @@ class ComputeStage:
 
 
 def build(config: ComputeConfig, bus: Bus, meter: Meter) -> ComputeStage:
-    """The stage for the runtime."""
+    """Return the stage for the runtime."""
     return ComputeStage(config, bus)

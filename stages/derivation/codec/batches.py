@@ -31,8 +31,10 @@ class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Consecutive L2 blocks [CV10]. `origin_bits` and `transaction_counts` are the batch's own bytes, packed like the
-    transactions where they are long. The two checks have 20 bytes; times are in seconds."""
+    """Consecutive L2 blocks [CV10].
+
+    `origin_bits` and `transaction_counts` are the batch's own bytes, packed like the transactions where they are
+    long. The two checks have 20 bytes; times are in seconds."""
 
     parent_check: bytes
     origin_check: bytes
@@ -51,15 +53,17 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
         return (self.first_timestamp + (self.block_count - 1) * self.block_time) & U64_MASK
 
     def blocks(self) -> Iterator[SpanBlock]:
-        """The blocks in order."""
+        """Yield the blocks in order."""
         cursor = SpanCursor(self)
         while (block := cursor.pop()) is not None:
             yield block
 
 
 class SpanCursor:
-    """Walks over the blocks of a span batch. `index`, `timestamp` and `next_epoch` are those of the next block, `taken`
-    is the number of transactions in the blocks before it [CV1, CV2]."""
+    """Walks over the blocks of a span batch.
+
+    `index`, `timestamp` and `next_epoch` are those of the next block, `taken` is the number of transactions in the
+    blocks before it [CV1, CV2]."""
 
     def __init__(self, span: SpanBatch) -> None:
         self.span = span
@@ -75,7 +79,7 @@ class SpanCursor:
         return self.span.block_count - self.index
 
     def pop(self) -> SpanBlock | None:
-        """The next block, or None after the last."""
+        """Return the next block, or None after the last."""
         span = self.span
         if self.index == span.block_count:
             return None

@@ -1,5 +1,6 @@
-"""Brotli channels through the stream calls of Google's C decoder, fed and pulled with the sizes that op-node uses,
-so that the same output comes out before damage [Z8, Z9]."""
+"""Brotli channels through the stream calls of Google's C decoder, fed and pulled with op-node's sizes.
+
+So the same output comes out before damage [Z8, Z9]."""
 
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -42,8 +43,7 @@ class _Decoder:
         return bool(lib.BrotliDecoderIsFinished(self._decoder))
 
     def step(self, available: int, size: int) -> tuple[int, bytes, int]:
-        """One call with the next `available` bytes of input: the result code, at most `size` bytes of output, and
-        how many of the input bytes were not read."""
+        """Feed the next `available` bytes: the result code, at most `size` bytes of output, and the bytes not read."""
         if len(self._room) < size:
             self._room = _allocate("uint8_t[]", size)
         self._next_in[0] = self._data + self._offset
@@ -60,8 +60,9 @@ class _Decoder:
 
 
 def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
-    """The output of a complete stream with nothing behind it, or the first `limit + slack` bytes of a longer one;
-    None when it must be read piece by piece. `data` is without the version byte."""
+    """Return the output of a complete stream, or the first `limit + slack` bytes of a longer one.
+
+    None when it must be read piece by piece, as when something is behind it. `data` is without the version byte."""
     decoder = _Decoder(data)
     parts: list[bytes] = []
     total = 0
@@ -75,7 +76,7 @@ def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
 
 
 def decoded_pieces(data: Data) -> Iterator[bytes]:
-    """The output of a sound stream, in pieces of at most 1 MiB."""
+    """Yield the output of a sound stream, in pieces of at most 1 MiB."""
     decoder = _Decoder(data)
     result = lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT
     while result == lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT:
@@ -92,7 +93,7 @@ class BrotliSource:
         self._available = 0
 
     def _feed(self) -> bool:
-        """Makes the next piece of input available."""
+        """Make the next piece of input available."""
         self._available = min(self._next_size, self._decoder.unread)
         self._next_size = INPUT
         return self._available > 0

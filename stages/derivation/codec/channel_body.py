@@ -1,5 +1,6 @@
-"""From the bytes of a complete channel to its batches: decompression, the stream of RLP items, the batches in them. A
-pure function of the bytes and of the rules of the L1 block at which the channel is read [W3]."""
+"""From the bytes of a complete channel to its batches: decompression, the stream of RLP items, the batches in them.
+
+A pure function of the bytes and of the rules of the L1 block at which the channel is read [W3]."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -34,8 +35,9 @@ P = TypeVar("P")
 
 
 def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | ChannelEnd:
-    """A reader of the decompressed bytes, or why the channel is dropped [RD1 to RD6]. `max_bytes` is the limit of RLP
-    bytes that the reader will be used with; `brotli`: it is allowed."""
+    """Return a reader of the decompressed bytes, or why the channel is dropped [RD1 to RD6].
+
+    `max_bytes` is the limit of RLP bytes that the reader will be used with; `brotli`: it is allowed."""
     if not body:
         return ChannelEmpty()
     if body[0] & 15 in (8, 15):
@@ -74,7 +76,7 @@ def _is_all(output: bytes, max_bytes: int) -> bool:
 def read_batches(
     body: bytes, max_bytes: int, brotli: bool, rules: SpanRules, first: int = 0
 ) -> Iterator[DecodedBatch | ChannelEnd]:
-    """The batches from number `first` on, one by one, then why there are no more."""
+    """Yield the batches from number `first` on, one by one, then why there are no more."""
     reader = open_body(body, max_bytes, brotli)
     if isinstance(reader, Reason):
         yield reader
@@ -89,14 +91,14 @@ def read_batches(
 
 
 def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | ChannelEnd:
-    """The batch in an RLP item, its type byte first; or why the channel ends with it."""
+    """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
     return decode_envelope(item, lambda: decode_singular(item, 1), lambda: decode_span(item, 1, rules))
 
 
 def decode_envelope(
     item: bytes, singular: Callable[[], S], span: Callable[[], P | SpanTransactionInvalid]
 ) -> S | P | RejectedBatch | ChannelEnd:
-    """What the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4]."""
+    """Return what the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4]."""
     if not item:
         return BatchEmpty()
     if item[0] == SINGULAR:
@@ -107,7 +109,7 @@ def decode_envelope(
 
 
 def singular_or_end(decode: Callable[[], S]) -> S | SingularBatchMalformed:
-    """A singular batch, or why the channel ends with it [BE4]."""
+    """Return a singular batch, or why the channel ends with it [BE4]."""
     try:
         return decode()
     except SingularBatchError as error:
@@ -115,8 +117,9 @@ def singular_or_end(decode: Callable[[], S]) -> S | SingularBatchMalformed:
 
 
 def span_or_end(decode: Callable[[], P | SpanTransactionInvalid]) -> P | RejectedBatch | SpanBatchMalformed:
-    """A span batch; a rejected one if its transactions cannot be restored; or why the channel ends with it
-    [BE4, BE6]."""
+    """Return a span batch.
+
+    A rejected one if its transactions cannot be restored; or why the channel ends with it [BE4, BE6]."""
     try:
         span = decode()
     except SpanBatchError as error:

@@ -44,8 +44,7 @@ class Frame(NamedTuple):
 
 
 def parse_frames(data: bytes) -> list[Frame] | Reason:
-    """All frames of a data item, or why the item is ignored: one malformed frame takes all others with it
-    [P1 to P11]."""
+    """Return all frames of a data item, or why it is ignored: one malformed frame takes the others [P1 to P11]."""
     if not data:
         return FramesEmpty()
     if data[0] != VERSION:
@@ -73,14 +72,14 @@ def parse_frames(data: bytes) -> list[Frame] | Reason:
 
 
 def _truncated_field(size: int) -> str:
-    """The field of a frame's head in which `size` bytes end."""
+    """Return the field of a frame's head in which `size` bytes end."""
     if size < _CHANNEL:
         return "channel id"
     return "number" if size < _CHANNEL + _NUMBER else "length"
 
 
 def prune_frames(frames: list[Frame]) -> tuple[list[Frame], list[Reason]]:
-    """The frames of an item that can continue their neighbours, and why the others are dropped [Q3]."""
+    """Return the frames of an item that can continue their neighbours, and why the others are dropped [Q3]."""
     kept: list[Frame] = []
     reasons: list[Reason] = []
     for frame in frames:

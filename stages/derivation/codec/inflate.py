@@ -34,9 +34,11 @@ class _StreamError(Exception):
 
 
 class _Code(NamedTuple):
-    """A Huffman code. `table` gives, for the next bits under `mask`, symbol << 4 | length, or 0 for no symbol.
-    `need` is the number of bits that must be available before any symbol is read: Go asks for those of the
-    end-of-block symbol, or of the shortest one if that is longer [Z9]."""
+    """A Huffman code.
+
+    `table` gives, for the next bits under `mask`, symbol << 4 | length, or 0 for no symbol. `need` is the number of
+    bits that must be available before any symbol is read: Go asks for those of the end-of-block symbol, or of the
+    shortest one if that is longer [Z9]."""
 
     table: list[int]
     mask: int
@@ -44,7 +46,7 @@ class _Code(NamedTuple):
 
 
 def _code(lengths: Sequence[int], end_of_block: bool = False) -> _Code:
-    """The canonical code with these lengths of symbols."""
+    """Return the canonical code with these lengths of symbols."""
     used = [length for length in lengths if length]
     if not used:
         return _Code([0], 0, 0)
@@ -83,7 +85,7 @@ class Inflater:
         self._boundary = WINDOW
 
     def pieces(self) -> Iterator[Piece]:
-        """The output, piece by piece; only the last one has a status, and may be empty."""
+        """Yield the output, piece by piece; only the last one has a status, and may be empty."""
         try:
             final = 0
             while not final:
@@ -107,7 +109,7 @@ class Inflater:
         return piece
 
     def _full_piece(self) -> bytes:
-        """The piece up to the boundary; output that is too old for any distance is discarded."""
+        """Return the piece up to the boundary; output that is too old for any distance is discarded."""
         piece = self._pending(self._boundary)
         del self._out[: self._boundary - WINDOW]
         self._given, self._boundary = WINDOW, 2 * WINDOW
@@ -189,7 +191,7 @@ class Inflater:
         return _code(found[:literals], end_of_block=True), _code(found[literals:])
 
     def _symbols(self, literals: _Code, distances: _Code) -> Iterator[Piece]:
-        """A compressed block."""
+        """Yield a compressed block."""
         table, mask, need = literals
         # The bit buffer is in locals for speed: nearly all the time is spent in this loop.
         out, bits, count = self._out, self._bits, self._count

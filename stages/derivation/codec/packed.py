@@ -1,5 +1,7 @@
-"""What is large in a batch, compressed in chunks. A channel of a few hundred bytes expands to a hundred million bytes;
-packed, its batches take about as much memory as the channel, and one chunk at a time is unpacked to read them."""
+"""What is large in a batch, compressed in chunks.
+
+A channel of a few hundred bytes expands to a hundred million bytes; packed, its batches take about as much memory as
+the channel, and one chunk at a time is unpacked to read them."""
 
 from array import array
 from collections.abc import Iterator
@@ -26,8 +28,10 @@ _OVERHEAD = 250
 
 
 class TransactionChunk(msgspec.Struct, frozen=True, array_like=True):
-    """Consecutive transactions of `size` bytes together. `packed` is the brotli stream of their sizes, of 4 bytes each,
-    and of their bytes; `kinds` are the different first bytes, `has_empty`: a transaction has none."""
+    """Consecutive transactions of `size` bytes together.
+
+    `packed` is the brotli stream of their sizes, of 4 bytes each, and of their bytes; `kinds` are the different
+    first bytes, `has_empty`: a transaction has none."""
 
     count: int
     size: int
@@ -41,11 +45,11 @@ class TransactionChunk(msgspec.Struct, frozen=True, array_like=True):
         return self.count == 1 and self.size > CHUNK_BYTES
 
     def head(self, size: int) -> bytes:
-        """The first `size` bytes of its transactions."""
+        """Return the first `size` bytes of its transactions."""
         return b"".join(_until(size, self.pieces()))
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes of all transactions, in pieces of at most 1 MiB."""
+        """Yield the bytes of all transactions, in pieces of at most 1 MiB."""
         left = 4 * self.count
         for piece in decoded_pieces(self.packed):
             skipped = min(left, len(piece))
@@ -89,15 +93,17 @@ class PackedTransactions(msgspec.Struct, frozen=True):
         return found if is_large(count, sum(chunk.size for chunk in chunks)) else tuple(found)
 
     def parts(self, kinds: frozenset[int] | None = None, cut: int | None = None, uncut: bytes = b"") -> Iterator[Part]:
-        """The transactions of each chunk. With `kinds` only those of chunks in which a transaction is empty or begins
-        with one of these bytes. A large transaction is cut off after `cut` bytes, unless it begins with `uncut`."""
+        """Yield the transactions of each chunk.
+
+        With `kinds` only those of chunks in which a transaction is empty or begins with one of these bytes. A large
+        transaction is cut off after `cut` bytes, unless it begins with `uncut`."""
         for at, chunk, first, end in self._chunks():
             if kinds is None or chunk.has_empty or not kinds.isdisjoint(chunk.kinds):
                 is_cut = chunk.is_large and cut is not None and chunk.kinds != uncut
                 yield Part(at, (chunk.head(cut or 0),) if is_cut else _unpacked(chunk)[first:end])
 
     def sizes_and_bytes(self) -> Iterator[bytes]:
-        """The size of each transaction, in 8 bytes, and its bytes, in pieces."""
+        """Yield the size of each transaction, in 8 bytes, and its bytes, in pieces."""
         for _, chunk, first, end in self._chunks():
             if chunk.is_large:
                 yield chunk.size.to_bytes(8, "big")
@@ -133,7 +139,7 @@ class TransactionPacker:
         self._size = 0
 
     def add(self, transaction: bytes | memoryview) -> None:
-        """Adds a transaction; a large one is alone in its chunk."""
+        """Add a transaction; a large one is alone in its chunk."""
         if len(transaction) > CHUNK_BYTES:
             self._flush()
         self._part.append(transaction)
@@ -142,7 +148,7 @@ class TransactionPacker:
             self._flush()
 
     def add_short(self, run: bytes) -> None:
-        """Adds a transaction for each byte of `run`, which is its RLP encoding: at most 0x80, an empty one."""
+        """Add a transaction for each byte of `run`, which is its RLP encoding: at most 0x80, an empty one."""
         self._flush()
         for at in range(0, len(run), _CHUNK_COUNT):
             part = run[at : at + _CHUNK_COUNT]
@@ -177,7 +183,7 @@ _ALL = bytes(range(256))
 
 
 def _different(data: bytes) -> bytes:
-    """The different bytes of `data`, in order: all that are left without those that are left without it."""
+    """Return the different bytes of `data`, in order: all that are left without those that are left without it."""
     return _ALL.translate(None, _ALL.translate(None, data))
 
 
@@ -205,7 +211,7 @@ class PackedBytes(msgspec.Struct, frozen=True):
 
 
 def pack_field(data: bytes) -> bytes | PackedBytes:
-    """A field of a batch, packed if it is long."""
+    """Return a field of a batch, packed if it is long."""
     if len(data) <= MAX_PLAIN_FIELD:
         return data
     parts = (data[at : at + MAX_PLAIN_FIELD] for at in range(0, len(data), MAX_PLAIN_FIELD))
@@ -260,7 +266,7 @@ def is_large(count: int, size: int) -> bool:
 
 
 def plain_or_none(transactions: Iterator[bytes], size: int) -> tuple[bytes, ...] | None:
-    """The transactions of a batch of `size` bytes, unless they must be packed."""
+    """Return the transactions of a batch of `size` bytes, unless they must be packed."""
     if is_large(0, size):
         return None
     found = tuple(islice(transactions, MAX_PLAIN_COUNT + 1))

@@ -37,10 +37,10 @@ class StreamReader(Protocol):
     error: str | None
 
     def byte(self) -> int | None:
-        """The next byte; None if there is none."""
+        """Return the next byte; None if there is none."""
 
     def exact(self, size: int) -> bytes | None:
-        """The next `size` bytes; None if there are fewer."""
+        """Return the next `size` bytes; None if there are fewer."""
 
 
 class WholeReader:
@@ -65,8 +65,10 @@ class WholeReader:
 
 
 class BufferedReader:
-    """Reads from a source through a buffer of 4,096 bytes. An error that came with buffered bytes shows when they
-    are used up; one that comes with bytes read directly, past the buffer, loses them [Z1, Z2]."""
+    """Reads from a source through a buffer of 4,096 bytes.
+
+    An error that came with buffered bytes shows when they are used up; one that comes with bytes read directly, past
+    the buffer, loses them [Z1, Z2]."""
 
     def __init__(self, source: Decompressor) -> None:
         self.error: str | None = None
@@ -113,8 +115,9 @@ class BufferedReader:
 
 
 def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | ChannelEnd]:
-    """The content of each byte string, then why there are no more [ST1 to ST6]. `limit` is in bytes of the stream, the
-    strings' heads included."""
+    """Yield the content of each byte string, then why there are no more [ST1 to ST6].
+
+    `limit` is in bytes of the stream, the strings' heads included."""
     left = limit
     while True:
         offset = limit - left
@@ -143,7 +146,7 @@ def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | ChannelEnd]
 
 
 def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | ChannelEnd, int]:
-    """The size that an item's header declares and the width of that number, or what is wrong with it."""
+    """Return the size that an item's header declares and the width of that number, or what is wrong with it."""
     if first >= 0xC0:
         return StreamItemIsList(offset), 0
     if first < 0xB8:

@@ -31,7 +31,9 @@ class SingularFields(NamedTuple):
     end: int
 
     def transactions(self) -> Iterator[bytes]:
-        """The transactions one by one. Raises SingularBatchError at the first item that is not a byte string [SB4]."""
+        """Yield the transactions one by one.
+
+        Raises SingularBatchError at the first item that is not a byte string [SB4]."""
         data, at, end = self.data, self.at, self.end
         while at < end:
             start, at = string_at(data, at, end)
@@ -39,8 +41,9 @@ class SingularFields(NamedTuple):
 
 
 def decode_singular(data: bytes, at: int) -> SingularBatch:
-    """The batch at offset `at`, behind its type byte; bytes after it are ignored [BE7]. Raises SingularBatchError
-    when it is malformed [SB1 to SB5]."""
+    """Return the batch at offset `at`, behind its type byte; bytes after it are ignored [BE7].
+
+    Raises SingularBatchError when it is malformed [SB1 to SB5]."""
     fields = read_singular(data, at)
     transactions = plain_or_none(fields.transactions(), fields.end - fields.at)
     if transactions is None:
@@ -63,8 +66,9 @@ def _packed_transactions(fields: SingularFields) -> Transactions:
 
 
 def read_singular(data: bytes, at: int) -> SingularFields:
-    """The fields of the batch at offset `at`, its transactions not parsed. Raises SingularBatchError when a field is
-    malformed."""
+    """Return the fields of the batch at offset `at`, its transactions not parsed.
+
+    Raises SingularBatchError when a field is malformed."""
     try:
         is_list, at, end = header(data, at, len(data))
         if not is_list:
@@ -82,8 +86,9 @@ def read_singular(data: bytes, at: int) -> SingularFields:
 
 
 def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The offsets at which the content of the byte string at `at` begins and ends. Raises SingularBatchError when
-    there is no byte string within `end`."""
+    """Return the offsets at which the content of the byte string at `at` begins and ends.
+
+    Raises SingularBatchError when there is no byte string within `end`."""
     if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
         return at + 1, stop
     try:

@@ -61,19 +61,22 @@ class RawSpan(NamedTuple):
 
 
 def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
-    """The batch at offset `at`, behind its type byte; a reason when its transactions cannot be restored, which drops
-    this batch only. Bytes after it are ignored [BE6, SP16]. Raises SpanBatchError when it is malformed."""
+    """Return the batch at offset `at`, behind its type byte.
+
+    A reason when its transactions cannot be restored, which drops this batch only. Bytes after it are ignored [BE6,
+    SP16]. Raises SpanBatchError when it is malformed."""
     return convert(read_span(data, at), rules)
 
 
 def read_span(data: bytes, at: int) -> RawSpan:
-    """The fields of the batch at offset `at`, its transactions in columns [SP1 to SP18]. Raises SpanBatchError when
-    it is malformed."""
+    """Return the fields of the batch at offset `at`, its transactions in columns [SP1 to SP18].
+
+    Raises SpanBatchError when it is malformed."""
     return _FieldReader(data, at).read()
 
 
 def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
-    """The blocks of a raw span batch, or why its transactions cannot be restored [CV1 to CV10]."""
+    """Return the blocks of a raw span batch, or why its transactions cannot be restored [CV1 to CV10]."""
     try:
         transactions = _transactions(raw.transactions, rules.chain_id)
     except SpanTransactionError as error:
@@ -93,7 +96,7 @@ def _transactions(raw: RawTransactions, chain_id: int) -> Transactions:
 
 
 def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
-    """The span batch with everything but its transactions [CV1, CV2]."""
+    """Return the span batch with everything but its transactions [CV1, CV2]."""
     advances = int.from_bytes(raw.origin_bits, "big") >> 1
     return SpanBatch(
         parent_check=raw.parent_check,
@@ -168,7 +171,7 @@ class _FieldReader:
         return memoryview(self._data)[start : self._after(size, field)]
 
     def _after(self, size: int, field: str) -> int:
-        """The offset behind a field of this size."""
+        """Return the offset behind a field of this size."""
         end = self._at + size
         if end > len(self._data):
             raise self._error(f"{field} cut off")
@@ -176,14 +179,14 @@ class _FieldReader:
         return end
 
     def _bits(self, count: int, field: str) -> bytes:
-        """A bit list [SP18]."""
+        """Return a bit list [SP18]."""
         taken = self._bytes((count + 7) >> 3, field)
         if count & 7 and taken[0] >> (count & 7):
             raise self._error(f"more than {count} {field}")
         return taken
 
     def _number(self, field: str) -> int:
-        """A uvarint of at most 64 bits, in any form [SP17]."""
+        """Return a uvarint of at most 64 bits, in any form [SP17]."""
         data, at = self._data, self._at
         value = shift = 0
         for index in range(10):
@@ -226,7 +229,7 @@ class _FieldReader:
         return found
 
     def _sum_of_counts(self, blocks: int) -> int:
-        """Reads the transaction counts of all blocks [SP7]; their sum."""
+        """Read the transaction counts of all blocks [SP7]; their sum."""
         data, total = self._data, 0
         short = data[self._at : self._at + blocks]
         if len(short) == blocks and short.isascii():
@@ -256,8 +259,7 @@ class _FieldReader:
         return total
 
     def _payloads(self, total: int) -> tuple[bytes, Sequence[int]]:
-        """The types of all transactions (0: legacy, or a type byte of 0) and the offsets of their payloads, with the
-        end of the last one [SP12]."""
+        """Return the transactions' types (0: legacy, or a type byte of 0) and the bounds of their payloads [SP12]."""
         data, size = self._data, len(self._data)
         kinds, offsets = bytearray(total), array("Q")
         at = self._at

@@ -32,9 +32,10 @@ class SpanTransactionError(ValueError):
 
 
 class RawTransactions(NamedTuple):
-    """The columns. Payload i is `data[offsets[i]:offsets[i + 1]]` with its type byte if there is one. Bit i of a bit
-    list is that of transaction i, of `protected_bits` that of legacy transaction i. Signatures have 64 bytes,
-    recipients 20."""
+    """The columns.
+
+    Payload i is `data[offsets[i]:offsets[i + 1]]` with its type byte if there is one. Bit i of a bit list is that of
+    transaction i, of `protected_bits` that of legacy transaction i. Signatures have 64 bytes, recipients 20."""
 
     data: bytes
     kinds: bytes
@@ -49,8 +50,9 @@ class RawTransactions(NamedTuple):
 
 
 def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
-    """The canonical encodings one by one. Raises SpanTransactionError at the first that cannot be restored, or at once
-    for an unknown type."""
+    """Yield the canonical encodings one by one.
+
+    Raises SpanTransactionError at the first that cannot be restored, or at once for an unknown type."""
     _check_types(raw.kinds)
     data, count = raw.data, len(raw.kinds)
     chain = encode_int(chain_id)
@@ -101,12 +103,12 @@ def _check_types(kinds: bytes) -> None:
 
 
 def _bit_text(bits: int, count: int) -> str:
-    """The bits as characters `0` and `1`, the lowest first."""
+    """Return the bits as characters `0` and `1`, the lowest first."""
     return bin(bits)[:1:-1].ljust(count, "0")
 
 
 def _shortest(word: bytes) -> bytes:
-    """The RLP encoding of a 32-byte word as an integer."""
+    """Return the RLP encoding of a 32-byte word as an integer."""
     return encode_bytes(word.lstrip(b"\0"))
 
 
@@ -114,8 +116,9 @@ def _shortest(word: bytes) -> bytes:
 
 
 def _fields(data: bytes, at: int, end: int, kind: int) -> tuple[int, int, int]:
-    """The offsets at which value, fees and call data of a payload start. Raises RlpError unless every field is valid
-    and nothing follows [CV4, CV4a, CV4b]."""
+    """Return the offsets at which value, fees and call data of a payload start.
+
+    Raises RlpError unless every field is valid and nothing follows [CV4, CV4a, CV4b]."""
     if kind:
         at += 1
     first = data[at]
@@ -158,7 +161,7 @@ def _expect_end(at: int, end: int) -> None:
 
 
 def _after_number(data: bytes, at: int, end: int, size: int | None = None) -> int:
-    """The offset behind an integer in its shortest form, of at most `size` bytes."""
+    """Return the offset behind an integer in its shortest form, of at most `size` bytes."""
     first = data[at] if at < end else 0
     if 0 < first <= 0x80:
         return at + 1
@@ -187,7 +190,7 @@ def _list(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _after_access_list(data: bytes, at: int, end: int) -> int:
-    """Checks a list of [address, list of storage keys]."""
+    """Check a list of [address, list of storage keys]."""
     at, stop = _list(data, at, end)
     while at < stop:
         at, entry_end = _list(data, at, stop)
@@ -200,7 +203,7 @@ def _after_access_list(data: bytes, at: int, end: int) -> int:
 
 
 def _after_authorizations(data: bytes, at: int, end: int) -> int:
-    """Checks a list of [chain id, address, nonce, y parity, r, s]."""
+    """Check a list of [chain id, address, nonce, y parity, r, s]."""
     at, stop = _list(data, at, end)
     while at < stop:
         at, entry_end = _list(data, at, stop)

@@ -16,7 +16,7 @@ _PIECE = 1 << 16
 
 
 def deflate_start(body: bytes) -> int | None:
-    """The offset of the deflate stream behind a valid zlib header; None for an invalid one [RD6]."""
+    """Return the offset of the deflate stream behind a valid zlib header; None for an invalid one [RD6]."""
     if len(body) < 2 or body[0] & 15 != 8 or body[0] >> 4 > 7 or (body[0] << 8 | body[1]) % 31:
         return None
     if not body[1] & 0x20:
@@ -25,8 +25,10 @@ def deflate_start(body: bytes) -> int | None:
 
 
 def whole_output(body: bytes, start: int, limit: int) -> bytes | None:
-    """The output of a stream in which a reader with this limit, in bytes, can see no damage: it is complete, or
-    longer than the limit, or was flushed and never closed. None when it must be read piece by piece."""
+    """Return the output of a stream in which a reader with this limit, in bytes, can see no damage.
+
+    It is complete, or longer than the limit, or was flushed and never closed. None when it must be read piece by
+    piece."""
     if body[-4:] == _SYNC and (output := _flushed_output(body, start, limit)) is not None:
         return output
     decoder = zlib.decompressobj(-15)
@@ -40,7 +42,7 @@ def whole_output(body: bytes, start: int, limit: int) -> bytes | None:
 
 
 def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
-    """The output if the stream ends with a sync flush, which is an empty stored block."""
+    """Return the output if the stream ends with a sync flush, which is an empty stored block."""
     decoder = zlib.decompressobj(-15)
     try:
         output = decoder.decompress(memoryview(body)[start:-4], limit + SLACK)
@@ -54,8 +56,9 @@ def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
 
 
 class LongStream:
-    """A stream whose output is too long to hold in memory, decoded by the C library in pieces; only for streams that
-    are sound."""
+    """A stream whose output is too long to hold in memory, decoded by the C library in pieces.
+
+    Only for streams that are sound."""
 
     def __init__(self, body: bytes, start: int, limit: int) -> None:
         self._body = body
@@ -74,7 +77,7 @@ class LongStream:
         return True
 
     def _decoded(self) -> Iterator[bytes]:
-        """The output in pieces, up to the limit. Raises zlib.error if the stream is damaged or cut off before."""
+        """Yield the output in pieces, up to the limit. Raises zlib.error if the stream is damaged or cut off before."""
         decoder, at, left, checksum = zlib.decompressobj(-15), self._start, self._limit, 1
         while left and not decoder.eof:
             given = decoder.unconsumed_tail or self._body[at : at + _PIECE]

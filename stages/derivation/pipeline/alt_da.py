@@ -18,11 +18,11 @@ from rollup_node.stages.derivation.reasons.alt_da import (
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.challenges import ChallengeStatus
 from rollup_node.stages.protocol.commitments import (
     COMMITMENT_TYPES,
     KECCAK,
     MAX_KECCAK_INPUT,
+    ChallengeStatus,
     Commitment,
     CommitmentError,
     decode_commitment,
@@ -33,8 +33,10 @@ from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 
 
 class AltDaResolver:
-    """Between the data items of L1 and frame parsing. `needed` is the commitment whose input is missing; no item may be
-    resolved before it is there. `reset` is the reason of a reset that it asks for."""
+    """Between the data items of L1 and frame parsing.
+
+    `needed` is the commitment whose input is missing; no item may be resolved before it is there. `reset` is the
+    reason of a reset that it asks for."""
 
     def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents, genesis: int = 0) -> None:
         self.challenges = ChallengeState(config, look_back, events, genesis)
@@ -52,8 +54,9 @@ class AltDaResolver:
         self._not_found = False
 
     def open(self, block: L1Block) -> None:
-        """Moves to another L1 block, before its data are read. If a challenge expires there, what was read since its
-        commitment is void [AD1]."""
+        """Move to another L1 block, before its data are read.
+
+        If a challenge expires there, what was read since its commitment is void [AD1]."""
         number = block.header.number
         if self.challenges.contradicts(block.ref):
             self.reset = ChallengesReorged(number)
@@ -64,8 +67,7 @@ class AltDaResolver:
             self.reset = ChallengeExpired(expired.content)
 
     def resolve(self, item: bytes, block: L1BlockRef) -> None:
-        """Takes an item of the L1 block being read that is empty or a commitment, which is then `needed` [AD3 to
-        AD6]."""
+        """Take an empty item of the L1 block being read, or a commitment, which is then `needed` [AD3 to AD6]."""
         if not item:
             self._skip(CommitmentEmpty())
             return
@@ -80,8 +82,9 @@ class AltDaResolver:
         self.needed, self._not_found = NeedInput(block, commitment), False
 
     def next(self) -> bytes | NeedInput | NeedChallenges | None:
-        """The input, or what is needed for it; None if no input is needed, or it is skipped. Raises CriticalError if
-        neither a DA server nor L1 has it: derivation cannot continue without it [AD6]."""
+        """Return the input, or what is needed for it; None if no input is needed, or it is skipped.
+
+        Raises CriticalError if neither a DA server nor L1 has it: derivation cannot continue without it [AD6]."""
         needed = self.needed
         if needed is None:
             return None
@@ -106,8 +109,7 @@ class AltDaResolver:
 
     @property
     def is_last_chance(self) -> bool:
-        """Whether nobody can challenge the commitment that is needed any more: the next `input_not_found` is
-        critical."""
+        """Whether the needed commitment cannot be challenged any more: the next `input_not_found` is critical."""
         if self.needed is None:
             return False
         commitment, included = self.needed.commitment, self.needed.block.number
@@ -121,7 +123,7 @@ class AltDaResolver:
         return True
 
     def add_too_large(self, commitment: Commitment, size: int) -> bool:
-        """The input of the commitment that is needed is too large, of `size` bytes at least [AD7]."""
+        """Return the input of the commitment that is needed is too large, of `size` bytes at least [AD7]."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
         self._skip(CommitmentInputTooLarge(size, MAX_KECCAK_INPUT), DropEffect.DROPPED)
@@ -135,8 +137,9 @@ class AltDaResolver:
         return True
 
     def add_challenges(self, block: L1Block) -> bool:
-        """Brings the L1 block whose events are needed next; False if it is another or none is needed. After the last
-        one that can hold a challenge the DA server is asked once more."""
+        """Brings the L1 block whose events are needed next; False if it is another or none is needed.
+
+        After the last one that can hold a challenge the DA server is asked once more."""
         if self.needed is None or block.header.number != self.challenges.next_number:
             return False
         if self.challenges.contradicts(block.ref):

@@ -30,13 +30,13 @@ class NextBatchProvider(Protocol):
     """The stages before: channels and their batches in the L1 block being read."""
 
     def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
-        """The next batch; OUT_OF_DATA when the L1 block is exhausted."""
+        """Return the next batch; OUT_OF_DATA when the L1 block is exhausted."""
 
     def discard_block(self) -> Need | None:
         """Discards all batches of the L1 block; None when it is exhausted."""
 
     def flush_channel(self) -> None:
-        """Drops the channel being read, then the staging channel."""
+        """Drop the channel being read, then the staging channel."""
 
 
 StageOutput = AcceptedBatch | Need | NeedReset | Flow
@@ -65,7 +65,7 @@ class PendingSpan:
         self._cursor: SpanCursor | None = None
 
     def start(self, cursor: SpanCursor) -> None:
-        """Takes the blocks from the cursor on."""
+        """Take the blocks from the cursor on."""
         self._cursor = cursor
 
     def clear(self) -> None:
@@ -78,8 +78,10 @@ class PendingSpan:
         return copy(self._cursor)
 
     def pop(self, parent: L2BlockRef) -> AcceptedBatch | None:
-        """The next block, with the parent's hash, if its time is the next one; otherwise the pending span is discarded
-        [X4, X6]. Raises CriticalError if the block's origin is not in the L1 window, which extraction rules out."""
+        """Return the next block, with the parent's hash, if its time is the next one.
+
+        Otherwise the pending span is discarded [X4, X6]. Raises CriticalError if the block's origin is not in the L1
+        window, which extraction rules out."""
         cursor = self._cursor
         if cursor is None:
             return None
@@ -126,8 +128,9 @@ class BaseBatchStage(ABC):
         return None if batch is None else AcceptedBatch(batch, True)
 
     def fork(self) -> "BaseBatchStage | None":
-        """A stage of its own for the rest of the pending span, after which it has no data; None without a pending span.
-        What it does leaves this stage as it is."""
+        """Return a stage of its own for the rest of the pending span, after which it has no data.
+
+        None without a pending span. What it does leaves this stage as it is."""
         rest = self.pending_span.rest
         if rest is None:
             return None
@@ -151,6 +154,6 @@ class BaseBatchStage(ABC):
         return 0
 
     def flush(self) -> None:
-        """Drops the pending span, then the channels before it [E5b]."""
+        """Drop the pending span, then the channels before it [E5b]."""
         self.pending_span.clear()
         self._context.provider.flush_channel()

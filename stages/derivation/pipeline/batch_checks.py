@@ -48,18 +48,19 @@ ACCEPTED = BatchVerdict(BatchValidity.ACCEPT)
 
 
 def drop(reason: Reason) -> BatchVerdict:
-    """The batch is invalid."""
+    """Return the batch is invalid."""
     return BatchVerdict(BatchValidity.DROP, reason)
 
 
 def undecided(reason: Reason) -> BatchVerdict:
-    """The batch is undecided: an L1 or L2 block that the check needs is missing."""
+    """Return the batch is undecided: an L1 or L2 block that the check needs is missing."""
     return BatchVerdict(BatchValidity.UNDECIDED, reason)
 
 
 def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int) -> Reason | None:
-    """Why a batch with these transactions for a block of this time is dropped: one is empty, a deposit, or of a type
-    that is not allowed yet [V14, FU6]."""
+    """Return why a batch with these transactions is dropped at this block time [V14, FU6].
+
+    One is empty, a deposit, or of a type that is not allowed yet."""
     if isinstance(transactions, PackedTransactions):
         return _packed_rejection(schedule, transactions, timestamp)
     return _rejection(schedule, enumerate(transactions), timestamp)
@@ -82,7 +83,7 @@ def _rejection(schedule: ForkSchedule, transactions: Iterable[tuple[int, bytes]]
 
 
 def _packed_rejection(schedule: ForkSchedule, transactions: PackedTransactions, timestamp: int) -> Reason | None:
-    """The same of packed transactions; chunks without a type that is refused at this time are not unpacked."""
+    """Return the same of packed transactions; chunks without a type that is refused at this time are not unpacked."""
     rules = schedule.l2(timestamp)
     refused = {DEPOSIT_TYPE}
     if not rules.set_code_transactions:
@@ -97,8 +98,9 @@ def _packed_rejection(schedule: ForkSchedule, transactions: PackedTransactions, 
 
 
 class BlockChecks:
-    """The checks of one L2 block, be it a singular batch or part of a span, with a chain's constants. With
-    `assume_parents` a block of unknown hash is the parent that a batch claims; a node knows all hashes."""
+    """The checks of one L2 block, be it a singular batch or part of a span, with a chain's constants.
+
+    With `assume_parents` a block of unknown hash is the parent that a batch claims; a node knows all hashes."""
 
     def __init__(self, config: RollupConfig, schedule: ForkSchedule, assume_parents: bool = False) -> None:
         self._config = config
@@ -114,8 +116,9 @@ class BlockChecks:
     def _drift(
         self, timestamp: int, empty: bool, advances: bool, origin: L1BlockRef, l1_window: L1OriginWindow
     ) -> BatchVerdict | None:
-        """How far a block's time may be ahead of its L1 origin's; None if it passes. `empty`: without user
-        transactions, `advances`: with another epoch than its parent [V13, FU5]."""
+        """How far a block's time may be ahead of its L1 origin's; None if it passes.
+
+        `empty`: without user transactions, `advances`: with another epoch than its parent [V13, FU5]."""
         bound = origin.timestamp + self._schedule.epoch(origin.timestamp).max_sequencer_drift
         if timestamp <= bound:
             return None
@@ -131,7 +134,7 @@ class BlockChecks:
         return None
 
     def _transactions(self, transactions: Transactions, timestamp: int) -> BatchVerdict | None:
-        """The types of a block's transactions; None if they pass [V14, FU6]."""
+        """Return the types of a block's transactions; None if they pass [V14, FU6]."""
         if (
             not isinstance(transactions, PackedTransactions)
             and all(transactions)

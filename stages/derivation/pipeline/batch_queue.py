@@ -19,8 +19,7 @@ Batch = SingularBatch | SpanBatch
 
 
 class _Attempt:
-    """One call of the queue, kept until the L2 blocks that it needs are there: the batch that was pulled, if any, and
-    the position in the queue."""
+    """One call of the queue, kept until its L2 blocks are there: the pulled batch, and the queue position."""
 
     def __init__(self, batch: Batch | None) -> None:
         self.arrived = batch
@@ -49,7 +48,7 @@ class BatchQueue(BaseBatchStage):
         return output
 
     def _start(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | _Attempt:
-        """The next block of the pending span, or else a batch from the stages before [BQ1 to BQ4]."""
+        """Return the next block of the pending span, or else a batch from the stages before [BQ1 to BQ4]."""
         context = self._context
         pending = self.pending_span.pop(parent)
         if pending is not None:
@@ -82,8 +81,9 @@ class BatchQueue(BaseBatchStage):
         return output or (Flow.OUT_OF_DATA if attempt.out_of_data else Flow.MORE)
 
     def _walk(self, attempt: _Attempt, parent: L2BlockRef) -> StageOutput | None:
-        """The first batch of the queue that is accepted, None if there is none; an undecided one stops the walk, and
-        everything behind it waits [BQ7, BQ11]."""
+        """Return the first batch of the queue that is accepted, None if there is none.
+
+        An undecided one stops the walk, and everything behind it waits [BQ7, BQ11]."""
         self.stalled_by = None
         while attempt.position < len(self._queue):
             batch, inclusion = self._queue[attempt.position]
@@ -109,7 +109,7 @@ class BatchQueue(BaseBatchStage):
         return context.span_checks.check_full(batch, context.l1_window, parent, inclusion)
 
     def _accept(self, batch: Batch, parent: L2BlockRef) -> AcceptedBatch:
-        """A singular batch, or the first new block of a span; the others become the pending span [BQ10, X5]."""
+        """Return a singular batch, or the first new block of a span; the others become the pending span [BQ10, X5]."""
         if isinstance(batch, SingularBatch):
             return AcceptedBatch(batch, True)
         cursor = self._context.span_checks.extract(batch, self._context.l1_window, parent)
@@ -138,6 +138,6 @@ class BatchQueue(BaseBatchStage):
         return discarded
 
     def flush(self) -> None:
-        """Drops the pending span and the channels before it; the queue stays."""
+        """Drop the pending span and the channels before it; the queue stays."""
         self._attempt = None
         super().flush()

@@ -1,5 +1,4 @@
-"""The batch stage, from Holocene on: a batch is checked once, when it is read, and an invalid one takes the rest of its
-channel with it."""
+"""The batch stage, from Holocene on: a batch is checked once, when read; an invalid one flushes its channel."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.base_batch_stage import (
@@ -40,8 +39,9 @@ class BatchStage(BaseBatchStage):
         return candidate
 
     def _candidate(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | SingularBatch | SpanBatch:
-        """What is to be checked: the next block of the pending span or a batch from the stages before. The forced empty
-        batch is not checked [BS1 to BS5, BS9]."""
+        """Return what is to be checked: the next block of the pending span or a batch from the stages before.
+
+        The forced empty batch is not checked [BS1 to BS5, BS9]."""
         context, l1_window = self._context, self._context.l1_window
         behind = l1_window.advance_origin(origin, parent)
         if behind or parent.l1_origin.number == origin.header.number:
@@ -62,7 +62,9 @@ class BatchStage(BaseBatchStage):
     def _accept_span(
         self, span: SpanBatch, parent: L2BlockRef, origin: L1BlockRef
     ) -> AcceptedBatch | NeedL2Blocks | None:
-        """The first new block of a span whose prefix and overlap are valid; None when the span is discarded [BS5]."""
+        """Return the first new block of a span whose prefix and overlap are valid.
+
+        None when the span is discarded [BS5]."""
         checks, l1_window = self._context.span_checks, self._context.l1_window
         verdict = checks.check_prefix(span, l1_window, parent, origin)
         if verdict is ACCEPTED and self._context.span_overlap_check:
@@ -80,7 +82,7 @@ class BatchStage(BaseBatchStage):
         return self.pending_span.pop(parent)
 
     def _accept_block(self, batch: SingularBatch, parent: L2BlockRef, origin: L1BlockRef) -> StageOutput:
-        """A singular batch or a block of a span, if it is valid; each is concluding [BS6]."""
+        """Return a singular batch or a block of a span, if it is valid; each is concluding [BS6]."""
         verdict = self._context.singular_checks.check(batch, self._context.l1_window, parent, origin)
         if verdict.validity is BatchValidity.ACCEPT:
             return AcceptedBatch(batch, True)
@@ -88,7 +90,7 @@ class BatchStage(BaseBatchStage):
         return Flow.MORE
 
     def _discard_batch(self, verdict: BatchVerdict) -> None:
-        """An invalid batch flushes; a past or undecided one goes alone [BS5, BS6]."""
+        """Discard a batch: an invalid one flushes, a past or undecided one goes alone [BS5, BS6]."""
         if verdict.reason is None or verdict.validity is BatchValidity.FUTURE:
             raise CriticalError(f"a batch is {verdict.validity.value}, which is impossible here: {verdict.reason}")
         if verdict.validity is BatchValidity.DROP:
@@ -104,6 +106,6 @@ class BatchStage(BaseBatchStage):
         return super().discard()
 
     def flush(self) -> None:
-        """Drops the span being checked, the pending span and the channels before them [BS7]."""
+        """Drop the span being checked, the pending span and the channels before them [BS7]."""
         self._span = None
         super().flush()

@@ -1,5 +1,7 @@
-"""The batcher's data in an L1 block, parsed into frames: a pure function of the block, its blobs, the batcher and the
-rules of the block's time. Prefetch parses ahead, and the pipeline takes over what it parsed."""
+"""The batcher's data in an L1 block, parsed into frames.
+
+A pure function of the block, its blobs, the batcher and the rules of the block's time. Prefetch parses ahead, and the
+pipeline takes over what it parsed."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,8 +18,7 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTrans
 
 
 class ItemFrames(NamedTuple):
-    """The frames of one data item, and what was dropped when it was parsed; or an item that Alt-DA has to resolve
-    before it can be parsed."""
+    """The frames and drops of one data item, or an item that Alt-DA has to resolve before it can be parsed."""
 
     frames: Sequence[Frame]
     drops: Sequence[tuple[DropEffect, Reason]] = ()
@@ -26,6 +27,7 @@ class ItemFrames(NamedTuple):
 
 class BlockFrames(NamedTuple):
     """The parsed data items of an L1 block in order, and the blobs that gave no item because they are malformed [O7].
+
     Valid for this block and this batcher only."""
 
     block: Hash
@@ -35,13 +37,14 @@ class BlockFrames(NamedTuple):
 
 
 def batcher_transactions(block: L1Block, batcher: Address) -> list[InboxTransaction]:
-    """The inbox transactions that the batcher sent, in block order [BF4]."""
+    """Return the inbox transactions that the batcher sent, in block order [BF4]."""
     return [transaction for transaction in block.inbox if transaction.sender == batcher]
 
 
 def data_items(block: L1Block, batcher: Address, rules: L1Rules) -> list[bytes | BlobRef]:
-    """The data items of the batcher's transactions in block order, blobs by reference. From Ecotone on, by the block's
-    time, a blob transaction gives its blobs and not its calldata [O1 to O4]."""
+    """Return the data items of the batcher's transactions in block order, blobs by reference.
+
+    From Ecotone on, by the block's time, a blob transaction gives its blobs and not its calldata [O1 to O4]."""
     items: list[bytes | BlobRef] = []
     for transaction in batcher_transactions(block, batcher):
         if transaction.kind == BLOB and rules.blobs_as_data:
@@ -52,7 +55,7 @@ def data_items(block: L1Block, batcher: Address, rules: L1Rules) -> list[bytes |
 
 
 def blob_refs(items: Iterable[bytes | BlobRef]) -> tuple[BlobRef, ...]:
-    """The blobs among the items."""
+    """Return the blobs among the items."""
     return tuple(item for item in items if isinstance(item, BlobRef))
 
 
@@ -69,8 +72,9 @@ def parse_block(
     rules: L1Rules,
     alt_da: bool = False,
 ) -> BlockFrames:
-    """Parses the items of a block; `contents` are those of its blobs in order, as `are_contents_of` checks. With
-    `alt_da` those are left unresolved that are empty or a commitment [AD3, AD4]."""
+    """Parse the items of a block; `contents` are those of its blobs in order, as `are_contents_of` checks.
+
+    With `alt_da` those are left unresolved that are empty or a commitment [AD3, AD4]."""
     parse = _parse_unless_commitment if alt_da else parse_item
     parsed: list[ItemFrames] = []
     malformed: list[BlobMalformed] = []

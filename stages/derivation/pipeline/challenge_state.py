@@ -1,5 +1,4 @@
-"""Alt-DA challenges: which commitments were challenged on L1, which of their inputs were resolved there, and which
-commitments still wait for the end of their windows [ADA5 to ADA11].
+"""Alt-DA challenges on L1, their resolved inputs, and commitments in their windows [ADA5 to ADA11].
 
 Two L1 blocks are read apart: `challenge_origin`, up to which the events of challenges are known, runs ahead of the
 block being read while an input is missing; commitments expire by the block being read."""
@@ -16,8 +15,14 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     ChallengeStatusUnknown,
 )
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.challenges import ChallengeError, ChallengeEvent, ChallengeStatus, decode_event
-from rollup_node.stages.protocol.commitments import KECCAK, Commitment
+from rollup_node.stages.protocol.commitments import (
+    KECCAK,
+    ChallengeError,
+    ChallengeEvent,
+    ChallengeStatus,
+    Commitment,
+    decode_event,
+)
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1BlockRef
 
@@ -26,8 +31,9 @@ Key = tuple[int, Commitment]
 
 @dataclass
 class Challenge:
-    """The challenge of a commitment of L1 block `included`. Windows end at a block number, which is the first at which
-    they are over; `data` resolved it."""
+    """The challenge of a commitment of L1 block `included`.
+
+    Windows end at a block number, which is the first at which they are over; `data` resolved it."""
 
     commitment: Commitment
     included: int
@@ -46,8 +52,10 @@ class UsedCommitment:
 
 
 class ChallengeState:
-    """`challenges` and `commitments` are those whose windows are open, in the order of L1; `expired` holds commitments
-    until L1's finalized head passes the end of their windows. `counts` are the challenges seen, by their status.
+    """`challenges` and `commitments` are those whose windows are open, in the order of L1.
+
+    `expired` holds commitments until L1's finalized head passes the end of their windows. `counts` are the challenges
+    seen, by their status.
 
     Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a reset may go back. No
     commitment is older than the L1 block `genesis`. The windows of all commitments that are not held are over at L1
@@ -89,8 +97,9 @@ class ChallengeState:
         return block.number == known.number and block.hash != known.hash
 
     def read_events(self, block: L1Block) -> None:
-        """Takes the events of the L1 block after those known, then lets challenges expire [ADA9]; those of a known
-        block are not taken again."""
+        """Take the events of the L1 block after those known, then lets challenges expire [ADA9].
+
+        Those of a known block are not taken again."""
         number = block.header.number
         if self.challenge_origin is not None and number <= self.challenge_origin.number:
             return
@@ -106,8 +115,9 @@ class ChallengeState:
         self.challenge_origin = block.ref
 
     def expire_commitments(self, number: int) -> Commitment | None:
-        """Lets the commitments expire whose windows are over at the L1 block being read; one whose challenge was not
-        resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
+        """Lets the commitments expire whose windows are over at the L1 block being read.
+
+        One whose challenge was not resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
         unresolved: Commitment | None = None
         if self._origin is None:
             windows = self._config.challenge_window + self._config.resolve_window
@@ -124,7 +134,7 @@ class ChallengeState:
         return unresolved
 
     def use(self, commitment: Commitment, included: int) -> None:
-        """Records that the input of a commitment of the L1 block being read is used."""
+        """Record that the input of a commitment of the L1 block being read is used."""
         self.commitments.append(UsedCommitment(commitment, included, included + self._config.challenge_window))
 
     def finalize(self, finalized: int | None) -> None:
@@ -135,11 +145,11 @@ class ChallengeState:
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def challenge(self, commitment: Commitment, included: int) -> Challenge | None:
-        """The latest challenge of a commitment of an L1 block."""
+        """Return the latest challenge of a commitment of an L1 block."""
         return self._by_key.get((included, commitment))
 
     def challenge_window_end(self, included: int) -> int:
-        """The L1 block from which on a commitment of block `included` cannot be challenged [ADA8]."""
+        """Return the L1 block from which on a commitment of block `included` cannot be challenged [ADA8]."""
         return included + self._config.challenge_window
 
     @property
@@ -154,8 +164,9 @@ class ChallengeState:
 
     @property
     def settled(self) -> int | None:
-        """The L1 block up to which no used commitment can be taken out of the chain any more; None while one from
-        before the base, which is not known here, could be [ADA11]."""
+        """The L1 block up to which no used commitment can be taken out of the chain any more.
+
+        None while one from before the base, which is not known here, could be [ADA11]."""
         if self._finalized is None or self._origin is None:
             return None
         # Events are known, and final, up to the lower of the two.
@@ -185,7 +196,7 @@ class ChallengeState:
             self._events.drop(DropEffect.DROPPED, ChallengeStatusUnknown(found.log.index, event.status))
 
     def _add(self, event: ChallengeEvent, number: int) -> None:
-        """A new challenge; it replaces an earlier one of the same commitment."""
+        """Add a challenge; it replaces an earlier one of the same commitment."""
         challenge = Challenge(event.commitment, event.block_number, number + self._config.resolve_window)
         self.challenges.append(challenge)
         self._by_key[event.block_number, event.commitment] = challenge
@@ -217,9 +228,11 @@ class ChallengeState:
         return used.challenge_window_end if challenge is None else challenge.resolve_window_end
 
     def _prune(self) -> None:
-        """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges. The
-        finalized head may be far ahead of the block being read, whose reset still needs the challenges. While there is
-        none, what is over twice as deep as a reset goes back is forgotten, and not settled before the head is there."""
+        """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges.
+
+        The finalized head may be far ahead of the block being read, whose reset still needs the challenges. While
+        there is none, what is over twice as deep as a reset goes back is forgotten, and not settled before the head
+        is there."""
         if self._origin is None:
             return
         over = self._origin - 2 * self._look_back

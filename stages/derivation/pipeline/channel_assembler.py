@@ -60,7 +60,7 @@ class ChannelAssembler:
         return (PartialChannel(staging.channel, staging.opened, dict(enumerate(staging.parts))),)
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
-        """The channel once its closing frame is there [CA7]; one that timed out is dropped [CA1]."""
+        """Return the channel once its closing frame is there [CA7]; one that timed out is dropped [CA1]."""
         staging = self._staging
         if staging is None:
             return None
@@ -73,8 +73,9 @@ class ChannelAssembler:
         return None
 
     def ingest_frame(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
-        """Adds the next frame of the channel or ignores it; a channel that becomes too large is dropped
-        [CA3 to CA6]."""
+        """Add the next frame of the channel or ignores it.
+
+        A channel that becomes too large is dropped [CA3 to CA6]."""
         if frame.number == 0:
             self._start(frame, origin)
         staging = self._staging
@@ -92,7 +93,7 @@ class ChannelAssembler:
             self._drop(DropEffect.DROPPED, StagingChannelTooLarge(staging.channel, staging.size, limit))
 
     def flush(self) -> None:
-        """Drops the staging channel [CA9]."""
+        """Drop the staging channel [CA9]."""
         self._staging = None
 
     def _start(self, frame: Frame, origin: L1BlockRef) -> None:

@@ -36,8 +36,10 @@ class PartialChannel(NamedTuple):
 
 
 class ChannelFrames:
-    """The frames of one channel that was opened at L1 block `opened`. `size` is what counts towards the bank's limit,
-    in bytes; `end` is the number of the closing frame once that is there."""
+    """The frames of one channel that was opened at L1 block `opened`.
+
+    `size` is what counts towards the bank's limit, in bytes; `end` is the number of the closing frame once that is
+    there."""
 
     def __init__(self, opened: int) -> None:
         self.opened = opened
@@ -58,7 +60,7 @@ class ChannelFrames:
         return None
 
     def add(self, frame: Frame) -> list[int]:
-        """Adds a frame; the numbers of the frames that it supersedes, if it closes the channel [CB10, CB11]."""
+        """Add a frame; the numbers of the frames that it supersedes, if it closes the channel [CB10, CB11]."""
         superseded: list[int] = []
         if frame.is_last:
             self.end = frame.number
@@ -84,7 +86,7 @@ class ChannelFrames:
         return self.end is not None and len(self._frames) == self.end + 1
 
     def contiguous(self) -> tuple[int, bytes]:
-        """The number of frames that follow each other from frame 0 on, and their data."""
+        """Return the number of frames that follow each other from frame 0 on, and their data."""
         count = 0
         while count in self._frames:
             count += 1
@@ -109,8 +111,9 @@ class ChannelBank:
         return tuple(PartialChannel(key, each.opened, each.frames) for key, each in self._channels.items())
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
-        """The next complete channel, which leaves the bank: before Canyon only the oldest one, then any; channels that
-        timed out are dropped once they are the oldest [CB1 to CB6]."""
+        """Return the next complete channel, which leaves the bank: before Canyon only the oldest one, then any.
+
+        Channels that timed out are dropped once they are the oldest [CB1 to CB6]."""
         while self._channels:
             oldest = next(iter(self._channels))
             channel = self._channels[oldest]
@@ -127,7 +130,7 @@ class ChannelBank:
         return ReadyChannel(key, body)
 
     def ingest_frame(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
-        """Adds a frame, then evicts the oldest channels while the bank is too large [CB7 to CB12]."""
+        """Add a frame, then evicts the oldest channels while the bank is too large [CB7 to CB12]."""
         # Even a frame that is ignored opens its channel.
         channel = self._channels.get(frame.channel)
         if channel is None:
@@ -152,8 +155,9 @@ class ChannelBank:
         """Nothing: before Holocene an invalid batch takes no channel with it."""
 
     def _first_ready(self, rules: L1Rules) -> bytes | None:
-        """The oldest complete channel, or before Canyon the oldest one if that is complete. None of them has timed out:
-        the oldest time out first."""
+        """Return the oldest complete channel, or before Canyon the oldest one if that is complete.
+
+        None of them has timed out: the oldest time out first."""
         if not self._ready:
             return None
         if rules.read_any_ready_channel and len(self._ready) == 1:
@@ -175,5 +179,5 @@ class ChannelBank:
         self._ready.discard(key)
 
     def _is_timed_out(self, channel: ChannelFrames, origin: L1BlockRef, rules: L1Rules) -> bool:
-        """A channel is alive up to and including the block `timeout` blocks after it was opened [CB2]."""
+        """Return a channel is alive up to and including the block `timeout` blocks after it was opened [CB2]."""
         return channel.opened + rules.channel_timeout < origin.number

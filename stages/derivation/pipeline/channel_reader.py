@@ -1,5 +1,7 @@
-"""The channel reader: the channel being read, batch by batch. Decoding it is a task for a compute worker; here its
-result is handed on as the rules of the L1 block being read allow."""
+"""The channel reader: the channel being read, batch by batch.
+
+Decoding it is a task for a compute worker; here its result is handed on as the rules of the L1 block being read
+allow."""
 
 from collections import deque
 from hashlib import sha256
@@ -10,8 +12,11 @@ from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBa
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
+from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
+from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData, NeedDecoded
 from rollup_node.stages.derivation.reasons.reading import (
+    ChannelBehindSafeHead,
     ChannelEnd,
     SpanBatchNotAllowed,
     StreamExhausted,
@@ -24,12 +29,12 @@ from rollup_node.stages.protocol.forks.rules import L1Rules
 
 
 def span_rules(config: RollupConfig) -> SpanRules:
-    """The constants of a chain that span batches are decoded with."""
+    """Return the constants of a chain that span batches are decoded with."""
     return SpanRules(config.l2_chain_id, config.genesis.l2_time, config.block_time)
 
 
 def need_decoded(body: bytes, rules: L1Rules, span: SpanRules) -> NeedDecoded:
-    """The task of decoding a channel that is opened at an L1 block with these rules [RD1], and its key."""
+    """Return the task of decoding a channel that is opened at an L1 block with these rules [RD1], and its key."""
     return _with_key(DecodeChannel(body, rules.max_rlp_bytes_per_channel, rules.brotli, span))
 
 
@@ -40,8 +45,9 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
 
 
 def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
-    """Why a batch is dropped alone when it is read at an L1 block of this time: span batches are not allowed yet, or
-    its transactions cannot be restored [BE5, BE6]."""
+    """Return why a batch is dropped alone when it is read at an L1 block of this time [BE5, BE6].
+
+    Span batches are not allowed yet, or its transactions cannot be restored."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
@@ -61,14 +67,14 @@ class ChannelReader:
         self.channel: bytes | None = None
 
     def open(self, channel: ReadyChannel, rules: L1Rules) -> None:
-        """Starts on a channel, by the rules of this L1 block [RD1]."""
+        """Start on a channel, by the rules of this L1 block [RD1]."""
         self.close()
         self.channel = channel.id
         self._events.channel_opened(channel.id, len(channel.body))
         self._need = need_decoded(channel.body, rules, self._span)
 
     def close(self) -> None:
-        """Drops the channel."""
+        """Drop the channel."""
         self.channel = self._need = self._end = None
         self._batches.clear()
 
@@ -87,8 +93,9 @@ class ChannelReader:
         return True
 
     def pop(self, rules: L1Rules, time: int) -> SingularBatch | SpanBatch | NeedDecoded | Flow:
-        """The next batch; OUT_OF_DATA when the channel is at its end and closed. `rules` and `time` (in seconds) are
-        those of the L1 block being read."""
+        """Return the next batch; OUT_OF_DATA when the channel is at its end and closed.
+
+        `rules` and `time` (in seconds) are those of the L1 block being read."""
         if not self._batches:
             if self._need is not None:
                 return self._need
@@ -107,3 +114,44 @@ class ChannelReader:
         if self._end is not None and not isinstance(self._end, StreamExhausted):
             self._events.drop(DropEffect.ENDED, self._end)
         self.close()
+
+
+class ChannelBatches:
+    """Joins L1 traversal, frame ingestion and channel reader: the batch stages' NextBatchProvider."""
+
+    def __init__(
+        self, traversal: L1Traversal, ingestion: FrameIngestion, reader: ChannelReader, events: PipelineEvents
+    ) -> None:
+        self._traversal = traversal
+        self._ingestion = ingestion
+        self._reader = reader
+        self._events = events
+
+    def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
+        """Return the next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""
+        origin, rules = self._traversal.origin, self._traversal.rules
+        if self._reader.channel is None:
+            channel = self._ingestion.next_channel(origin, rules)
+            if not isinstance(channel, ReadyChannel):
+                return channel or Flow.OUT_OF_DATA
+            self._reader.open(channel, rules)
+        popped = self._reader.pop(rules, origin.timestamp)
+        return Flow.MORE if popped is Flow.OUT_OF_DATA else popped
+
+    def discard_block(self) -> NeedData | None:
+        """Discards the channels that complete in the L1 block, which is not after the safe head's origin.
+
+        None when the block is exhausted. Each of their batches would be discarded, so they are not even decoded
+        [BQ4, BS2]."""
+        self._reader.close()
+        while True:
+            channel = self._ingestion.next_channel(self._traversal.origin, self._traversal.rules)
+            if not isinstance(channel, ReadyChannel):
+                return channel
+            reason = ChannelBehindSafeHead(channel.id, self._traversal.origin.number)
+            self._events.drop(DropEffect.DISCARDED, reason)
+
+    def flush_channel(self) -> None:
+        """Drop the channel being read, then the staging channel [E5b]."""
+        self._reader.close()
+        self._ingestion.flush()

@@ -21,8 +21,10 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 
 class DataSource:
-    """The data items of the L1 block that was opened last, parsed into frames. Frames that were parsed ahead can be
-    given instead of blobs; those of another block or batcher are refused. With `alt_da` an item may be unresolved."""
+    """The data items of the L1 block that was opened last, parsed into frames.
+
+    Frames that were parsed ahead can be given instead of blobs; those of another block or batcher are refused. With
+    `alt_da` an item may be unresolved."""
 
     def __init__(self, events: PipelineEvents, alt_da: bool = False) -> None:
         self._events, self._alt_da = events, alt_da
@@ -34,7 +36,7 @@ class DataSource:
         self._rules = L1Rules()
 
     def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
-        """Starts on a block; `batcher` holds for all of it [BF6]. `frames` are those parsed ahead, if any."""
+        """Start on a block; `batcher` holds for all of it [BF6]. `frames` are those parsed ahead, if any."""
         self._events.block_opened(block, batcher)
         for transaction in block.inbox:
             if transaction.sender != batcher:
@@ -50,7 +52,7 @@ class DataSource:
             self._parse(())
 
     def open_parsed(self, frames: BlockFrames) -> None:
-        """Starts on a block of which only the parsed frames are known."""
+        """Start on a block of which only the parsed frames are known."""
         self._block, self._batcher = frames.block, frames.batcher
         self._items.clear()
         self._take(frames)
@@ -72,7 +74,7 @@ class DataSource:
         return self._need is not None and self._need.block.hash == block_hash
 
     def pop(self) -> ItemFrames | NeedBlobs | None:
-        """The next item; None when the block is exhausted."""
+        """Return the next item; None when the block is exhausted."""
         if self._need is not None:
             return self._need
         return self._items.popleft() if self._items else None

@@ -13,12 +13,10 @@ from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
-from rollup_node.stages.derivation.pipeline.channel_batches import ChannelBatches
-from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
+from rollup_node.stages.derivation.pipeline.channel_reader import ChannelBatches, ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
-from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, without_inbox
-from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, L1Traversal, without_inbox
 from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
 from rollup_node.stages.derivation.pipeline.outputs import (
     AttributesWithParent,
@@ -92,8 +90,9 @@ class _Pipeline:
         self.ingestion.open(block, self.traversal.batcher, self.traversal.rules, frames)
 
     def advance(self, block: L1Block, frames: BlockFrames | None) -> None:
-        """Moves to the next L1 block. At the fork that replaces stages, this happens before any of its data is read
-        [PS3, PS4]."""
+        """Move to the next L1 block.
+
+        At the fork that replaces stages, this happens before any of its data is read [PS3, PS4]."""
         before = self.traversal.origin.timestamp
         self.traversal.advance(block)
         self.block = without_inbox(block)
@@ -110,9 +109,11 @@ class _Pipeline:
 
 
 class Deriver:
-    """Derives on the safe head that is given to each step. After attributes it waits until they are confirmed by a new
-    safe head, refused, or replaced by their deposits. With `assume_parents` safe heads may have UNKNOWN_HASH, which
-    every batch for the next block then has as its parent."""
+    """Derives on the safe head that is given to each step.
+
+    After attributes it waits until they are confirmed by a new safe head, refused, or replaced by their deposits.
+    With `assume_parents` safe heads may have UNKNOWN_HASH, which every batch for the next block then has as its
+    parent."""
 
     def __init__(
         self,
@@ -160,8 +161,9 @@ class Deriver:
     # --- inputs ----------------------------------------------------------------------------------------------------
 
     def reset(self, start: ResetPoint) -> None:
-        """Discards everything and starts to read at the base of `start`. After an expired challenge, the challenges of
-        Alt-DA stay known: they say which commitment to skip [RS3]."""
+        """Discards everything and starts to read at the base of `start`.
+
+        After an expired challenge, the challenges of Alt-DA stay known: they say which commitment to skip [RS3]."""
         if self.alt_da is not None:
             self.alt_da.clear(keep_challenges=isinstance(self._reset_reason, ChallengeExpired))
         self._start = start
@@ -171,14 +173,16 @@ class Deriver:
         self.events.drops.clear()
 
     def attributes_refused(self) -> None:
-        """The last attributes are not built: the next step derives again on the safe head that it is given [BQ13]."""
+        """Drop the last attributes: the next step derives again on the safe head that it is given [BQ13]."""
         self._emitted = self._lookahead = None
         if self._pipeline is not None:
             self._pipeline.overlap_blocks.clear()
 
     def flush_for_deposits_only(self) -> None:
-        """The last attributes were invalid and are replaced by their deposits: drops the rest of their span, the
-        channel being read and the staging channel [AQ3]. Raises CriticalError if no attributes are waiting."""
+        """Drop what follows attributes that were replaced by their deposits [AQ3].
+
+        That is the rest of their span, the channel being read and the staging channel. Raises CriticalError if no
+        attributes are waiting."""
         if self._pipeline is None or self._emitted is None:
             raise CriticalError("deposits replace attributes that were not derived here")
         self._emitted = self._lookahead = None
@@ -187,8 +191,9 @@ class Deriver:
         self.events.drop(DropEffect.DISCARDED, PayloadReplacedByDeposits())
 
     def add_l1_block(self, block: L1Block, frames: BlockFrames | None = None) -> bool:
-        """Brings the L1 block that is needed; False if it is another. `frames` are what was parsed of it ahead, which
-        spares parsing it here."""
+        """Brings the L1 block that is needed; False if it is another.
+
+        `frames` are what was parsed of it ahead, which spares parsing it here."""
         if block.header.number != self._needed_block or self._start is None:
             return False
         self._needed_block = self._exhausted_on = None
@@ -209,8 +214,7 @@ class Deriver:
         return True
 
     def note_l1_block(self, block: L1Block) -> None:
-        """L1 has this block after the one being read, while attributes wait to be processed: unless it follows, a reset
-        is due [T3]."""
+        """Request a reset if this next L1 block does not follow the one being read, while attributes wait [T3]."""
         rejection = None if self._pipeline is None else self._pipeline.traversal.rejection(block)
         if rejection is not None and self._reset_reason is None:
             self._request_reset(rejection)
@@ -237,8 +241,9 @@ class Deriver:
         return self._pipeline is not None and self._pipeline.ingestion.source.add_blobs(block_hash, contents)
 
     def add_frames(self, frames: BlockFrames) -> bool:
-        """Brings, instead of the blobs that are needed, what was parsed of their block ahead; False if it is of another
-        block."""
+        """Brings, instead of the blobs that are needed, what was parsed of their block ahead.
+
+        False if it is of another block."""
         return self._pipeline is not None and self._pipeline.ingestion.source.add_frames(frames)
 
     def blobs_not_found(self, block_hash: Hash) -> None:
@@ -258,7 +263,9 @@ class Deriver:
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def step(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output:
-        """The next output. `safe_head` is the block to build on, `safe_config` the system config that it carries."""
+        """Return the next output.
+
+        `safe_head` is the block to build on, `safe_config` the system config that it carries."""
         while True:
             if self.events.drops:
                 return self.events.drops.popleft()
@@ -277,8 +284,10 @@ class Deriver:
                 return output
 
     def ahead(self) -> AttributesWithParent | None:
-        """The attributes after those that were given last, derived ahead of the answer to them; None where derivation
-        needs that answer. Once confirmed, `step` gives the same attributes again, with their parent."""
+        """Return the attributes after those that were given last, derived ahead of the answer to them.
+
+        None where derivation needs that answer. Once confirmed, `step` gives the same attributes again, with their
+        parent."""
         last, pipeline = self._emitted, self._pipeline
         if last is None or pipeline is None:
             return None
@@ -290,7 +299,7 @@ class Deriver:
         return self._lookahead.next()
 
     def cancel_ahead(self) -> None:
-        """What was derived ahead is lost: `ahead` begins again behind the attributes that were given last."""
+        """Let `ahead` begin again behind the attributes that were given last."""
         self._lookahead = None
 
     def _next(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output | Flow:

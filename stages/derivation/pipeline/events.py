@@ -1,5 +1,4 @@
-"""What the pipeline's stages report: drops, in the order in which they happen, how many frames were added, and what
-they read, for a subclass that records it."""
+"""What the pipeline's stages report: drops in order, added frames, and what they read, for a recording subclass."""
 
 from collections import deque
 
@@ -11,8 +10,10 @@ from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
 
 
 class PipelineEvents:
-    """Drops that are not yet outputs of the deriver, oldest first; `origin` is the L1 block being read, and
-    `frames_added` counts the frames added to channels since the start [MET11]."""
+    """Drops that are not yet outputs of the deriver, oldest first.
+
+    `origin` is the L1 block being read, and `frames_added` counts the frames added to channels since the start
+    [MET11]."""
 
     def __init__(self) -> None:
         self.origin: L1BlockRef | None = None
@@ -20,30 +21,30 @@ class PipelineEvents:
         self.frames_added = 0
 
     def drop(self, effect: DropEffect, reason: Reason) -> None:
-        """Records a drop at the L1 block being read."""
+        """Record a drop at the L1 block being read."""
         self.drops.append(Dropped(effect, reason, self.origin))
 
     def add_frame(self) -> None:
-        """Counts a frame that was added to its channel."""
+        """Count a frame that was added to its channel."""
         self.frames_added += 1
 
     def block_opened(self, block: L1Block, batcher: Address) -> None:
-        """An L1 block is read, whose batcher this is. Records nothing."""
+        """Note that an L1 block is read, whose batcher this is. Records nothing."""
 
     def frames_parsed(self, frames: BlockFrames) -> None:
-        """The data items of the L1 block that was opened last are parsed. Records nothing."""
+        """Note the parsed data items of the L1 block that was opened last. Records nothing."""
 
     def channel_opened(self, channel: bytes, size: int) -> None:
-        """A complete channel of `size` bytes is read. Records nothing."""
+        """Note that a complete channel of `size` bytes is read. Records nothing."""
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
-        """A batch of this channel is to be checked. Records nothing."""
+        """Note that a batch of this channel is to be checked. Records nothing."""
 
     def span_block(self, span: SpanBatch, batch: SingularBatch) -> None:
-        """The next block of an accepted span. Records nothing."""
+        """Note the next block of an accepted span. Records nothing."""
 
     def batch_accepted(self, batch: SingularBatch) -> None:
-        """The attributes of this batch's block are made. Records nothing."""
+        """Note that the attributes of this batch's block are made. Records nothing."""
 
 
 class DiscardedEvents(PipelineEvents):

@@ -20,9 +20,10 @@ CHANNEL_STAGES: dict[ChannelStageKind, type[ChannelBank] | type[ChannelAssembler
 
 
 class FrameIngestion:
-    """The stages before the channel reader. The channel stage is chosen at construction and by `replace_channels`;
-    everything else follows the rules of the block being read [PS3 to PS6]. `alt_da` resolves the data items that are
-    commitments, on chains with Alt-DA."""
+    """The stages before the channel reader.
+
+    The channel stage is chosen at construction and by `replace_channels`; everything else follows the rules of the
+    block being read [PS3 to PS6]. `alt_da` resolves the data items that are commitments, on chains with Alt-DA."""
 
     def __init__(self, rules: L1Rules, events: PipelineEvents, alt_da: AltDaResolver | None = None) -> None:
         self.source = DataSource(events, alt_da is not None)
@@ -31,12 +32,13 @@ class FrameIngestion:
         self._channels: ChannelBank | ChannelAssembler = CHANNEL_STAGES[rules.channel_stage](events)
 
     def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
-        """Starts on an L1 block; the one before must be exhausted. `frames` are those parsed ahead, if any."""
+        """Start on an L1 block; the one before must be exhausted. `frames` are those parsed ahead, if any."""
         self.source.open(block, batcher, rules, frames)
 
     def replace_channels(self, rules: L1Rules) -> tuple[int, int]:
-        """Replaces the channel stage by an empty one of these rules; the number of frames and of channels that are
-        discarded [PS3]."""
+        """Replace the channel stage by an empty one of these rules.
+
+        The number of frames and of channels that are discarded [PS3]."""
         discarded = len(self._frames), len(self._channels)
         self._frames.clear()
         self._channels = CHANNEL_STAGES[rules.channel_stage](self._events)
@@ -48,12 +50,13 @@ class FrameIngestion:
         return self._channels.open_channels
 
     def flush(self) -> None:
-        """Drops the staging channel; frames in the frame queue stay [BS7]."""
+        """Drop the staging channel; frames in the frame queue stay [BS7]."""
         self._channels.flush()
 
     def next_channel(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | NeedData | None:
-        """The next complete channel; None when the block is exhausted. A channel is read before the next frame is
-        ingested, which decides what the bank evicts [CB17]."""
+        """Return the next complete channel; None when the block is exhausted.
+
+        A channel is read before the next frame is ingested, which decides what the bank evicts [CB17]."""
         alt_da = self._alt_da
         while True:
             channel = self._channels.read(origin, rules)
@@ -70,7 +73,7 @@ class FrameIngestion:
             self._frames.extend(item.frames)
 
     def _resolved_item(self, alt_da: AltDaResolver, origin: L1BlockRef, rules: L1Rules) -> ItemFrames | NeedData | None:
-        """The next item, a commitment replaced by its input [AD8]."""
+        """Return the next item, a commitment replaced by its input [AD8]."""
         while True:
             found = alt_da.next()
             if isinstance(found, bytes):

@@ -5,14 +5,22 @@ from copy import copy
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed, L1ParentMismatch
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.stages import SafeOriginMismatch
-from rollup_node.stages.protocol.types import U64_MASK, L1Block, L1BlockRef, L2BlockRef
+from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.forks.rules import L1Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.system_config import apply_updates
+from rollup_node.stages.protocol.types import U64_MASK, Address, L1Block, L1BlockRef, L2BlockRef
 
 
 def without_inbox(block: L1Block) -> L1Block:
-    """The block with what attributes need of it: header, deposits and config updates. Its batcher data, which is read
-    once, can then be freed."""
+    """Return the block with what attributes need of it: header, deposits and config updates.
+
+    Its batcher data, which is read once, can then be freed."""
     return msgspec.structs.replace(block, inbox=())
 
 
@@ -27,7 +35,7 @@ class L1OriginWindow:
         return len(self.blocks)
 
     def copy(self) -> "L1OriginWindow":
-        """The same window, which moves by itself."""
+        """Return the same window, which moves by itself."""
         found = copy(self)
         found.blocks = list(self.blocks)
         return found
@@ -43,7 +51,7 @@ class L1OriginWindow:
         return self.blocks[0].header.number
 
     def ref(self, number: int) -> L1BlockRef | None:
-        """The block of this number, if it is in the window."""
+        """Return the block of this number, if it is in the window."""
         block = self.block(number)
         return None if block is None else block.header.ref
 
@@ -54,8 +62,10 @@ class L1OriginWindow:
         return blocks[index] if 0 <= index < len(blocks) else None
 
     def advance_origin(self, origin: L1Block, parent: L2BlockRef) -> bool:
-        """Appends the block being read if it is new, and removes the epochs before the parent's; whether the block
-        being read is behind the parent's origin, in which case a new one clears the window [E2, E3]."""
+        """Append the block being read if it is new, and removes the epochs before the parent's.
+
+        Whether the block being read is behind the parent's origin, in which case a new one clears the window [E2,
+        E3]."""
         epoch = parent.l1_origin.number
         behind = origin.header.number < epoch
         if origin.header.hash != self._newest.hash:
@@ -69,8 +79,7 @@ class L1OriginWindow:
         return behind
 
     def mismatch(self, parent: L2BlockRef) -> Reason | None:
-        """Why nothing can be derived on this parent: its origin is neither the current epoch, by number and hash, nor
-        has the number before it [E6]."""
+        """Return why nothing can be derived on this parent: its origin is no current or previous epoch [E6]."""
         first = self.first
         origin = parent.l1_origin
         if (origin.number == first.number and origin.hash == first.hash) or origin.number == first.number - 1:
@@ -80,8 +89,9 @@ class L1OriginWindow:
     def empty_batch(
         self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool, window: int, block_time: int
     ) -> SingularBatch | None:
-        """The empty batch that is forced once the sequencing window (in L1 blocks) of the current epoch has expired.
-        When the next epoch has begun by then, the current one is removed instead and the answer is None [E7]."""
+        """Return the empty batch that is forced once the sequencing window of the current epoch has expired [E7].
+
+        The window is in L1 blocks. When the next epoch has begun by then, the current one is removed instead: None."""
         epoch = self.first
         expiry = (epoch.number + window) & U64_MASK
         forced = expiry < origin.number or (expiry == origin.number and out_of_data)
@@ -92,3 +102,38 @@ class L1OriginWindow:
             return SingularBatch(parent.hash, epoch.number, epoch.hash, timestamp, ())
         del self.blocks[0]
         return None
+
+
+class L1Traversal:
+    """Walks block by block from `base`, whose updates `config` already contains.
+
+    This config is only for the batcher filter; attributes use the one of the parent L2 block [RS6]."""
+
+    def __init__(self, schedule: ForkSchedule, events: PipelineEvents, base: L1BlockRef, config: SystemConfig) -> None:
+        self.origin = base
+        self.rules: L1Rules = schedule.l1(base.timestamp)
+        self._schedule = schedule
+        self._events = events
+        self.config = config
+        events.origin = self.origin
+
+    @property
+    def batcher(self) -> Address:
+        """The account whose transactions count in the block being read [BF4, BF6]."""
+        return self.config.batcher
+
+    def rejection(self, block: L1Block) -> Reason | None:
+        """Why the block is not the next one of the chain: its parent is another than the block being read [T3]."""
+        if block.header.parent_hash == self.origin.hash:
+            return None
+        return L1ParentMismatch(block.header.number, block.header.parent_hash, expected=self.origin.hash)
+
+    def advance(self, block: L1Block) -> None:
+        """Move to the next block and applies its config updates, before anything in it is read [T5]."""
+        self.origin = self._events.origin = block.ref
+        self.rules = self._schedule.l1(block.header.timestamp)
+        if block.config_updates:
+            self.config, skipped = apply_updates(self.config, block.config_updates, self.rules)
+            for update in skipped:
+                reason = ConfigUpdateMalformed(update.log_index, update.text)
+                self._events.drop(DropEffect.IGNORED, reason)

@@ -31,8 +31,10 @@ class Lookahead:
         self._ended = False
 
     def next(self) -> AttributesWithParent | None:
-        """The attributes of the next block of the span; None at its end, before a foreign fork [LFT3], and
-        where it is the stage itself that drops the block or stops at it."""
+        """Return the attributes of the next block of the span.
+
+        None at its end, before a foreign fork [LFT3], and where it is the stage itself that drops the block or stops
+        at it."""
         found = None
         if not self._ended:
             with suppress(ResetError, CriticalError):
@@ -59,7 +61,9 @@ class Lookahead:
     def confirm(
         self, accepted: AcceptedBatch, parent: L2BlockRef, parent_config: SystemConfig
     ) -> AttributesWithParent | None:
-        """The attributes that were derived ahead for this batch, now with its parent; None if they are others."""
+        """Return the attributes that were derived ahead for this batch, now with its parent.
+
+        None if they are others."""
         if not self._unconfirmed:
             return None
         ahead, batch = self._unconfirmed.popleft()
@@ -73,7 +77,8 @@ class Lookahead:
 
 
 def block_of(rollup: RollupConfig, derived: AttributesWithParent) -> tuple[L2BlockRef, SystemConfig] | None:
-    """The block that an engine builds of these attributes, without its hashes, and the system config that it carries;
+    """Return the block that an engine builds of these attributes, without hashes, and its system config.
+
     None where the attributes do not say."""
     attributes, number = derived.attributes, derived.parent.number + 1
     try:

@@ -33,8 +33,7 @@ class NeedInput(msgspec.Struct, frozen=True):
 
 
 class NeedChallenges(msgspec.Struct, frozen=True):
-    """The canonical L1 block of this number for its challenges, ahead of the one being read: an input is not found
-    [AD6]."""
+    """The canonical L1 block of this number for its challenges, ahead of the one being read [AD6]."""
 
     number: int
 
@@ -60,13 +59,15 @@ class NeedReset(msgspec.Struct, frozen=True):
 
 
 class AwaitSafeHead(msgspec.Struct, frozen=True):
-    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset; for good at the last block
-    before a foreign fork [LFT3]."""
+    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset.
+
+    For good at the last block before a foreign fork [LFT3]."""
 
 
 class AttributesWithParent(msgspec.Struct, frozen=True):
-    """Attributes of the block after `parent`, derived from L1 block `derived_from`; `concluding` when no further block
-    of the same batch follows [AQ6].
+    """Attributes of the block after `parent`, derived from L1 block `derived_from`.
+
+    `concluding` when no further block of the same batch follows [AQ6].
 
     Derived ahead, the parent is the block that the engine will build of the attributes before: its hashes are zero, and
     `parent_config` is the system config that it will carry."""

@@ -23,7 +23,7 @@ class OverlapBlock(NamedTuple):
 
 
 def transactions_digest(transactions: Sequence[bytes] | PackedTransactions) -> Hash:
-    """A sha256 that is equal for equal lists only."""
+    """Return a sha256 that is equal for equal lists only."""
     digest = sha256()
     if isinstance(transactions, PackedTransactions):
         for piece in transactions.sizes_and_bytes():
@@ -44,18 +44,18 @@ class OverlapBlocks:
         self._need: NeedL2Blocks | None = None
 
     def begin_check(self) -> None:
-        """A new check of batches begins: what was unavailable may be available now."""
+        """Begin a new check of batches: what was unavailable may be available now."""
         self._unavailable = range(0)
         if len(self._blocks) > MAX_KEPT:
             self._blocks.clear()
 
     def clear(self) -> None:
-        """The safe chain has changed."""
+        """Forget the blocks: the safe chain has changed."""
         self._blocks.clear()
         self._unavailable, self._need = range(0), None
 
     def find(self, number: int, last: int) -> OverlapBlock | NeedL2Blocks | None:
-        """The block; None if it is unavailable. What is missing is requested in pages, up to block `last`."""
+        """Return the block; None if it is unavailable. What is missing is requested in pages, up to block `last`."""
         block = self._blocks.get(number)
         if block is not None:
             return block

@@ -27,14 +27,14 @@ from rollup_node.stages.protocol.types import U64_MASK, L1BlockRef, L2BlockRef
 
 
 class SingularBatchChecks(BlockChecks):
-    """The checks of a singular batch, and of each block of a span from Holocene on. `safe` is the safe head,
-    `inclusion` the L1 block at which the batch was read."""
+    """The checks of a singular batch, and of each block of a span from Holocene on.
+
+    `safe` is the safe head, `inclusion` the L1 block at which the batch was read."""
 
     def check(
         self, batch: SingularBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict:
-        """The verdict on a batch: time, parent, epoch, activation block, drift and transactions, in this order
-        [V1 to V15]."""
+        """Check time, parent, epoch, activation block, drift and transactions of a batch, in this order [V1 to V15]."""
         if not l1_window:
             return undecided(L1WindowEmpty())
         verdict = self._time(batch.timestamp, safe, inclusion)
@@ -70,7 +70,7 @@ class SingularBatchChecks(BlockChecks):
     def _origin(
         self, batch: SingularBatch, l1_window: L1OriginWindow, inclusion: L1BlockRef
     ) -> L1BlockRef | BatchVerdict:
-        """The batch's L1 origin: the current epoch or the next, included within the sequencing window [V5 to V10]."""
+        """Return the batch's L1 origin: the current epoch or the next, within the sequencing window [V5 to V10]."""
         number, first, window = batch.epoch_number, l1_window.first_number, self._config.seq_window_size
         if (number + window) & U64_MASK < inclusion.number:
             return drop(SequencingWindowExpired(number, inclusion.number, window))

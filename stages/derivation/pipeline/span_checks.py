@@ -43,8 +43,10 @@ from rollup_node.stages.protocol.types import U64_MASK, L1BlockRef, L2BlockRef
 
 
 class SpanBatchChecks(BlockChecks):
-    """The checks of a span batch as a whole. `safe` is the safe head, `inclusion` the L1 block at which the span was
-    read. A check that needs blocks of the safe chain answers with the need and is made again when they are there."""
+    """The checks of a span batch as a whole.
+
+    `safe` is the safe head, `inclusion` the L1 block at which the span was read. A check that needs blocks of the
+    safe chain answers with the need and is made again when they are there."""
 
     def __init__(
         self,
@@ -61,8 +63,7 @@ class SpanBatchChecks(BlockChecks):
     def check_prefix(
         self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict | NeedL2Blocks:
-        """The verdict on a span's parent, times and origins; from Holocene on the only check of a span as a whole [PX1
-        to PX12]."""
+        """Check a span's parent, times and origins; from Holocene on nothing else as a whole [PX1 to PX12]."""
         if not l1_window:
             return undecided(L1WindowEmpty())
         verdict = self._epoch_allows_spans(span, l1_window) or self._time(span, safe, inclusion)
@@ -105,12 +106,12 @@ class SpanBatchChecks(BlockChecks):
         return None
 
     def _overlap(self, span: SpanBatch, safe: L2BlockRef) -> int:
-        """The number of blocks of the safe chain that the span repeats."""
+        """Return the number of blocks of the safe chain that the span repeats."""
         following = safe.timestamp + self._config.block_time
         return max(0, following - span.first_timestamp) // self._config.block_time
 
     def _parent(self, span: SpanBatch, safe: L2BlockRef) -> L2BlockRef | BatchVerdict | NeedL2Blocks:
-        """The parent of the span's first block [PX6, PX6c]."""
+        """Return the parent of the span's first block [PX6, PX6c]."""
         overlap = self._overlap(span, safe)
         if not overlap:
             return safe
@@ -148,7 +149,7 @@ class SpanBatchChecks(BlockChecks):
     def check_full(
         self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict | NeedL2Blocks:
-        """The verdict on a span with all its blocks: the prefix, each new block, the overlap [FU1 to FU8]."""
+        """Return the verdict on a span with all its blocks: the prefix, each new block, the overlap [FU1 to FU8]."""
         verdict = self.check_prefix(span, l1_window, safe, inclusion)
         if verdict is not ACCEPTED:
             return verdict
@@ -185,7 +186,7 @@ class SpanBatchChecks(BlockChecks):
         return None
 
     def check_overlap(self, span: SpanBatch, safe: L2BlockRef) -> BatchVerdict | NeedL2Blocks:
-        """The verdict on the part of the span before the next block: it must repeat the safe chain [FU7, N1]."""
+        """Return the verdict on the part of the span before the next block: it must repeat the safe chain [FU7, N1]."""
         overlap = self._overlap(span, safe)
         cursor = SpanCursor(span)
         for number in range(safe.number - overlap + 1, safe.number + 1):
@@ -209,7 +210,7 @@ class SpanBatchChecks(BlockChecks):
     # --- extraction ------------------------------------------------------------------------------------------------
 
     def extract(self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef) -> SpanCursor | Reason:
-        """A cursor at the first block after the safe head, or why the span cannot be used [X1 to X3]."""
+        """Return a cursor at the first block after the safe head, or why the span cannot be used [X1 to X3]."""
         cursor = SpanCursor(span)
         while cursor.left and cursor.timestamp <= safe.timestamp:
             cursor.pop()

@@ -1,5 +1,6 @@
-"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1. Also reports its
-state: log lines, metrics, a health problem."""
+"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1.
+
+Also reports its state: log lines, metrics, a health problem."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -16,8 +17,14 @@ from rollup_node.stages.messages.blobs import InputRequest, InputResponse, Input
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
-from rollup_node.stages.protocol.challenges import ChallengeStatus
-from rollup_node.stages.protocol.commitments import KECCAK, VERSION, Commitment, CommitmentError, decode_commitment
+from rollup_node.stages.protocol.commitments import (
+    KECCAK,
+    VERSION,
+    ChallengeStatus,
+    Commitment,
+    CommitmentError,
+    decode_commitment,
+)
 from rollup_node.stages.protocol.types import Address, L1Block
 
 REPEAT_SECONDS = 0.5
@@ -54,13 +61,13 @@ class AltDaClient:
         return self._resolver.challenges.settled
 
     def restart(self, start: int) -> None:
-        """Derivation starts again, with the number `start`: everything is requested at once."""
+        """Request everything at once, as derivation starts again with the number `start`."""
         self._start, self._phase = start, None
         self._throttle.clear()
         self._prefetch_throttle.clear()
 
     def on_input(self, message: InputMessage, now: float) -> None:
-        """The blobs process's answer; one to an earlier need is ignored."""
+        """Take the blobs process's answer; one to an earlier need is ignored."""
         if isinstance(message, InputResponse):
             self._resolver.add_input(message.commitment, message.data)
         elif isinstance(message, InputTooLarge):
@@ -77,8 +84,7 @@ class AltDaClient:
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)
 
     def request(self, ahead: Iterable[L1Block], batcher: Address | None, now: float) -> None:
-        """Requests the input that is needed, and those that the batcher's transactions in the blocks `ahead` will
-        need."""
+        """Request the needed input, and those of the batcher's transactions in the blocks `ahead`."""
         needed = self._resolver.needed
         if needed is not None:
             self._enter_phase(needed, now)
@@ -93,7 +99,7 @@ class AltDaClient:
         self._prefetch_throttle.retain(set(nearest))
 
     def report(self, now: float) -> list[str]:
-        """Sets the metrics; the health problem of an input that is waited for, if it lasts."""
+        """Set the metrics; the health problem of an input that is waited for, if it lasts."""
         state = self._resolver.challenges
         if state.challenge_origin is not None:
             self._meter.set("challenges_head", state.challenge_origin.number, type="latest")
@@ -118,8 +124,9 @@ class AltDaClient:
             self._phase, self._phase_began, self._first, self._not_found = phase, now, self._number + 1, 0
 
     def _on_not_found(self, message: InputUnavailable, now: float) -> None:
-        """At its last chance an input is missing for good only after many look-ups: they all fail in a short outage of
-        a DA server. One that began before the phase says nothing [ADA15]."""
+        """Count a failed look-up: at its last chance an input is missing for good only after many [ADA15].
+
+        They all fail in a short outage of a DA server. One that began before the phase says nothing."""
         needed, is_last_chance = self._resolver.needed, self._resolver.is_last_chance
         if needed is None or (needed, is_last_chance) != self._phase or message.number < self._first:
             return
@@ -147,7 +154,7 @@ class AltDaClient:
         self._warnings.warn("lost", text, code=Code.ALTDA_LOST.text, **fields)
 
     def _describe(self, needed: NeedInput) -> str:
-        """The input, and what becomes of it on L1."""
+        """Return the input, and what becomes of it on L1."""
         state, included = self._resolver.challenges, needed.block.number
         challenge = state.challenge(needed.commitment, included)
         if needed.commitment.kind != KECCAK:

@@ -1,5 +1,4 @@
-"""The attributes that the engine process has not answered: those that the deriver waits for, and others behind them
-that were derived ahead [ENG40]."""
+"""The attributes that the engine process has not answered, the deriver's and those derived ahead [ENG40]."""
 
 from collections import deque
 from typing import NamedTuple
@@ -18,8 +17,7 @@ MAX_BYTES = 4 << 20
 
 
 class Answer(NamedTuple):
-    """What became of the attributes that the deriver waits for: the (pending) safe head that results, and the system
-    config in it."""
+    """The outcome of the deriver's attributes: the resulting (pending) safe head and its system config."""
 
     sequence: int
     outcome: AttributesOutcome
@@ -29,9 +27,11 @@ class Answer(NamedTuple):
 
 
 class AttributesRun:
-    """`current` are the attributes that the deriver waits for. Behind them up to `most` were derived ahead, at least
-    half as many while the span lasts. Answers wait until the deriver has given their attributes again. Each sequence is
-    used once within a reset. Times are seconds of a steady clock."""
+    """`current` are the attributes that the deriver waits for.
+
+    Behind them up to `most` were derived ahead, at least half as many while the span lasts. Answers wait until the
+    deriver has given their attributes again. Each sequence is used once within a reset. Times are seconds of a
+    steady clock."""
 
     def __init__(self, most: int) -> None:
         self.current: AttributesReady | None = None
@@ -43,13 +43,13 @@ class AttributesRun:
         self._sent_at = self._ahead_at = 0.0
 
     def restart(self, reset: int) -> None:
-        """A new start."""
+        """Forget all attributes for a new start."""
         self.current, self._reset, self._sequence, self._sent_at = None, reset, 0, 0.0
         self._answers.clear()
         self.cancel_ahead()
 
     def cancel_ahead(self) -> None:
-        """What was derived ahead does not count."""
+        """Forget what was derived ahead."""
         self._ahead.clear()
         self._unsent.clear()
         self._bytes = 0
@@ -57,8 +57,9 @@ class AttributesRun:
     # --- what is derived -------------------------------------------------------------------------------------------
 
     def derived(self, output: AttributesWithParent, now: float) -> None:
-        """The deriver waits for these attributes. If they are those that were derived ahead, the engine process has
-        them."""
+        """Take the attributes that the deriver waits for.
+
+        If they are those that were derived ahead, the engine process has them."""
         if self._ahead:
             ahead = self._ahead.popleft()
             self._bytes -= _bytes(ahead)
@@ -102,7 +103,7 @@ class AttributesRun:
         return len(self._ahead) < self._most and self._bytes < MAX_BYTES
 
     def due(self, now: float) -> list[Message]:
-        """The messages to send now."""
+        """Return the messages to send now."""
         messages: list[Message] = []
         if self.current is not None and now - self._sent_at >= REPEAT_SECONDS:
             self._sent_at = now
@@ -116,8 +117,10 @@ class AttributesRun:
     # --- what becomes of it ----------------------------------------------------------------------------------------
 
     def take(self, result: AttributesResult, now: float) -> bool:
-        """Takes the outcome of attributes and of the accepted ones right before; whether those derived ahead behind
-        them are lost, as the engine process holds none. An outcome that is known or of others is ignored."""
+        """Take the outcome of attributes and of the accepted ones right before.
+
+        Whether those derived ahead behind them are lost, as the engine process holds none. An outcome that is known
+        or of others is ignored."""
         if self.current is None or result.reset != self._reset:
             return False
         last = self._answers[-1] if self._answers else None
@@ -158,7 +161,7 @@ class AttributesRun:
         return self.current is not None and bool(self._answers) and self._answers[0].sequence == self.current.sequence
 
     def take_answer(self) -> Answer | None:
-        """The answer to the current attributes, which ends the wait for it."""
+        """Return the answer to the current attributes, which ends the wait for it."""
         if not self.is_answered:
             return None
         self.current = None

@@ -1,5 +1,6 @@
-"""What the batches that L1 has ahead of derivation name as their parents: while derivation waits before the activation
-block of a fork, they say which block of the sequencer is the chain's [UPG24]."""
+"""Which parents the batches ahead of derivation on L1 name.
+
+While derivation waits before a fork's activation block, they say which sequencer's block is the chain's [UPG24]."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ WAITING_WINDOW = 1024
 
 class BatchParents:
     """The channel that derivation reads and those that are complete behind it, by the keys of their decoding tasks.
+
     Channels before it count no more: after an L1 reorg they are those of blocks that the sequencer has replaced.
     `decoded` gives the result of a task, None where it is not kept."""
 
@@ -32,17 +34,17 @@ class BatchParents:
         self._sent: tuple[int, int] = (0, 0)
 
     def restart(self) -> None:
-        """Derivation starts again: L1 may be another."""
+        """Forget all channels: derivation starts again, and L1 may be another."""
         self._keys.clear()
         self._reads, self._sent = False, (0, 0)
 
     def add(self, key: bytes) -> None:
-        """A channel is complete behind the others."""
+        """Add a complete channel behind the others."""
         if key not in self._keys:
             self._keys.append(key)
 
     def read(self, key: bytes) -> None:
-        """Derivation reads a channel, all before it are behind."""
+        """Drop the channels up to this one, which derivation reads."""
         if key in self._keys:
             while self._keys[0] != key:
                 self._keys.popleft()
@@ -53,12 +55,13 @@ class BatchParents:
         self._reads = True
 
     def waits(self, derived: AttributesReady | None) -> bool:
-        """Whether these attributes are of an activation block, and the engine process has not processed them for
-        long."""
+        """Whether these attributes are of an activation block, and have been unprocessed for long."""
         return derived is not None and self._sent[0] == derived.sequence and self._sent[1] >= MANY_REPEATS
 
     def attach(self, messages: Iterable[Message]) -> list[Message]:
-        """The messages; attributes of a block with upgrade transactions have what batches name from that block on."""
+        """Return the messages.
+
+        Attributes of a block with upgrade transactions have what batches name from that block on."""
         return [self._attached(each) if isinstance(each, AttributesReady) else each for each in messages]
 
     def _attached(self, derived: AttributesReady) -> AttributesReady:

@@ -1,5 +1,4 @@
-"""Watches for batches: on a chain whose batcher has stopped, or is another one than the system config says, nothing
-else in derivation fails until the sequencing window ends."""
+"""Watches for batches: without those of the chain's batcher nothing fails until the sequencing window ends."""
 
 from collections import Counter
 
@@ -25,6 +24,7 @@ MAX_SENDERS = 16
 
 class BatchWatch:
     """Counts the L1 blocks since the last batch that became a block, and what came to the inbox instead [LOG16].
+
     `window` is the sequencing window in L1 blocks."""
 
     def __init__(self, window: int, log: Logger) -> None:
@@ -45,12 +45,12 @@ class BatchWatch:
         return f"{Code.NO_BATCHES.text}: no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
 
     def restart(self, epoch: BlockId) -> None:
-        """Derivation starts again from a safe head with this L1 origin."""
+        """Begin again from a safe head with this L1 origin."""
         self._epoch = self._since = epoch.number
         self._blocks = 0
 
     def at_block(self, block: L1BlockRef) -> None:
-        """The next L1 block is read."""
+        """Note that the next L1 block is read."""
         if self._since is None:
             return
         self._blocks = block.number - self._since
@@ -63,8 +63,9 @@ class BatchWatch:
             self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)
 
     def dropped(self, dropped: Dropped) -> None:
-        """Something that came to the inbox was not used. After a start the batches of the blocks before the safe head
-        are read again."""
+        """Something that came to the inbox was not used.
+
+        After a start the batches of the blocks before the safe head are read again."""
         reason = dropped.reason
         if isinstance(reason, TimestampPast | SpanPast):
             if dropped.origin is not None and self._since is not None:
@@ -75,8 +76,9 @@ class BatchWatch:
             self._senders[reason.sender] += 1
 
     def derived(self, epoch: BlockId, derived_from: L1BlockRef) -> bool:
-        """A block with this L1 origin has become safe; whether it is one of a batch. One that only the end of the
-        sequencing window made, which is empty, is no sign of a batch [E8]."""
+        """Return a block with this L1 origin has become safe; whether it is one of a batch.
+
+        One that only the end of the sequencing window made, which is empty, is no sign of a batch [E8]."""
         self._epoch = epoch.number
         if derived_from.number >= epoch.number + self._window:
             return False

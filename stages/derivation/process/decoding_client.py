@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
+from rollup_node.stages.derivation.codec.batches import batch_memory
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
-from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
 log = get_logger("derivation")
 
@@ -18,6 +19,9 @@ MAX_CACHED_BYTES = 32 << 20
 MAX_RUNNING = 8
 """Tasks that are prefetched at the same time."""
 MAX_QUEUED = 256
+
+
+_RESULT_OVERHEAD = 500
 
 
 class TaskPool(Protocol):
@@ -32,12 +36,12 @@ class DecodingClient:
     def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
         self._pool = pool
         self._wake = wake
-        self._cache = DecodedChannelCache(MAX_CACHED_BYTES)
+        self._cache: BoundedCache[bytes, DecodedChannel] = BoundedCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
 
     def result(self, need: NeedDecoded) -> DecodedChannel | None:
-        """The result if it is there; otherwise its task is started."""
+        """Return the result if it is there; otherwise its task is started."""
         found = self._cache.get(need.key)
         if found is not None:
             return found
@@ -49,11 +53,11 @@ class DecodingClient:
         return None
 
     def known(self, key: bytes) -> DecodedChannel | None:
-        """The result of a task, if it is cached; no use of it."""
+        """Return the result of a task, if it is cached; no use of it."""
         return self._cache.peek(key)
 
     def prefetch(self, need: NeedDecoded) -> None:
-        """Starts or queues the task of a channel that will probably be needed."""
+        """Start or queues the task of a channel that will probably be needed."""
         if self._pool is None or need.key in self._cache or need.key in self._running:
             return
         if len(self._queued) < MAX_QUEUED:
@@ -70,7 +74,7 @@ class DecodingClient:
         self._queued.clear()
 
     async def close(self) -> None:
-        """Cancels the running tasks."""
+        """Cancel the running tasks."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -85,15 +89,18 @@ class DecodingClient:
 
     async def _run(self, pool: TaskPool, need: NeedDecoded) -> None:
         try:
-            self._cache.put(need.key, await self._decode(pool, need))
+            result = await self._decode(pool, need)
+            self._cache.put(need.key, result, result_memory(result))
         finally:
             del self._running[need.key]
             self._start_queued()
             self._wake()
 
     async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
-        """By a worker. A task that workers fail at, such as a channel that takes them too long, runs in a thread of
-        this process, so that its event loop keeps beating."""
+        """By a worker.
+
+        A task that workers fail at, such as a channel that takes them too long, runs in a thread of this process, so
+        that its event loop keeps beating."""
         try:
             result: DecodedChannel = await pool.run(need.task)
         except TaskFailed as failure:
@@ -101,3 +108,8 @@ class DecodingClient:
             log.warn(text, code=Code.WORKER_FAILED.text, reason=failure.reason)
             return await asyncio.to_thread(run, need.task)
         return result
+
+
+def result_memory(result: DecodedChannel) -> int:
+    """Return about the bytes of memory that a result takes."""
+    return _RESULT_OVERHEAD + sum(map(batch_memory, result.batches))

@@ -52,9 +52,10 @@ _EXPECTED = TimestampPast | SpanPast
 
 
 class _Kind:
-    """The drops of one reason with one effect: how they are counted and logged, and how many there are in the L1 block
-    being read besides the first one, `repeats`. `origin` is that block; `last` the last one of all, with their
-    `count`."""
+    """The drops of one reason with one effect: how they are counted and logged.
+
+    `repeats` are those in the L1 block being read, `origin`, besides the first one; `last` is the last one of all, with
+    their `count`."""
 
     def __init__(self, counters: tuple[Counter, Counter], is_warning: bool, dropped: Dropped) -> None:
         self.counters, self.is_warning = counters, is_warning
@@ -71,8 +72,10 @@ class _Kind:
 
 
 class DerivationLog:
-    """Every drop is counted by its rule and becomes an entry of `buffer`. The first one of each kind in an L1 block is
-    logged at once, the number of the others when the block has been read."""
+    """Every drop is counted by its rule and becomes an entry of `buffer`.
+
+    The first one of each kind in an L1 block is logged at once, the number of the others when the block has been
+    read."""
 
     def __init__(self, meter: Meter, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._meter = meter
@@ -111,13 +114,13 @@ class DerivationLog:
         return self._counts
 
     def restart(self) -> None:
-        """Clears the latest drops, because derivation starts again."""
+        """Clear the latest drops, because derivation starts again."""
         self._log_repeats()
         self._restarted_at = self.buffer.total
         self._drops = Drops(self.buffer.total, ())
 
     def dropped(self, dropped: Dropped) -> None:
-        """Counts a drop, adds it to the buffer, and logs it if it is the first of its kind in the L1 block."""
+        """Count a drop, adds it to the buffer, and logs it if it is the first of its kind in the L1 block."""
         self.buffer.add(dropped)
         key = dropped.effect, type(dropped.reason)
         kind = self._in_block.get(key)
@@ -145,7 +148,7 @@ class DerivationLog:
         return kind
 
     def _log_repeats(self) -> None:
-        """Ends an L1 block: one line for each kind of which there was more than is logged."""
+        """End an L1 block: one line for each kind of which there was more than is logged."""
         for (effect, _), kind in self._in_block.items():
             if kind.repeats:
                 text = "more was dropped for the same reason"
@@ -170,20 +173,20 @@ class DerivationLog:
         return self._warned <= MAX_WARNINGS
 
     def at_block(self, block: L1BlockRef) -> None:
-        """Records the L1 block being read; the one before has been read."""
+        """Record the L1 block being read; the one before has been read."""
         self._log_repeats()
         self._origin = block
         show_l1_block(self._meter, "l1_derived", block)
         self._log.trace("reading L1 block", block=block)
 
     def frames_added(self, total: int) -> None:
-        """Counts frames added to channels; `total` since the process started."""
+        """Count frames added to channels; `total` since the process started."""
         if total > self._frames_added:
             self._meter.count("frame_added", total - self._frames_added)
             self._frames_added = total
 
     def channel_decoded(self, need: NeedDecoded, result: DecodedChannel) -> None:
-        """A channel, or a part of a long one, was decoded."""
+        """Log that a channel, or a part of a long one, was decoded."""
         if not need.task.first:
             self._meter.count("head_channel")
             self._meter.count("channel_input_bytes", len(need.task.body))
@@ -193,14 +196,13 @@ class DerivationLog:
         self._log.debug("channel decoded", bytes=len(need.task.body), batches=len(result.batches))
 
     def reset_needed(self, reason: str) -> None:
-        """The deriver cannot go on without a reset."""
+        """Log that the deriver cannot go on without a reset."""
         self._meter.count("derivation_errors")
         last, times = self._last_reset
         self._last_reset = reason, times + 1 if reason == last else 1
 
     def waits_for(self, need: object) -> None:
-        """Derivation waits for what meets a need, or for nothing; counts how long it waited for the last one if that
-        was L1's."""
+        """Note what derivation waits for, if anything, and count how long it waited for L1 before."""
         last, since = self._l1_need
         if need == last:
             return
@@ -216,8 +218,10 @@ class DerivationLog:
             self._last_reset = (None, 0)
 
     def problems(self, need: object, reset: str | None, stalled_by: Reason | None, now: float) -> list[str]:
-        """The health problems, one line each. `need` is an unmet need of the deriver, `reset` the reason of a reset
-        that has not come, `stalled_by` that of an undecided batch [H1]; `now` in seconds of any steady clock."""
+        """Return the health problems, one line each.
+
+        `need` is an unmet need of the deriver, `reset` the reason of a reset that has not come, `stalled_by` that of
+        an undecided batch [H1]; `now` in seconds of any steady clock."""
         found: list[str] = []
         if need != self._need[0]:
             self._need = need, now
@@ -237,7 +241,7 @@ class DerivationLog:
 
 
 def _l1_request(need: object) -> str | None:
-    """The metric label of a need that L1 meets."""
+    """Return the metric label of a need that L1 meets."""
     match need:
         case NeedL1Block():
             return "block"

@@ -13,8 +13,10 @@ PAGE = 200
 
 
 class DropBuffer:
-    """A ring buffer of `kept` drops. Readers name the number that they want next, so no state is kept for each. Texts
-    are made of the drops that are read, since a batcher can post a million of them in a few L1 blocks."""
+    """A ring buffer of `kept` drops.
+
+    Readers name the number that they want next, so no state is kept for each. Texts are made of the drops that are
+    read, since a batcher can post a million of them in a few L1 blocks."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self.total = 0
@@ -23,12 +25,12 @@ class DropBuffer:
         self._read = 0
 
     def add(self, dropped: Dropped) -> None:
-        """Adds a drop; when there are too many, the oldest goes."""
+        """Add a drop; when there are too many, the oldest goes."""
         self._drops.append(dropped)
         self.total += 1
 
     def answer(self, request: DropsRequest) -> DropsResponse:
-        """The drops from the requested number on, at most a page of them, or from the oldest that is kept."""
+        """Return the drops from the requested number on, at most a page of them, or from the oldest that is kept."""
         self._read = max(self._read, min(request.first, self.total))
         oldest = self.total - len(self._drops)
         first = min(max(request.first, oldest), self.total)
@@ -36,7 +38,7 @@ class DropBuffer:
         return DropsResponse(request.id, first, tuple(map(_message, page)), self.total)
 
     def latest(self, count: int) -> tuple[Drop, ...]:
-        """The last `count` drops, oldest first, or as many as are kept."""
+        """Return the last `count` drops, oldest first, or as many as are kept."""
         size = len(self._drops)
         return tuple(map(_message, islice(self._drops, max(0, size - count), size)))
 

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator
 from rollup_node.stages.protocol.types import Hash, L1Block
 
 MAX_BUFFERED = 24 << 20
-"""Bytes of batcher transactions that blocks are buffered with."""
+"""Bytes of memory that the buffered blocks take, without the last one."""
 
 
 class L1Buffer:
-    """Blocks `first` to `first + window - 1`, which arrive in any order; fewer when they are large, but always the one
-    needed next. A `window` that becomes smaller discards none."""
+    """Blocks `first` to `first + window - 1`, which arrive in any order.
+
+    Fewer when they are large, but always the one needed next. A `window` that becomes smaller discards none."""
 
     def __init__(self, window: int) -> None:
         self.first = 0
@@ -41,8 +42,9 @@ class L1Buffer:
         return (number, end - number) if number < end else None
 
     def add(self, block: L1Block) -> bool:
-        """Adds a block; False if it is outside the window, or others fill it. One that does not link to its neighbours
-        shows a reorg: they are discarded, since they are older."""
+        """Add a block; False if it is outside the window, or others fill it.
+
+        One that does not link to its neighbours shows a reorg: they are discarded, since they are older."""
         number = block.header.number
         if not self.first <= number < self.first + self.window:
             return False
@@ -50,7 +52,7 @@ class L1Buffer:
             return False
         self._discard((number,))
         self._blocks[number] = block
-        self._bytes += _size(block)
+        self._bytes += block.memory
         below, above = self._blocks.get(number - 1), self._blocks.get(number + 1)
         if below is not None and below.header.hash != block.header.parent_hash:
             self._retain(range(number, number + 1))
@@ -59,8 +61,10 @@ class L1Buffer:
         return True
 
     def take(self, parent_hash: Hash | None) -> L1Block | None:
-        """The block needed next, if it is there. One that does not follow `parent_hash` is requested a second time with
-        all others: only when it arrives again is the reorg confirmed [T3]."""
+        """Return the block needed next, if it is there.
+
+        One that does not follow `parent_hash` is requested a second time with all others: only when it arrives again
+        is the reorg confirmed [T3]."""
         block = self._blocks.get(self.first)
         if block is None or (not _follows(block, parent_hash) and not self._is_confirmed(block)):
             return None
@@ -70,7 +74,7 @@ class L1Buffer:
         return block
 
     def reorged(self, parent_hash: Hash) -> L1Block | None:
-        """The block needed next, which stays, once it is confirmed not to follow `parent_hash`."""
+        """Return the block needed next, which stays, once it is confirmed not to follow `parent_hash`."""
         block = self._blocks.get(self.first)
         shows = block is not None and not _follows(block, parent_hash) and self._is_confirmed(block)
         return block if shows else None
@@ -83,7 +87,7 @@ class L1Buffer:
         return False
 
     def linked(self) -> Iterator[L1Block]:
-        """The blocks from the one needed next up to the first gap."""
+        """Yield the blocks from the one needed next up to the first gap."""
         number = self.first
         while (block := self._blocks.get(number)) is not None:
             yield block
@@ -95,12 +99,8 @@ class L1Buffer:
     def _discard(self, numbers: Iterable[int]) -> None:
         for number in list(numbers):
             block = self._blocks.pop(number, None)
-            self._bytes -= 0 if block is None else _size(block)
+            self._bytes -= 0 if block is None else block.memory
 
 
 def _follows(block: L1Block, parent_hash: Hash | None) -> bool:
     return parent_hash is None or block.header.parent_hash == parent_hash
-
-
-def _size(block: L1Block) -> int:
-    return sum(len(transaction.data) for transaction in block.inbox)

@@ -17,7 +17,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded, span_rules
 from rollup_node.stages.derivation.pipeline.events import DiscardedEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
-from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -32,6 +32,7 @@ _FRAME_OVERHEAD, _DROP_OVERHEAD = 250, 300
 
 class _PendingBlock:
     """A block whose frames are not ingested yet: the data items until its blobs are there, then the frames.
+
     `replaces_stages` at the fork that replaces the channel stage."""
 
     def __init__(self, ref: L1BlockRef, batcher: Address, rules: L1Rules, replaces_stages: bool) -> None:
@@ -49,8 +50,9 @@ class _Parsed:
 
 
 class Prefetcher:
-    """Follows the same L1 blocks as the deriver, with a channel stage of its own. `at` is the last block added,
-    `parsed_bytes` what the frames that wait for the pipeline take."""
+    """Follows the same L1 blocks as the deriver, with a channel stage of its own.
+
+    `at` is the last block added, `parsed_bytes` what the frames that wait for the pipeline take."""
 
     def __init__(self, config: RollupConfig) -> None:
         self.parsed_bytes = 0
@@ -78,18 +80,18 @@ class Prefetcher:
         self._pending.clear()
 
     def start_after(self, ref: L1BlockRef, config: SystemConfig) -> None:
-        """Starts with the block after `ref`; `config` is in force at `ref`. Channels that are open there are missed."""
+        """Start with the block after `ref`; `config` is in force at `ref`. Channels that are open there are missed."""
         self.stop()
         self._traversal = L1Traversal(self._schedule, self._events, ref, config)
         self._ingestion = FrameIngestion(self._traversal.rules, self._events)
 
     def start_at(self, base: L1Block, config: SystemConfig) -> None:
-        """Starts with `base`, whose updates `config` already contains."""
+        """Start with `base`, whose updates `config` already contains."""
         self.start_after(base.ref, config)
         self._append(base, False)
 
     def add_block(self, block: L1Block) -> bool:
-        """Adds the next block; False if it does not follow the last one, or nothing was started."""
+        """Add the next block; False if it does not follow the last one, or nothing was started."""
         traversal = self._traversal
         if traversal is None or traversal.rejection(block) is not None:
             return False
@@ -99,7 +101,7 @@ class Prefetcher:
         return True
 
     def needs(self) -> list[NeedBlobs]:
-        """The blobs that are missing, those of the nearest block first."""
+        """Return the blobs that are missing, those of the nearest block first."""
         return [pending.need for pending in self._pending if pending.need is not None]
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
@@ -119,16 +121,18 @@ class Prefetcher:
         return block_hash in self._parsed
 
     def take_frames(self, block: L1BlockRef) -> BlockFrames | None:
-        """The frames of the block that the pipeline reads now, if it was parsed; those of blocks up to it are
-        discarded."""
+        """Return the frames of the block that the pipeline reads now, if it was parsed.
+
+        Those of blocks up to it are discarded."""
         found = self._parsed.get(block.hash)
         for key in [key for key, parsed in self._parsed.items() if parsed.number <= block.number]:
             self.parsed_bytes -= self._parsed.pop(key).size
         return None if found is None else found.frames
 
     def complete_channels(self, after: int) -> Iterator[NeedDecoded]:
-        """The decoding tasks of channels that are complete in blocks whose blobs are there. Those of L1 blocks up to
-        number `after` are left out: derivation discards them unread."""
+        """Yield the decoding tasks of channels that are complete in blocks whose blobs are there.
+
+        Those of L1 blocks up to number `after` are left out: derivation discards them unread."""
         while self._pending and (frames := self._pending[0].frames) is not None:
             yield from self._ingest(self._pending.popleft(), frames, after)
 

@@ -1,5 +1,6 @@
-"""Requests of the derivation process to the l1, blobs and engine processes. Every request is repeated until it is met,
-so that a restart of another process only delays derivation."""
+"""Requests of the derivation process to the l1, blobs and engine processes.
+
+Every request is repeated until it is met, so that a restart of another process only delays derivation."""
 
 from collections.abc import Hashable, Sequence
 
@@ -28,7 +29,7 @@ class Requests:
         self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
 
     def restart(self) -> None:
-        """Derivation starts again: everything is requested at once."""
+        """Request everything at once, as derivation starts again."""
         self._throttle.clear()
         self._prefetch_throttle.clear()
 
@@ -37,7 +38,7 @@ class Requests:
         self._send(self._engine, "start", StartRequest(reset, reason), now)
 
     def attributes(self, messages: Sequence[Message]) -> None:
-        """What becomes of attributes; their repetition is up to the caller."""
+        """Send attributes; the caller repeats them."""
         for message in messages:
             self._engine.send(message)
 
@@ -46,7 +47,7 @@ class Requests:
         self._send(self._engine, "l2", L2BlocksRequest(reset, need.first, need.last), now)
 
     def l1_blocks(self, first: int, count: int, now: float) -> None:
-        """The rest of the L1 window."""
+        """Request the rest of the L1 window."""
         self._send(self._l1, "l1", L1BlocksRequest(first, count), now)
 
     def blobs(self, need: NeedBlobs, now: float) -> None:
@@ -54,8 +55,9 @@ class Requests:
         self._send(self._blobs, "blobs", BlobsRequest(need.block, need.blobs, True), now)
 
     def prefetch_blobs(self, needs: Sequence[NeedBlobs], urgent: object, held: int, now: float) -> None:
-        """Blobs that will be needed, the nearest first, until the bound is reached with the `held` bytes that are
-        there; the `urgent` need is requested separately."""
+        """Request the next blobs, the nearest first, until the bound is reached with the `held` bytes.
+
+        The `urgent` need is requested separately."""
         names: set[Hashable] = set()
         may_wait = held > VERIFIED_AHEAD
         for need in needs:

@@ -61,8 +61,7 @@ BLOBS_NOT_FOUND_SECONDS = 12.0
 
 
 class DerivationStage:
-    """State: the deriver with what it waits for, the attributes that the engine has not answered, and what was fetched
-    ahead."""
+    """The deriver with what it waits for, the attributes without an answer, and what was fetched ahead."""
 
     def __init__(self, config: DerivationConfig, bus: Bus, meter: Meter) -> None:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
@@ -111,15 +110,15 @@ class DerivationStage:
         """Nothing to open."""
 
     async def close(self) -> None:
-        """Cancels the running decoding tasks."""
+        """Cancel the running decoding tasks."""
         await self._decoding.close()
 
     def reset(self, error: Exception) -> None:
-        """Requests a reset from the engine."""
+        """Request a reset from the engine."""
         self._reset_reason = str(error)
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Publishes the problems that the runtime sees, with those of derivation."""
+        """Publish the problems that the runtime sees, with those of derivation."""
         self._problems = problems
         self._publish()
 
@@ -145,8 +144,9 @@ class DerivationStage:
         self._task.wake.set()
 
     def _on_blobs_not_found(self, block_hash: Hash, now: float) -> None:
-        """Resets only when the blobs stay missing: a beacon node may still be importing the block [T8]. Those of later
-        blocks, which are fetched ahead, are not waited for yet."""
+        """Reset only when the blobs stay missing: a beacon node may still be importing the block [T8].
+
+        Those of later blocks, which are fetched ahead, are not waited for yet."""
         if not isinstance(self._unmet, NeedBlobs) or self._unmet.block.hash != block_hash:
             return
         if self._blobs_not_found[0] != block_hash:
@@ -198,7 +198,7 @@ class DerivationStage:
             self._alt_da.restart(start.reset)
 
     def _take_answer(self, answer: Answer) -> None:
-        """The engine has answered the attributes that the deriver waits for."""
+        """Take the engine's answer to the attributes that the deriver waits for."""
         self._safe = answer.safe_head, answer.safe_config
         if answer.outcome is not AttributesOutcome.ACCEPTED:
             self._run.cancel_ahead()
@@ -215,7 +215,7 @@ class DerivationStage:
     # --- the loop --------------------------------------------------------------------------------------------------
 
     async def _step(self) -> float:
-        """Derives for a slice of time, then requests what is missing."""
+        """Derive for a slice of time, then requests what is missing."""
         self._waits.works()
         self._prefetch()
         self._notice_reorg()
@@ -242,7 +242,7 @@ class DerivationStage:
             self.deriver.note_l1_block(block)
 
     def _derive(self) -> bool:
-        """Steps the deriver; whether it has an unmet need now."""
+        """Step the deriver; whether it has an unmet need now."""
         if self._safe is None or self._reset_reason is not None:
             return True
         end = time.monotonic() + SLICE_SECONDS
@@ -261,7 +261,7 @@ class DerivationStage:
         return False
 
     def _handle(self, output: Output) -> bool:
-        """Handles an output; False when the deriver must wait."""
+        """Handle an output; False when the deriver must wait."""
         match output:
             case Dropped():
                 self.derivation_log.dropped(output)
@@ -334,14 +334,14 @@ class DerivationStage:
         return blobs is not None and self.deriver.add_blobs(blobs.block_hash, blobs.contents)
 
     def _look_ahead(self) -> None:
-        """Derives more blocks of the span whose block the engine is to answer [ENG40]."""
+        """Derive more blocks of the span whose block the engine is to answer [ENG40]."""
         if self._reset_reason is not None or not self._run.is_low:
             return
         while self._run.has_room and (output := self.deriver.ahead()) is not None:
             self._run.add(output)
 
     def _prefetch(self) -> None:
-        """Adds the buffered blocks to the prefetcher, and starts to decode the channels that complete in them."""
+        """Add the buffered blocks to the prefetcher, and starts to decode the channels that complete in them."""
         start, prefetcher, origin = self._start, self._prefetcher, self.deriver.origin
         # With Alt-DA the frames are not on L1; their inputs are fetched ahead instead.
         if start is None or self._safe is None or self._alt_da is not None:
@@ -418,5 +418,5 @@ class DerivationStage:
 
 
 def build(config: DerivationConfig, bus: Bus, meter: Meter) -> DerivationStage:
-    """The stage for the runtime."""
+    """Return the stage for the runtime."""
     return DerivationStage(config, bus, meter)

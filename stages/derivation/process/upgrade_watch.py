@@ -1,5 +1,4 @@
-"""Watches for what a wrong upgrade bundle leads to: the activation block has a wrong hash then, and all batches after
-it name another parent [UPG22]."""
+"""Watches for what a wrong upgrade bundle leads to: batches after the fork name another parent [UPG22]."""
 
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
@@ -14,6 +13,7 @@ from rollup_node.stages.protocol.upgrade_transactions import selectable_bundles
 
 class UpgradeWatch:
     """Whether batches in the first day after the activation of a fork name another parent, until one is accepted.
+
     Confirmed or not, the bundle may be wrong: an operator may have given the wrong file."""
 
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:
@@ -39,7 +39,7 @@ class UpgradeWatch:
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
 
     def derived(self) -> None:
-        """A block of a batch has become safe."""
+        """Note a block of a batch that has become safe."""
         if self._problem is not None:
             self._problem = None
             self._condition.end("batches are accepted again")

@@ -15,8 +15,9 @@ from rollup_node.stages.messages.derivation import DerivationWaits
 
 
 class WaitClock:
-    """Adds the time between two changes of what derivation does to what it did. `clock` returns seconds of any
-    monotonic clock."""
+    """Adds the time between two changes of what derivation does to what it did.
+
+    `clock` returns seconds of any monotonic clock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -30,11 +31,11 @@ class WaitClock:
         return DerivationWaits(**{name: int(seconds) for name, seconds in self._seconds.items()})
 
     def works(self) -> None:
-        """Derivation works from now on."""
+        """Note that derivation works from now on."""
         self._change("derivation")
 
     def waits_for(self, need: Output | None) -> None:
-        """Derivation waits from now on for what meets its need; without one for the engine, which starts it."""
+        """Note that derivation waits for what meets its need; without one for the engine, which starts it."""
         match need:
             case NeedL1Block() | NeedChallenges():
                 self._change("l1")
@@ -46,7 +47,7 @@ class WaitClock:
                 self._change("engine")
 
     def rests(self) -> None:
-        """Derivation has nothing to do from now on: it has read all of L1."""
+        """Note that derivation has read all of L1."""
         self._change(None)
 
     def _change(self, current: str | None) -> None:

@@ -43,8 +43,10 @@ PHRASES = {
 
 
 class Reason(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all reasons. `rule` is the id of the rule in docs/rules, `subject` what it is about, `text` what happened
-    with the fields' names in braces, `name` the class name in snake case."""
+    """Base of all reasons.
+
+    `rule` is the id of the rule in docs/rules, `subject` what it is about, `text` what happened with the fields'
+    names in braces, `name` the class name in snake case."""
 
     rule: ClassVar[str]
     subject: ClassVar[Subject]
@@ -61,7 +63,7 @@ class Reason(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 def reason(rule: str, subject: Subject, text: str) -> Callable[[Class], Class]:
-    """Declares a reason. Raises ValueError when a name is taken or the text names a field that the class lacks."""
+    """Declare a reason. Raises ValueError when a name is taken or the text names a field that the class lacks."""
 
     def declare(declared: Class) -> Class:
         places = {place for _, place, _, _ in Formatter().parse(text) if place is not None}

@@ -9,8 +9,8 @@ import msgspec
 
 from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.forks.table import FORKS, Fork
+from rollup_node.stages.protocol.texts import one_line
 
 KINDS = {"reth": "reth", "erigon": "erigon", "geth": "geth", "go-ethereum": "geth"}
 """Kinds of engines as in `l2.enginekind`, by a part of the engine's name."""

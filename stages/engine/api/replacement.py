@@ -1,11 +1,10 @@
 """The block that replaces one that is invalid across chains, and what it says of the one that it replaced [IOP18,
 IOP24]."""
 
-from rollup_node.stages.protocol.addresses import OPTIMISTIC_BLOCK_DEPOSITOR
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
 from rollup_node.stages.protocol.output_root import output_preimage
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.stages.protocol.types import OPTIMISTIC_BLOCK_DEPOSITOR, ZERO_HASH, Hash
 
 PREIMAGE_BYTES = 128
 _WITH_MIN_BASE_FEE = 17

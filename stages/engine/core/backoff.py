@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from rollup_node.stages.protocol.pacing import backoff
+
 FIRST_SECONDS = 1.0
 MAX_SECONDS = 10.0
 
@@ -45,4 +47,4 @@ class TaskBackoff:
         return min((at for at in self._retry_at.values() if at > now), default=None)
 
     def _pause(self, failures: int) -> float:
-        return min(self._first * 2.0 ** min(failures, 4), MAX_SECONDS) + self._jitter()
+        return backoff(failures + 1, self._first, MAX_SECONDS) + self._jitter()

@@ -27,7 +27,7 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, 
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
-from rollup_node.stages.protocol.foreign_fork import end_text
+from rollup_node.stages.protocol.config import end_text
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload

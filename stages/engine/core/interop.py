@@ -13,7 +13,7 @@ from collections import deque
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.messages.interop import BlockRef, DerivedPair, InteropEvent, Replacement
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
 
 MAX_EVENTS = 100

@@ -24,9 +24,8 @@ from rollup_node.stages.engine.api.engine_api import GetBlockRef, Unavailable
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
-from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config import RollupConfig, network_left
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.foreign_fork import network_left
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 FollowCall = GetFollowStatus | GetL1BlockRef | GetBlockRef

@@ -8,8 +8,7 @@ import msgspec
 
 from rollup_node.stages.engine.api.engine_api import Label
 from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
+from rollup_node.stages.protocol.config import KECCAK_COMMITMENT, RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 

@@ -6,6 +6,7 @@ from collections import deque
 import msgspec
 
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.texts import duration
 
 POLL_SECONDS = 10.0
 SAMPLES = 31
@@ -33,10 +34,10 @@ class SyncEstimate(msgspec.Struct, frozen=True):
         """A line for operators."""
         if self.is_stalled:
             return Code.EL_SYNC_STALLED.before(
-                f"EL sync: {self.to_go} blocks to go, no new block for {self.stalled / 60:.0f} min; check that the"
+                f"EL sync: {self.to_go} blocks to go, no new block for {duration(self.stalled)}; check that the"
                 " execution engine has peers, or start with --syncmode=consensus-layer"
             )
-        left = "" if self.eta is None else f", about {_duration(self.eta)} left"
+        left = "" if self.eta is None else f", about {duration(self.eta)} left"
         return f"EL sync: block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
 
 
@@ -64,10 +65,3 @@ class SyncProgress:
         rate = (current - first) / (monotonic - since) if monotonic > since else 0.0
         eta = min(to_go / rate, MAX_ETA) if rate > 0 else None
         return SyncEstimate(current, to_go, rate, eta, monotonic - self._moved_at)
-
-
-def _duration(seconds: float) -> str:
-    minutes = int(seconds) // 60
-    if minutes >= 2 * 1440:
-        return f"{minutes // 1440} days"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {int(seconds) % 60} s"

@@ -9,8 +9,8 @@ import msgspec
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.foreign_json import one_line
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.texts import one_line
 
 MAX_BYTES = 1 << 16
 

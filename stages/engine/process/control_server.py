@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.core.inbox import RpcRequest
-from rollup_node.stages.engine.process.response_cache import ResponseCache
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
 MAX_RESPONSES = 512
 MAX_RESPONSE_BYTES = 16 << 20
@@ -24,12 +24,14 @@ class ControlServer:
 
     def __init__(self, bus: Bus, handle: Callable[[ProcessId, RpcRequest], None]) -> None:
         self._handle = handle
-        self.responses: ResponseCache[RpcResponse] = ResponseCache(MAX_RESPONSES, MAX_RESPONSE_BYTES)
+        self.responses: BoundedCache[tuple[ProcessId, int], RpcResponse] = BoundedCache(
+            MAX_RESPONSE_BYTES, MAX_RESPONSES, keeps_newest=False
+        )
         self._server = bus.serve("engine.control", self._take)
 
     def respond(self, peer: ProcessId, response: RpcResponse) -> None:
         """Sends a response and keeps it for repeated requests, unless it is a block that is too large."""
-        self.responses.add((peer, response.id), response, _size(response))
+        self.responses.put((peer, response.id), response, _size(response))
         self._server.send(peer, response)
 
     def refuse(self, peer: ProcessId, number: int, error: str) -> None:

@@ -26,7 +26,6 @@ from rollup_node.stages.engine.core.supervisor_calls import (
 from rollup_node.stages.engine.machines.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.reads import Reader
-from rollup_node.stages.engine.process.response_cache import ResponseCache
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (
     DECISIONS,
@@ -37,6 +36,7 @@ from rollup_node.stages.messages.interop import (
     InteropResponse,
 )
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, SERVER_ERROR
@@ -90,7 +90,9 @@ class InteropServer:
         self._interop, self._decide, self._epoch = interop, decide, epoch
         self._subscriber: ProcessId | None = None
         self._sent = 0
-        self.responses: ResponseCache[InteropResponse] = ResponseCache(MAX_RESPONSES, MAX_RESPONSE_BYTES)
+        self.responses: BoundedCache[tuple[ProcessId, int], InteropResponse] = BoundedCache(
+            MAX_RESPONSE_BYTES, MAX_RESPONSES, keeps_newest=False
+        )
         self._in_order, self._resets = asyncio.Lock(), asyncio.Lock()
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
@@ -141,7 +143,7 @@ class InteropServer:
         try:
             if request.method in DECISIONS:
                 response = await self._answer_in_order(request)
-                self.responses.add(key, response, _size(response))
+                self.responses.put(key, response, _size(response))
             else:
                 response = await self._answer(request)
         finally:

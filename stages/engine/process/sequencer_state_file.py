@@ -8,7 +8,7 @@ import msgspec
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
 MAX_BYTES = 256
 

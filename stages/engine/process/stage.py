@@ -45,7 +45,7 @@ from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import ForkDoubt, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
-from rollup_node.stages.protocol.foreign_fork import network_left
+from rollup_node.stages.protocol.config import network_left
 
 WATCH_SECONDS = 3.0
 REPEAT_SECONDS = 1.0

@@ -7,7 +7,7 @@ import ssl
 from yarl import URL
 
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.foreign_json import one_line
+from rollup_node.stages.protocol.texts import one_line
 
 NO_TLS = "the port does not speak TLS"
 BAD_CERTIFICATE = "certificate not accepted"

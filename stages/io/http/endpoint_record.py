@@ -7,7 +7,7 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
-from rollup_node.stages.protocol.foreign_json import one_line
+from rollup_node.stages.protocol.texts import one_line
 
 TOO_MANY_REQUESTS = 429
 LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)

@@ -15,7 +15,8 @@ from rollup_node.stages.protocol.answer_limits import (
     AnswerLimit,
     answer_limit,
 )
-from rollup_node.stages.protocol.foreign_json import MAX_ERROR_TEXT, MalformedJsonError, decode_json, one_line
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
+from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT, one_line
 
 Call = tuple[str, Sequence[Any]]
 

@@ -20,6 +20,7 @@ from rollup_node.stages.io.http.plain_http import PlainHttpTransport
 from rollup_node.stages.io.http.url_schemes import is_plain_http, is_web_socket
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 if TYPE_CHECKING:
     from rollup_node.stages.io.http.http_transport import HttpTransport
@@ -31,36 +32,16 @@ SHORT_BODY = 1024
 """A response of at most so many bytes is decoded even if the caller wants it raw, as it may be an error."""
 
 
-class RateLimiter:
-    """A token bucket: `rate` tokens a second, at most `burst` of them saved up; a rate of 0 is no limit [LHD16]."""
-
-    def __init__(self, rate: float, burst: int) -> None:
-        self._rate = rate
-        self._burst = float(max(burst, 1))
-        self._tokens = self._burst
-        self._at: float | None = None
-
-    def take(self, count: int, now: float) -> float:
-        """Takes `count` tokens, into debt if necessary; the seconds to wait until that is paid."""
-        if self._rate <= 0:
-            return 0.0
-        if self._at is not None:
-            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
-        self._at = now
-        self._tokens -= count
-        return max(0.0, -self._tokens / self._rate)
-
-
 class JsonRpcClient:
     """Calls one endpoint, from one event loop.
 
     `headers` is called for every HTTP request and WebSocket handshake, so that tokens are fresh. `timeout` is in
-    seconds per request, twice that for a batch; `rate_limit` in calls a second, where a batch counts as many as it
-    holds. Answers are limited by method (`answer_limit`), and to `max_body` bytes. `tls` is called as often as
-    `headers`, for the context of `https` and `wss` connections instead of the default one; another context than before
-    means another HTTP connection, and its errors are passed on. `on_notification` is called for every notification of a
-    subscription, and when its connection is lost; `on_exchange` with the method of each request that was answered, and
-    the bytes of request and answer."""
+    seconds per request, twice that for a batch; `rate_limit` in calls a second, 0 for no limit, where a batch counts as
+    many as it holds [LHD16]. Answers are limited by method (`answer_limit`), and to `max_body` bytes. `tls` is called
+    as often as `headers`, for the context of `https` and `wss` connections instead of the default one; another context
+    than before means another HTTP connection, and its errors are passed on. `on_notification` is called for every
+    notification of a subscription, and when its connection is lost; `on_exchange` with the method of each request that
+    was answered, and the bytes of request and answer."""
 
     def __init__(
         self,
@@ -95,7 +76,7 @@ class JsonRpcClient:
             from rollup_node.stages.io.http import http_transport
 
             self._http = http_transport.HttpTransport(url, self.name, headers, tls, max(1, max_concurrency))
-        self._limiter = RateLimiter(rate_limit, self._max_batch)
+        self._bucket = TokenBucket(rate_limit, self._max_batch) if rate_limit > 0 else None
         self._slots = asyncio.Semaphore(max(1, max_concurrency))
         self._last_id = 0
 
@@ -195,9 +176,8 @@ class JsonRpcClient:
     async def _post(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
         most = limit.bytes if self._max_body is None else min(limit.bytes, self._max_body)
         async with self._slots:
-            wait = self._limiter.take(len(ids), time.monotonic())
-            if wait > 0:
-                await asyncio.sleep(wait)
+            if self._bucket is not None and self._bucket.consume(now := time.monotonic(), len(ids)) < 0:
+                await asyncio.sleep(self._bucket.delay(now, 0.0))
             if self._socket is not None:
                 return await self._socket.exchange(body, ids, timeout, AnswerLimit(most, limit.values))
             assert self._http is not None

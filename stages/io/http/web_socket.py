@@ -23,6 +23,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
 from rollup_node.stages.io.http.json_answers import answered_ids
 from rollup_node.stages.protocol.answer_limits import RECEIPTS, AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.pacing import backoff
 
 MAX_MESSAGE = RECEIPTS.bytes
 """Bytes of a message: those of the largest answer of any method."""
@@ -268,7 +269,7 @@ class WebSocketTransport:
     def _failed(self, failure: str) -> None:
         """The next attempt is made after a pause that grows, with jitter."""
         self._failures += 1
-        pause = min(FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10), MAX_PAUSE)
+        pause = backoff(self._failures, FIRST_PAUSE, MAX_PAUSE)
         self._retry_at, self._failure = time.monotonic() + pause * random.uniform(0.5, 1.0), failure
 
     def _notify(self) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.texts import duration
 
 EVERY_SECONDS = 60.0
 MAX_TEXT = 500
@@ -49,7 +50,7 @@ class LastingCondition:
 
     def _so_far(self, now: float) -> dict[str, object]:
         waited = now - (now if self._began_at is None else self._began_at)
-        return {"waited": _shown(waited), **({"tried": self._tried} if self._counts else {})}
+        return {"waited": duration(waited), **({"tried": self._tried} if self._counts else {})}
 
 
 @dataclass
@@ -62,7 +63,7 @@ class _Ongoing:
     is_logged: bool = False
 
     def so_far(self, now: float) -> dict[str, object]:
-        return {"waited": _shown(now - self.began_at), "tried": self.tried}
+        return {"waited": duration(now - self.began_at), "tried": self.tried}
 
 
 class _Cause(NamedTuple):
@@ -123,11 +124,3 @@ class LastingConditions:
 def shortened(text: str) -> str:
     """An error text of at most MAX_TEXT characters."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
-
-
-def _shown(seconds: float) -> str:
-    """A length of time: 59s, 2m36s, 3h0m."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    return f"{whole // 60}m{whole % 60}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60}m"

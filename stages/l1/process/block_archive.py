@@ -31,7 +31,7 @@ class BlockArchive:
         self._last = config.archive_last
 
     async def block(self, number: int) -> ArchivedBlock | None:
-        """The canonical block of a number; None if it is not there."""
+        """Return the canonical block of a number; None if it is not there."""
         name = number_name(self._chain_id, number)
         text = await self._archive.read(name, _HASH_TEXT)
         if text is None:
@@ -49,7 +49,7 @@ class BlockArchive:
         return await self._archive.read(receipts_name(self._chain_id, block_hash), limit.bytes)
 
     async def header_json(self, number: int) -> Any:
-        """The header of a block as JSON-RPC has it; None if it is not there."""
+        """Return the header of a block as JSON-RPC has it; None if it is not there."""
         found = await self.block(number)
         if found is None:
             return None
@@ -60,7 +60,7 @@ class BlockArchive:
             return None
 
     async def keep(self, header: L1Header, body: bytes, receipts: bytes | None) -> None:
-        """Keeps what an endpoint returned of a block. Its number comes last: who finds that finds all."""
+        """Keep what an endpoint returned of a block. Its number comes last: who finds that finds all."""
         if header.number > self._last:
             return
         if receipts is not None:

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
-from rollup_node.stages.l1.block_requests import blocks_per_request
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
-from rollup_node.stages.l1.newest_block import NewestBlock
-from rollup_node.stages.l1.prefetch_window import Fetch
+from rollup_node.stages.l1.head_tracker import NewestBlock
+from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import BatchRefusedError, BehindError, code_of
@@ -27,8 +26,7 @@ ReceiptsOf = Callable[[VerifiedBlock, AnswerLimit], Awaitable[bytes | None]]
 
 
 class FetchResult(NamedTuple):
-    """The result of a fetch from an endpoint: a block, an error with its code in front, or neither if it has no such
-    block."""
+    """The result of a fetch: a block, an error with its code in front, or neither if there is no such block."""
 
     fetch: Fetch
     block: L1Block | None
@@ -37,9 +35,10 @@ class FetchResult(NamedTuple):
 
 
 class BlockFetcher:
-    """Runs requests side by side, so that one that fails or is slow delays no other. `newest` has the answers of polls
-    of the head, `archive` the blocks that are not asked for. `on_done` is called whenever a fetch or a request has
-    ended."""
+    """Runs requests side by side, so that one that fails or is slow delays no other.
+
+    `newest` has the answers of polls of the head, `archive` the blocks that are not asked for. `on_done` is called
+    whenever a fetch or a request has ended."""
 
     def __init__(
         self,
@@ -70,13 +69,15 @@ class BlockFetcher:
         return blocks_per_request(endpoint.record.latency, max(1, config.max_concurrency), config.max_batch)
 
     def start(self, fetches: Sequence[Fetch]) -> None:
-        """Starts fetches, those of several blocks as one request."""
+        """Start fetches, those of several blocks as one request."""
         task = asyncio.create_task(self._run(fetches), name=f"L1 blocks from {fetches[0].number}")
         task.add_done_callback(lambda _: self._on_done())
         self._tasks.append(task)
 
     def take_results(self) -> list[FetchResult]:
-        """The results of the fetches that have ended since the last call. An exception of a bug is raised here."""
+        """Return the results of the fetches that have ended since the last call.
+
+        An exception of a bug is raised here."""
         done = [task for task in self._tasks if task.done()]
         self._tasks = [task for task in self._tasks if not task.done()]
         for task in done:
@@ -85,7 +86,7 @@ class BlockFetcher:
         return results
 
     async def close(self) -> None:
-        """Cancels all fetches."""
+        """Cancel all fetches."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -108,7 +109,7 @@ class BlockFetcher:
             self._failed(endpoint, error, fetch)
 
     async def _run_batch(self, endpoint: L1Endpoint, fetches: Sequence[Fetch]) -> bool:
-        """Fetches blocks by one request; False if it is refused, or its answer is too large."""
+        """Fetch blocks by one request; False if it is refused, or its answer is too large."""
         try:
             bodies = await endpoint.block_bodies([fetch.number for fetch in fetches], ORDINARY_L1_BLOCK)
         except (BatchRefusedError, AnswerTooLargeError):
@@ -139,7 +140,7 @@ class BlockFetcher:
             self._results.append(FetchResult(fetch, None, code.before(text)))
 
     async def _read_archive(self, fetch: Fetch) -> bool:
-        """Takes the block of a fetch from the archive; False if it is not there."""
+        """Take the block of a fetch from the archive; False if it is not there."""
         try:
             archived = await self._from_archive(fetch)
         except TaskFailed as error:
@@ -150,8 +151,9 @@ class BlockFetcher:
         return archived is not None
 
     async def _from_archive(self, fetch: Fetch) -> L1Block | None:
-        """The block if the archive has it. Once blocks have contradicted each other, the endpoints say which are
-        canonical."""
+        """Return the block if the archive has it.
+
+        Once blocks have contradicted each other, the endpoints say which are canonical."""
         archive = self._archive
         found = None if archive is None or fetch.generation else await archive.block(fetch.number)
         if archive is None or found is None:
@@ -197,8 +199,9 @@ class BlockFetcher:
     async def _verified(
         self, limit: AnswerLimit, number: int, body: bytes, receipts_of: ReceiptsOf
     ) -> tuple[L1Block | None, bytes | None]:
-        """The block in a response and the receipts that it needed; no block if these are not there. Raises
-        InvalidDataError, and what `receipts_of` raises."""
+        """Return the block in a response and the receipts that it needed; no block if these are not there.
+
+        Raises InvalidDataError, and what `receipts_of` raises."""
         receipts = None
         result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
         if isinstance(result, NeedsReceipts):

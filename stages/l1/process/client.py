@@ -16,7 +16,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool
 from rollup_node.stages.l1.process.failures import (
     BatchRefusedError,
     OtherChainError,
@@ -56,9 +56,11 @@ class _Proof(msgspec.Struct, rename="camel"):
 
 
 class L1Endpoint:
-    """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it.
-    `on_new_head` is called when it says that there is a new head, or is lost [LHD3]. `takes_batches` until it refuses
-    one, and again after a failure."""
+    """One execution endpoint.
+
+    Every method raises EndpointError or RpcFailure when the endpoint does not answer it. `on_new_head` is called
+    when it says that there is a new head, or is lost [LHD3]. `takes_batches` until it refuses one, and again after a
+    failure."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
         self._meter = RpcMeter(meter, RPC)
@@ -103,7 +105,7 @@ class L1Endpoint:
         await self._rpc.reconnect()
 
     async def block_json(self, label: str) -> Any:
-        """The header of a label's block (`latest`, `safe`, `finalized`, or a number); None if there is none."""
+        """Return the header of a label's block (`latest`, `safe`, `finalized`, or a number); None if there is none."""
         await self._check_chain()
         try:
             call = self._rpc.call_typed(_HeaderJson | None, _BLOCK_BY_NUMBER, label, False)
@@ -114,8 +116,9 @@ class L1Endpoint:
             raise
 
     async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
-        """The undecoded response with the full block of a label, or of a number; None if there is none. Raises also
-        AnswerTooLargeError."""
+        """Return the undecoded response with the full block of a label, or of a number; None if there is none.
+
+        Raises also AnswerTooLargeError."""
         await self._check_chain()
         call = self._rpc.call_raw(_BLOCK_BY_NUMBER, label, True, limit=limit)
         try:
@@ -127,8 +130,9 @@ class L1Endpoint:
         return None if _is_null(body) else body
 
     async def block_bodies(self, numbers: Sequence[int], limit: AnswerLimit) -> list[bytes | RpcFailure | None]:
-        """What `block_body` returns, or the RpcFailure that it raises, for several numbers: by one batch of calls with
-        an answer within `limit`. Raises also AnswerTooLargeError, and BatchRefusedError."""
+        """Return what `block_body` returns or raises for several numbers, by one batch with an answer within `limit`.
+
+        Raises also AnswerTooLargeError, and BatchRefusedError."""
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), True)) for number in numbers]
         batch = self._rpc.batch(calls, msgspec.Raw, limit, self._timeout)
@@ -142,7 +146,7 @@ class L1Endpoint:
         return [self._of_batch(result) for result in results]
 
     def _of_batch(self, result: msgspec.Raw | RpcFailure) -> bytes | RpcFailure | None:
-        """A result in a batch as the body of the response to its call."""
+        """Return a result in a batch as the body of the response to its call."""
         if not isinstance(result, RpcFailure):
             return None if bytes(result) == b"null" else b'{"result":' + result + b"}"
         if is_not_found(result.message):
@@ -151,7 +155,7 @@ class L1Endpoint:
         return result
 
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
-        """The headers of the blocks of these numbers; None in the place of one that does not exist."""
+        """Return the headers of the blocks of these numbers; None in the place of one that does not exist."""
         await self._check_chain()
         return await self._headers([(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers])
 
@@ -168,8 +172,9 @@ class L1Endpoint:
         return blocks
 
     async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
-        """The response to the best receipts method for a block, or one of the same form made of the receipts of each
-        transaction; None if the endpoint does not have them (yet). Raises also AnswerTooLargeError."""
+        """Return the response to the best receipts method for a block, or one made of each transaction's receipt.
+
+        None if the endpoint does not have them (yet). Raises also AnswerTooLargeError."""
         while True:
             method = self._methods.choose(len(transactions), time.monotonic())
             if method == ONE_BY_ONE:
@@ -188,12 +193,12 @@ class L1Endpoint:
             return None if _is_null(body) else body
 
     async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> str:
-        """The result of eth_getStorageAt."""
+        """Return the result of eth_getStorageAt."""
         found: str = await self._call(str, "eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
         return found
 
     async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> dict[str, Any]:
-        """The nodes in the result of eth_getProof for one slot."""
+        """Return the nodes in the result of eth_getProof for one slot."""
         found = await self._call(_Proof, "eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
         nodes: dict[str, Any] = msgspec.to_builtins(found)
         return nodes
@@ -203,8 +208,9 @@ class L1Endpoint:
         return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
     async def view(self, number: int) -> View:
-        """What the endpoint has: its latest block, and the hash of its block of that number. Raises also
-        InvalidDataError."""
+        """Return what the endpoint has: its latest block, and the hash of its block of that number.
+
+        Raises also InvalidDataError."""
         self._chain_checked = False
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
@@ -218,11 +224,11 @@ class L1Endpoint:
         self.takes_batches = self._max_batch > 1
 
     def recheck_chain(self) -> None:
-        """Checks the chain id again before the next call."""
+        """Check the chain id again before the next call."""
         self._chain_checked = False
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._rpc.close()
 
     def _on_notification(self) -> None:
@@ -231,7 +237,7 @@ class L1Endpoint:
         self._on_new_head()
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
-        """Requests the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
+        """Request the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
         found: dict[Hash, bytes] = {}
         for _ in range(RECEIPT_ROUNDS):
             missing = [each for each in transactions if each not in found]
@@ -255,7 +261,7 @@ class L1Endpoint:
         await self._check_chain()
 
     async def _check_chain(self) -> None:
-        """Raises EndpointError if the endpoint is on another chain; calls it once, and again after a failure."""
+        """Raise EndpointError if the endpoint is on another chain; calls it once, and again after a failure."""
         if self._chain_checked:
             return
         result = await self._timed("eth_chainId", self._rpc.call_typed(str, "eth_chainId"))
@@ -270,7 +276,7 @@ class L1Endpoint:
         self._chain_checked = True
 
     def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, fault_of(error) is Fault.THROTTLED)
+        self.record.failed(error, calls, fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -296,8 +302,9 @@ class L1Endpoint:
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`. `on_new_head` is called by those that say so, `on_set_aside` when one is set
-    aside [LHD26]."""
+    """The endpoints in the order of `l1`.
+
+    `on_new_head` is called by those that say so, `on_set_aside` when one is set aside [LHD26]."""
 
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
@@ -305,7 +312,7 @@ class L1Endpoints:
         self.on_set_aside: Callable[[], None] = lambda: None
         self._conditions = [LastingCondition(log) for _ in self.all]
         self._meter = EndpointMeter(
-            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in Fault]
+            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in EndpointFault]
         )
         for endpoint in self.all:
             self._meter.set_usable(endpoint.name, True)
@@ -317,7 +324,7 @@ class L1Endpoints:
         return None if index is None else self.all[index]
 
     def pick(self) -> L1Endpoint:
-        """The endpoint in use. Raises EndpointError if all have asked for patience."""
+        """Return the endpoint in use. Raises EndpointError if all have asked for patience."""
         endpoint = self.in_use
         if endpoint is not None:
             self._meter.use(endpoint.name)
@@ -327,11 +334,13 @@ class L1Endpoints:
         raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
-        """Records a failure: the endpoint is set aside."""
+        """Record a failure: the endpoint is set aside."""
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
         self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
 
-    def set_aside(self, endpoint: L1Endpoint, fault: Fault, reason: str, retry_after: float | None = None) -> None:
+    def set_aside(
+        self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None
+    ) -> None:
         """Has the next endpoint used until this one does well in a probe."""
         endpoint.failed()
         self._meter.failed(endpoint.name, _label(fault))
@@ -346,13 +355,13 @@ class L1Endpoints:
         self.on_set_aside()
 
     def restore(self, index: int) -> None:
-        """Puts an endpoint back into use."""
+        """Put an endpoint back into use."""
         self.pool.restore(index)
         self._meter.set_usable(self.all[index].name, True)
         self._conditions[index].end("L1 endpoint used again", endpoint=self.all[index].name)
 
     def verdicts(self) -> list[str]:
-        """The endpoints that are set aside, each with its reason, where there are others."""
+        """Return the endpoints that are set aside, each with its reason, where there are others."""
         found = zip(self.all, self.pool.verdicts, strict=True)
         return [
             f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
@@ -367,28 +376,28 @@ class L1Endpoints:
         ]
 
     def recheck_chains(self) -> None:
-        """Checks the chain id of every endpoint again before its next call."""
+        """Check the chain id of every endpoint again before its next call."""
         for endpoint in self.all:
             endpoint.recheck_chain()
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 
 
-def _label(fault: Fault) -> str:
-    """A fault as the metrics name it."""
+def _label(fault: EndpointFault) -> str:
+    """Return a fault as the metrics name it."""
     return fault.name.lower()
 
 
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:
-    """An error's text with the name of the endpoint it is about, if there is one."""
+    """Return an error's text with the name of the endpoint it is about, if there is one."""
     return str(error) if endpoint is None or isinstance(error, EndpointError) else f"{endpoint.name}: {error}"
 
 
 def header_json_in(body: bytes, limit: AnswerLimit) -> Any:
-    """The header in a response with a full block; None if it has none. Raises InvalidDataError."""
+    """Return the header in a response with a full block; None if it has none. Raises InvalidDataError."""
     try:
         return _header_members(decode_json(body, _HeaderAnswer, limit.values).result)
     except MalformedJsonError as error:
@@ -396,7 +405,7 @@ def header_json_in(body: bytes, limit: AnswerLimit) -> Any:
 
 
 def _header_members(header: Any) -> dict[str, Any] | None:
-    """The members of a JSON-RPC block that header and hash are made of."""
+    """Return the members of a JSON-RPC block that header and hash are made of."""
     return None if header is None else msgspec.structs.asdict(header)
 
 

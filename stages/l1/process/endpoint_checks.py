@@ -8,7 +8,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.quorum import View, compare
@@ -35,8 +35,9 @@ IDLE_SECONDS = 60.0
 
 
 class EndpointChecks:
-    """`disagreement` is what endpoints say otherwise of the same block, if no majority decides it. `on_due` is called
-    when a comparison is due before the next step, `on_checked` after one."""
+    """`disagreement` is what endpoints say otherwise of the same block, if no majority decides it.
+
+    `on_due` is called when a comparison is due before the next step, `on_checked` after one."""
 
     def __init__(
         self, endpoints: L1Endpoints, tracker: HeadTracker, config: L1Config, on_checked: Callable[[], None]
@@ -55,7 +56,7 @@ class EndpointChecks:
         return () if self.disagreement is None else (Code.L1_DISAGREE.before(self.disagreement),)
 
     def on_new_head(self, reorged: bool) -> None:
-        """A reorg has the endpoints compared."""
+        """Have the endpoints compared after a reorg."""
         self._head_at = time.monotonic()
         if reorged:
             self._compare_at = self._head_at
@@ -78,7 +79,7 @@ class EndpointChecks:
         return min(IDLE_SECONDS, max(0.05, self._compare_at - now), IDLE_SECONDS if pause is None else max(0.05, pause))
 
     async def _probe(self, index: int) -> None:
-        """Puts an endpoint back into use if it answers, and has the same block as the one in use."""
+        """Put an endpoint back into use if it answers, and has the same block as the one in use."""
         endpoint, block = self._endpoints.all[index], self._tracker.below_head(DEPTH)
         if block is None:
             view = await self._view(endpoint, 0)
@@ -93,7 +94,7 @@ class EndpointChecks:
         elif view.block is None:
             head = "none" if view.latest is None else str(view.latest.number)
             text = f"it does not have block {block.number}; its head is {head}"
-            self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
+            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
         else:
             await self._compare_block(block)
 
@@ -104,8 +105,9 @@ class EndpointChecks:
             await self._compare_block(block)
 
     async def _compare_block(self, block: L1BlockRef) -> None:
-        """Sets those endpoints aside that contradict the majority of those that answer, and puts back those that do
-        not. Without a majority none is set aside, so that the first of them is used."""
+        """Set those endpoints aside that contradict the majority of those that answer, and puts back those that do not.
+
+        Without a majority none is set aside, so that the first of them is used."""
         found = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
         views = {index: view for index, view in enumerate(found) if view is not None}
         findings, self.disagreement = compare(block.number, views, time.time())
@@ -113,7 +115,11 @@ class EndpointChecks:
             self._endpoints.set_aside(self._endpoints.all[index], finding.fault, finding.reason)
         for index in views.keys() - findings.keys():
             verdict = self._endpoints.pool.verdicts[index]
-            if verdict is not None and verdict.fault in (Fault.FORKED, Fault.BEHIND, Fault.OTHER_CHAIN):
+            if verdict is not None and verdict.fault in (
+                EndpointFault.FORKED,
+                EndpointFault.BEHIND,
+                EndpointFault.OTHER_CHAIN,
+            ):
                 self._endpoints.restore(index)
         if self.disagreement is not None:
             said = ", ".join(f"{self._endpoints.all[index].name} {_said(view)}" for index, view in views.items())
@@ -123,7 +129,7 @@ class EndpointChecks:
         self._on_checked()
 
     async def _view(self, endpoint: L1Endpoint, number: int) -> View | None:
-        """What an endpoint has; None if it does not answer, for which it is set aside."""
+        """Return what an endpoint has; None if it does not answer, for which it is set aside."""
         try:
             return await endpoint.view(number)
         except (EndpointError, RpcFailure, InvalidDataError) as error:

@@ -3,7 +3,7 @@
 from rollup_node.stages.io.http.endpoint_errors import tls_code
 from rollup_node.stages.io.http.http_status import TOO_MANY_REQUESTS
 from rollup_node.stages.io.http.jsonrpc import EndpointError, MalformedAnswerError, RpcFailure
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
 
@@ -29,7 +29,7 @@ class BatchRefusedError(EndpointError):
 
 
 def code_of(error: Exception) -> Code:
-    """The code for the error of a call, of the data that it returned, or of an endpoint that is not called."""
+    """Return the code for the error of a call, of the data that it returned, or of an endpoint that is not called."""
     if isinstance(error, OtherChainError):
         return Code.L1_CHAIN
     if _is_throttled(error):
@@ -39,15 +39,15 @@ def code_of(error: Exception) -> Code:
     return tls_code(str(error)) or Code.L1_UNREACHABLE
 
 
-def fault_of(error: Exception) -> Fault:
-    """The fault of the endpoint that the error of a call, or of the data that it returned, shows."""
+def fault_of(error: Exception) -> EndpointFault:
+    """Return the fault of the endpoint that the error of a call, or of the data that it returned, shows."""
     if isinstance(error, OtherChainError):
-        return Fault.OTHER_CHAIN
+        return EndpointFault.OTHER_CHAIN
     if _is_throttled(error):
-        return Fault.THROTTLED
+        return EndpointFault.THROTTLED
     if isinstance(error, InvalidDataError):
-        return Fault.BEHIND if isinstance(error, BehindError) else Fault.WRONG_DATA
-    return Fault.FAILING if isinstance(error, RpcFailure) else Fault.UNREACHABLE
+        return EndpointFault.BEHIND if isinstance(error, BehindError) else EndpointFault.WRONG_DATA
+    return EndpointFault.FAILING if isinstance(error, RpcFailure) else EndpointFault.UNREACHABLE
 
 
 def refuses_batches(error: Exception) -> bool:

@@ -10,9 +10,8 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
-from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker
-from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker, NewestBlock, NewestBody
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.receipts_methods import is_unsupported
@@ -48,9 +47,10 @@ MIN_SECONDS = 0.1
 
 
 class HeadPoller:
-    """Feeds a tracker, and `newest` with the answers to polls that ask for the whole block. `on_new_head` is called
-    after the head changed, with whether that was a reorg; `on_polled` after each poll of safe and finalized block.
-    `contradiction` is what the last finalized block contradicts, if it does.
+    """Feeds a tracker, and `newest` with the answers to polls that ask for the whole block.
+
+    `on_new_head` is called after the head changed, with whether that was a reorg; `on_polled` after each poll of safe
+    and finalized block. `contradiction` is what the last finalized block contradicts, if it does.
 
     A block that does not link to the known heads may come from another chain behind the same URL: then the endpoint is
     asked for its chain id and for the block at the height of the finalized one. A finalized block that the chain
@@ -79,8 +79,9 @@ class HeadPoller:
         self._polled_at, self._notifications = float("-inf"), 0
 
     async def poll_head(self) -> float:
-        """Polls the latest block; the seconds until the next poll, which a notification of the endpoint may end. Raises
-        TemporaryError if that fails, or if the block is below the finalized one or on another chain."""
+        """Poll the latest block; the seconds until the next poll, which a notification of the endpoint may end.
+
+        Raises TemporaryError if that fails, or if the block is below the finalized one or on another chain."""
         notifier = await self._subscribe()
         await self._update_head(notifier)
         interval = self._config.poll_interval
@@ -89,7 +90,7 @@ class HeadPoller:
         return interval if interval > 0 else SUBSCRIBED_POLL_SECONDS
 
     async def _subscribe(self) -> L1Endpoint | None:
-        """The endpoint in use if it says when there is a new head; None if it has to be polled."""
+        """Return the endpoint in use if it says when there is a new head; None if it has to be polled."""
         try:
             endpoint = self._endpoints.pick()
         except EndpointError as error:
@@ -100,7 +101,7 @@ class HeadPoller:
         return endpoint
 
     async def _resubscribe(self, notifier: L1Endpoint) -> None:
-        """Makes a subscription again that has missed a head."""
+        """Make a subscription again that has missed a head."""
         now = time.monotonic()
         missed = notifier.notifications == self._notifications and now > self._polled_at + SUBSCRIBED_POLL_SECONDS / 2
         if missed and self._polled_at > float("-inf"):
@@ -138,8 +139,9 @@ class HeadPoller:
             self._was_dropped = False
 
     async def _poll_newest(self, notifier: L1Endpoint | None) -> tuple[L1Endpoint, L1BlockRef | None, bytes | None]:
-        """The endpoint in use, the reference of its newest block, and the answer with the whole block if that was asked
-        for. Raises TemporaryError."""
+        """Return the endpoint in use, its newest block's reference, and the answer if the whole block was asked for.
+
+        Raises TemporaryError."""
         endpoint = self._pick("latest")
         notified = notifier is not None and notifier.notifications != self._notifications
         if not self._newest.pays(self._tracker.head, notified):
@@ -154,8 +156,9 @@ class HeadPoller:
             raise self._failed(endpoint, error, "latest") from None
 
     async def poll_finality(self) -> float:
-        """Polls the safe and the finalized block; the seconds until the next poll. Raises TemporaryError if that
-        fails."""
+        """Poll the safe and the finalized block; the seconds until the next poll.
+
+        Raises TemporaryError if that fails."""
         (endpoint, safe), (also, finalized) = await self._poll("safe"), await self._poll("finalized")
         contradiction = None
         if endpoint is also and (safe is not None or finalized is not None):
@@ -173,10 +176,10 @@ class HeadPoller:
     async def _take_labels(
         self, endpoint: L1Endpoint, safe: L1BlockRef | None, finalized: L1BlockRef | None
     ) -> str | None:
-        """Takes the blocks of the labels as far as they are on the known chain; what they contradict, if anything."""
+        """Take the blocks of the labels as far as they are on the known chain; what they contradict, if anything."""
         if finalized is not None and await self._is_above_head(endpoint, finalized):
             text = f"finalized L1 block {finalized} is above the head {self._tracker.head}"
-            return self._refuse(endpoint, text, Fault.BEHIND)
+            return self._refuse(endpoint, text, EndpointFault.BEHIND)
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
@@ -198,14 +201,15 @@ class HeadPoller:
         return None
 
     async def _contradicts(self, endpoint: L1Endpoint, known: L1BlockRef, polled: L1BlockRef) -> bool:
-        """Whether the endpoint has another block at the height of the known finalized one. An endpoint far behind has
-        none there, and an older finalized block."""
+        """Whether the endpoint has another block at the height of the known finalized one.
+
+        An endpoint far behind has none there, and an older finalized block."""
         if polled.number < known.number:
             return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known
 
-    def _refuse(self, endpoint: L1Endpoint, text: str, fault: Fault = Fault.FORKED) -> str:
-        """Logs what a finalized block contradicts, and has another endpoint asked."""
+    def _refuse(self, endpoint: L1Endpoint, text: str, fault: EndpointFault = EndpointFault.FORKED) -> str:
+        """Log what a finalized block contradicts, and has another endpoint asked."""
         self._contradicted.report(Code.L1_CONTRADICTS, "L1's finalized block is refused", error=text)
         self._endpoints.recheck_chains()
         self._endpoints.set_aside(endpoint, fault, text)
@@ -220,8 +224,9 @@ class HeadPoller:
         return head is None or ref.number > head.number
 
     async def _check_unlinked_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> None:
-        """Checks the chain id for a head that does not build on the known ones, and that its chain has the finalized
-        block. Raises TemporaryError if it does not, until so many polls have disproved the finalized block that it is
+        """Check the chain id for a head that does not build on the known ones, and the finalized block.
+
+        Raises TemporaryError if its chain does not have it, until so many polls have disproved it that it is
         dropped."""
         await self._checked(endpoint, endpoint.check_chain())
         finalized = self._tracker.finalized
@@ -245,7 +250,7 @@ class HeadPoller:
             return
         self._endpoints.recheck_chains()
         is_behind = ref.number < finalized.number
-        self._endpoints.set_aside(endpoint, Fault.BEHIND if is_behind else Fault.FORKED, text)
+        self._endpoints.set_aside(endpoint, EndpointFault.BEHIND if is_behind else EndpointFault.FORKED, text)
         raise TemporaryError(text, Code.L1_CONTRADICTS)
 
     @property
@@ -294,20 +299,21 @@ class HeadPoller:
             )
 
     async def _poll(self, label: str) -> tuple[L1Endpoint, L1BlockRef | None]:
-        """The endpoint in use and the verified reference of a label's block from it; None if it has none or does not
-        support the label. Raises TemporaryError if the call fails."""
+        """Return the endpoint in use and the verified reference of a label's block from it.
+
+        None if it has none or does not support the label. Raises TemporaryError if the call fails."""
         endpoint = self._pick(label)
         return endpoint, await self._ref(endpoint, label)
 
     def _pick(self, label: str) -> L1Endpoint:
-        """The endpoint in use. Raises TemporaryError if there is none."""
+        """Return the endpoint in use. Raises TemporaryError if there is none."""
         try:
             return self._endpoints.pick()
         except EndpointError as error:
             raise TemporaryError(f"L1 {label} block: {error}", code_of(error)) from None
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
-        """The endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
+        """Return the endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
         found = await self._ref(endpoint, to_quantity(number))
         if found is None:
             text = f"{endpoint.name}: does not have L1 block {number}, although its head is higher"
@@ -322,7 +328,7 @@ class HeadPoller:
             raise self._failed(endpoint, error, label) from None
 
     async def _checked(self, endpoint: L1Endpoint, call: Awaitable[T], label: str = "") -> T | None:
-        """The result of a call of an endpoint; None if it does not support the label. Raises TemporaryError."""
+        """Return the result of a call of an endpoint; None if it does not support the label. Raises TemporaryError."""
         try:
             return await call
         except (EndpointError, RpcFailure) as error:

@@ -23,8 +23,10 @@ MAX_PENDING = 8
 
 
 class RefsReader:
-    """Answers requests, oldest first; `wake` schedules a `step`. Requests beyond MAX_PENDING are ignored: clients
-    repeat them. A single reference is read from `archive` if that has the block."""
+    """Answers requests, oldest first; `wake` schedules a `step`.
+
+    Requests beyond MAX_PENDING are ignored: clients repeat them. A single reference is read from `archive` if that
+    has the block."""
 
     def __init__(
         self, config: L1Config, endpoints: L1Endpoints, wake: Callable[[], None], archive: BlockArchive | None = None
@@ -35,13 +37,13 @@ class RefsReader:
         self._pending: deque[tuple[ProcessId, L1RefsRequest]] = deque()
 
     def request(self, client: ProcessId, request: L1RefsRequest) -> None:
-        """Takes a request; one that is pending already is answered once."""
+        """Take a request; one that is pending already is answered once."""
         if (client, request) not in self._pending and len(self._pending) < MAX_PENDING:
             self._pending.append((client, request))
             self._wake()
 
     async def step(self, send: Callable[[ProcessId, L1RefsResponse], Any]) -> float:
-        """Sends the responses to all pending requests; the seconds until the next step."""
+        """Send the responses to all pending requests; the seconds until the next step."""
         while self._pending:
             client, request = self._pending[0]
             response = await self._read(request)
@@ -74,7 +76,8 @@ class RefsReader:
 
 
 def linked_refs(blocks: Sequence[Any], last: int, trust: bool) -> tuple[L1BlockRef, ...]:
-    """The verified references of the JSON-RPC blocks that end with number `last` and link to it, in ascending order.
+    """Return the verified references of the JSON-RPC blocks that link to number `last`, in ascending order.
+
     Raises InvalidDataError for a malformed block or one of another number."""
     refs: list[L1BlockRef] = []
     for block in reversed(blocks):

@@ -32,8 +32,9 @@ RETRY_SECONDS = 60.0
 
 
 class RuntimeConfigReader:
-    """Reads at the L1 head less the verifier's confirmations [RTC1]. `head` returns the head's number, None while it
-    is unknown; `publish` takes every value that was read."""
+    """Reads at the L1 head less the verifier's confirmations [RTC1].
+
+    `head` returns the head's number, None while it is unknown; `publish` takes every value that was read."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class RuntimeConfigReader:
         self._condition = LastingCondition(log)
 
     async def step(self) -> float:
-        """Reads once; the seconds until the next time. Raises TemporaryError if it fails before the first success."""
+        """Read once; the seconds until the next time. Raises TemporaryError if it fails before the first success."""
         interval = self._config.runtime_config_interval
         if self._last is not None and interval <= 0:
             return NEVER_SECONDS

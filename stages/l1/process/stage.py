@@ -12,13 +12,11 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.l1.block_requests import grouped
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
-from rollup_node.stages.l1.head_tracker import HeadTracker
-from rollup_node.stages.l1.newest_block import NewestBlock
-from rollup_node.stages.l1.prefetch_window import PrefetchWindow
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
+from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
@@ -30,7 +28,7 @@ from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
-from rollup_node.stages.protocol.types import L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import L1BlockRef
 
 log = get_logger("l1")
 
@@ -99,7 +97,7 @@ class L1Stage:
         return tasks
 
     async def start(self) -> None:
-        """Logs the configuration; connections are opened by the first call."""
+        """Log the configuration; connections are opened by the first call."""
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("following L1", endpoints=names, chain=self._config.rollup.l1_chain_id)
         if not self._polling:
@@ -109,15 +107,15 @@ class L1Stage:
             log.warn(text, code=Code.L1_NOT_POLLED.text)
 
     async def close(self) -> None:
-        """Cancels the fetches and closes the connections."""
+        """Cancel the fetches and closes the connections."""
         await self._fetcher.close()
         await self._endpoints.close()
 
     def reset(self, error: Exception) -> None:
-        """Does nothing: no periodic task of l1 asks for a reset, and reorgs are handled by the window."""
+        """Do nothing: no periodic task of l1 asks for a reset, and reorgs are handled by the window."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Publishes the problems of the periodic tasks with those of blocks and heads."""
+        """Publish the problems of the periodic tasks with those of blocks and heads."""
         self._runtime_problems = problems
         self._publish_health()
 
@@ -192,7 +190,7 @@ class L1Stage:
         return await self._refs.step(self._origins.send)
 
     async def _step_blocks(self) -> float:
-        """Takes the results of fetches, sends requested blocks, starts the fetches that are due."""
+        """Take the results of fetches, sends requested blocks, starts the fetches that are due."""
         taken = sum([self._take(result) for result in self._fetcher.take_results()])
         head = self._head_number()
         all_sent = all([self._send_blocks(client) for client in self._clients.values()])
@@ -214,7 +212,7 @@ class L1Stage:
         return pause if all_sent else min(pause, RESEND_SECONDS)
 
     def _count_lookup(self, client: _Client, first: int) -> None:
-        """Counts whether the block that a request begins with is cached, once, and not before L1 has it."""
+        """Count whether the block that a request begins with is cached, once, and not before L1 has it."""
         head = self._head_number()
         if first != client.looked_up and head is not None and first <= head:
             client.looked_up = first
@@ -222,13 +220,13 @@ class L1Stage:
             self._meter.count("l1_source_cache_get", type=BLOCKS, hit=hit)
 
     def _count_added(self, added: int, evicted: int) -> None:
-        """Counts blocks that were added to the cache, and the ones that others gave way to."""
+        """Count blocks that were added to the cache, and the ones that others gave way to."""
         self._meter.count("l1_blocks_fetched_total", added)
         self._meter.count("l1_source_cache_add", min(added, evicted), type=BLOCKS, evicted="true")
         self._meter.count("l1_source_cache_add", max(added - evicted, 0), type=BLOCKS, evicted="false")
 
     def _take(self, result: FetchResult) -> bool:
-        """Takes the result of a fetch; whether it is a block."""
+        """Take the result of a fetch; whether it is a block."""
         fetch, block, error, endpoint = result
         now = time.monotonic()
         if block is None:
@@ -236,18 +234,18 @@ class L1Stage:
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
                 error = Code.L1_BLOCK.before(text)
                 if endpoint is not None:
-                    self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
+                    self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)
-        elif self._window.fetched(fetch, block, _size_of(block), now):
+        elif self._window.fetched(fetch, block, block.memory, now):
             text = "an L1 block does not link to the cached ones: they are verified again"
             log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
             self._endpoints.recheck_chains()
         return block is not None
 
     def _send_blocks(self, client: _Client) -> bool:
-        """Sends a client its requested blocks that are cached; False if its queue is full or it is gone."""
+        """Send a client its requested blocks that are cached; False if its queue is full or it is gone."""
         for block in client.subscription.to_send(self._window.get, self._head_number()):
             if not client.server.send(client.process, L1BlockResponse(block)):
                 return False
@@ -255,7 +253,7 @@ class L1Stage:
         return True
 
     def _publish_health(self) -> None:
-        """Publishes the problems of the periodic tasks, of finality, and of the blocks that clients wait for."""
+        """Publish the problems of the periodic tasks, of finality, and of the blocks that clients wait for."""
         head = self._head_number()
         waited_for = [r.first for c in self._clients.values() if (r := c.subscription.wanted(head)) is not None]
         failures = [self._window.failure(number) for number in waited_for]
@@ -270,7 +268,7 @@ class L1Stage:
         return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)
 
     def _log_blocks(self, problems: tuple[str, ...]) -> None:
-        """Logs that a block is waited for, unless the heads fail by the same cause, which is logged already."""
+        """Log that a block is waited for, unless the heads fail by the same cause, which is logged already."""
         if not problems:
             self._missing.end("the L1 blocks that are waited for are there")
             return
@@ -281,22 +279,10 @@ class L1Stage:
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:
-    """Creates the stage; the runtime's entry point."""
+    """Create the stage; the runtime's entry point."""
     return L1Stage(config, bus, meter)
 
 
 def _follows_head(config: L1Config) -> bool:
     """Whether the L1 head is polled, or an endpoint may notify of it [LHD3]."""
     return config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
-
-
-def _size_of(block: L1Block) -> int:
-    """About how many bytes a block takes in memory."""
-    size = 1000
-    for transaction in block.inbox:
-        size += 400 + len(transaction.data) + 150 * len(transaction.blobs)
-    for log_entry in (*block.deposits, *block.config_updates):
-        size += 600 + len(log_entry.data)
-    for challenge in block.challenges:
-        size += 800 + len(challenge.log.data) + len(challenge.resolve_data or b"")
-    return size

@@ -13,7 +13,7 @@ class IpAddressError(ValueError):
 
 
 def parse_ip(text: str) -> IpAddress:
-    """Parses an address without its zone; an IPv4-mapped IPv6 address becomes IPv4. Raises IpAddressError."""
+    """Parse an address without its zone; an IPv4-mapped IPv6 address becomes IPv4. Raises IpAddressError."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -22,7 +22,7 @@ def parse_ip(text: str) -> IpAddress:
 
 
 def parse_subnet(text: str) -> Subnet:
-    """Parses a network such as 10.0.0.0/8; host bits are ignored. Raises IpAddressError."""
+    """Parse a network such as 10.0.0.0/8; host bits are ignored. Raises IpAddressError."""
     try:
         return ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:
@@ -35,8 +35,10 @@ def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
 
 
 def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
-    """Whether an address that a peer at `sender` names is worth dialling: loopback only from loopback, private only
-    from private, never unspecified, multicast or link-local. go-ethereum has the same check as CheckRelayIP."""
+    """Whether an address that a peer at `sender` names is worth dialling.
+
+    Loopback only from loopback, private only from private, never unspecified, multicast or link-local, as
+    go-ethereum's CheckRelayIP has it."""
     if claimed.is_unspecified or claimed.is_multicast or claimed.is_link_local:
         return False
     if claimed.is_loopback:
@@ -46,8 +48,9 @@ def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
 
 @lru_cache(1024)
 def colocation_groups(text: str) -> tuple[str, ...]:
-    """The groups whose peers count as being at one place: the address and, for IPv6, its /64, which one host has to
-    itself. The last one is the widest."""
+    """Return the groups that count as one place: the address and, for IPv6, its /64, which one host has to itself.
+
+    The last one is the widest."""
     ip = parse_ip(text)
     if ip.version == 4:
         return (str(ip),)
@@ -55,12 +58,14 @@ def colocation_groups(text: str) -> tuple[str, ...]:
 
 
 def host_prefix(ip: IpAddress) -> bytes:
-    """The prefix by which one host's traffic is limited: the IPv4 address, or the IPv6 /64."""
+    """Return the prefix by which one host's traffic is limited: the IPv4 address, or the IPv6 /64."""
     return ip.packed if ip.version == 4 else ip.packed[:8]
 
 
 def network_prefix(ip: IpAddress) -> bytes | None:
-    """The IPv4 /24 or IPv6 /48, of which few nodes are trusted; None on local networks, where many nodes share one."""
+    """Return the IPv4 /24 or IPv6 /48, of which few nodes are trusted.
+
+    None on local networks, where many nodes share one."""
     if ip.is_loopback or ip.is_private or ip.is_link_local:
         return None
     return ip.packed[:3] if isinstance(ip, ipaddress.IPv4Address) else ip.packed[:6]

@@ -1,8 +1,8 @@
-"""Multiaddrs of the protocols this node can dial: ip4, ip6, dns, dns4, dns6, tcp, udp and p2p. Others are rejected;
-lists that come from peers are read by `decode_supported`, which skips them.
+"""Multiaddrs of the protocols this node can dial: ip4, ip6, dns, dns4, dns6, tcp, udp and p2p.
 
-Source: https://github.com/multiformats/multiaddr
-"""
+Others are rejected; lists that come from peers are read by `decode_supported`, which skips them.
+
+Source: https://github.com/multiformats/multiaddr"""
 
 import ipaddress
 import re
@@ -50,7 +50,7 @@ class Multiaddr(NamedTuple):
         return "".join(f"/{name}/{value}" for name, value in self.components)
 
     def encode(self) -> bytes:
-        """The binary form."""
+        """Return the binary form."""
         return b"".join(_encode_component(part) for part in self.components)
 
     @property
@@ -66,7 +66,7 @@ class Multiaddr(NamedTuple):
         return Multiaddr(self.components[:-1]) if self.peer_id is not None else self
 
     def with_peer_id(self, peer: PeerId) -> "Multiaddr":
-        """The address with this peer id as its last component."""
+        """Return the address with this peer id as its last component."""
         return Multiaddr((*self.without_peer_id.components, Component("p2p", peer_id_text(peer))))
 
     @property
@@ -81,13 +81,13 @@ class Multiaddr(NamedTuple):
 
 
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
-    """The multiaddr of an IP address and a TCP port."""
+    """Return the multiaddr of an IP address and a TCP port."""
     address = ipaddress.ip_address(host)
     return Multiaddr((Component(f"ip{address.version}", str(address)), Component("tcp", str(port))))
 
 
 def parse_multiaddr(text: str) -> Multiaddr:
-    """Parses the text form; `/ipfs/` is read as `/p2p/`. Raises MultiaddrError."""
+    """Parse the text form; `/ipfs/` is read as `/p2p/`. Raises MultiaddrError."""
     if len(text) > MAX_BYTES or not text.startswith("/"):
         raise MultiaddrError(f"{text[:80]!r} is not a multiaddr such as /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA...")
     words = text.rstrip("/").split("/")[1:]
@@ -101,7 +101,7 @@ def parse_multiaddr(text: str) -> Multiaddr:
 
 
 def decode_multiaddr(data: bytes) -> Multiaddr:
-    """Decodes the binary form. Raises MultiaddrError."""
+    """Decode the binary form. Raises MultiaddrError."""
     if len(data) > MAX_BYTES:
         raise MultiaddrError(f"multiaddr of {len(data)} bytes")
     parts, offset = [], 0
@@ -119,7 +119,7 @@ def decode_multiaddr(data: bytes) -> Multiaddr:
 
 
 def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
-    """Decodes the addresses that this node supports and skips the others."""
+    """Decode the addresses that this node supports and skips the others."""
     found = []
     for raw in addresses:
         try:
@@ -130,7 +130,7 @@ def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
 
 
 def _validated(parts: list[Component], shown: str) -> Multiaddr:
-    """The address with each value in its canonical form."""
+    """Return the address with each value in its canonical form."""
     if not parts:
         raise MultiaddrError("empty multiaddr")
     if any(part.name == "p2p" for part in parts[:-1]):

@@ -1,5 +1,6 @@
-"""The gossip message of a block: signature, from version 3 on the parent beacon root, SSZ payload, all in snappy's
-block format. Each version has its topic; publishing picks it by the block's timestamp [GSP1, GSP2]."""
+"""The gossip message of a block: signature, from version 3 on parent beacon root, SSZ payload, as a snappy block.
+
+Each version has its topic; publishing picks it by the block's timestamp [GSP1, GSP2]."""
 
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class SignedBlock(NamedTuple):
 
 
 def block_topic(chain_id: int, version: int) -> str:
-    """The topic of a version (1 to 4) of the block encoding."""
+    """Return the topic of a version (1 to 4) of the block encoding."""
     return f"/optimism/{chain_id}/{version - 1}/blocks"
 
 
@@ -35,7 +36,7 @@ def block_topics(chain_id: int) -> dict[str, int]:
 
 
 def version_at(config: RollupConfig, timestamp: int) -> int:
-    """The version in which a block of that timestamp is published."""
+    """Return the version in which a block of that timestamp is published."""
     return config.schedule().l2(timestamp).block_topic_version
 
 
@@ -45,7 +46,7 @@ def has_beacon_root(version: int) -> bool:
 
 
 def encode_signed_part(payload: ExecutionPayload, version: int) -> bytes:
-    """Encodes the bytes that are signed. Raises SszError when the payload lacks a field of the version."""
+    """Encode the bytes that are signed. Raises SszError when the payload lacks a field of the version."""
     encoded = ssz.encode(payload, version)
     if not has_beacon_root(version):
         return encoded
@@ -55,17 +56,17 @@ def encode_signed_part(payload: ExecutionPayload, version: int) -> bytes:
 
 
 def encode_message(signature: bytes, signed_part: bytes) -> bytes:
-    """Encodes the message to publish."""
+    """Encode the message to publish."""
     return snappy.compress(signature + signed_part)
 
 
 def split_signature(content: bytes) -> SignedBlock:
-    """Splits a decompressed message of at least MIN_BYTES."""
+    """Split a decompressed message of at least MIN_BYTES."""
     return SignedBlock(content[:SIGNATURE_SIZE], content[SIGNATURE_SIZE:])
 
 
 def decode_signed_part(signed_part: bytes, version: int) -> DecodedPayload:
-    """Decodes the block in the bytes that are signed. Raises SszError when they are malformed."""
+    """Decode the block in the bytes that are signed. Raises SszError when they are malformed."""
     if not has_beacon_root(version):
         return ssz.decode(signed_part, version)
     if len(signed_part) < _ROOT_SIZE:

@@ -1,5 +1,6 @@
-"""The latest blocks that the p2p process has: those that this node sequenced, and those from peers. The engine process
-asks for those above its unsafe head, since its execution engine may have lost them [SEQ39]."""
+"""The latest blocks that the p2p process has: those that this node sequenced, and those from peers.
+
+The engine process asks for those above its unsafe head, since its execution engine may have lost them [SEQ39]."""
 
 from collections import OrderedDict
 from typing import NamedTuple, Protocol
@@ -32,10 +33,10 @@ class OwnBlocks(Protocol):
         """The last one that may be signed, if its payload is kept."""
 
     def find(self, number: int, block_hash: Hash) -> LinkedBlock | None:
-        """What is known of a block."""
+        """Return what is known of a block."""
 
     def payload(self, block_hash: Hash) -> ExecutionPayload | None:
-        """The payload of a block, None if it is not kept."""
+        """Return the payload of a block, None if it is not kept."""
 
 
 class _PeerBlock(NamedTuple):
@@ -58,14 +59,15 @@ class LatestBlocks:
         return [each.payload for each in self._recent.values()]
 
     def add(self, payload: ExecutionPayload) -> None:
-        """Adds a block from a peer; of these the last MAX_RECENT are kept."""
+        """Add a block from a peer; of these the last MAX_RECENT are kept."""
         block = payload.block_hash
         self._recent[block] = _PeerBlock(payload.block_number, block, payload.parent_hash, payload)
         if len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)
 
     def above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
-        """The lowest of the latest blocks that descend from `head`, in order, without those whose payload is not kept.
+        """Return the lowest of the latest blocks that descend from `head`, in order, with their payloads.
+
         Of two chains the one that is known to descend from it is taken, and of these the longer one. Blocks of peers
         alone must be known to descend from it: the others wait in the unsafe queue already."""
         own = None if self._own is None else self._own.last
@@ -78,8 +80,9 @@ class LatestBlocks:
         return self._payloads(others if is_linked and longer else own_chain)
 
     def _chain(self, tip: LinkedBlock, head: BlockId) -> list[LinkedBlock]:
-        """The blocks from above the head up to `tip`, as far down as they are known; none if they do not descend from
-        it."""
+        """Return the blocks from above the head up to `tip`, as far down as they are known.
+
+        None if they do not descend from it."""
         chain: list[LinkedBlock] = []
         at: LinkedBlock | None = tip
         while at is not None and at.number > head.number:

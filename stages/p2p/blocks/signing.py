@@ -1,10 +1,9 @@
-"""The sequencer's signature of a gossiped block [SGN5, VAL3], and the accepted signers when the unsafe block signer
-changes on L1 [RTC5]."""
+"""The sequencer's signature of a gossiped block [SGN5, VAL3], and the signers accepted after a change on L1 [RTC5]."""
 
 from typing import Protocol
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.secp256k1 import key_address, recover_address, sign_recoverable
+from rollup_node.stages.protocol.keys import private_key, recover_address
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
 DOMAIN = bytes(32)
@@ -14,23 +13,24 @@ GRACE_SECONDS = 3 * 3600.0
 
 
 def payload_hash(signed_part: bytes) -> Hash:
-    """The hash of the signed part (beacon root and SSZ), which a remote signer is given."""
+    """Return the hash of the signed part (beacon root and SSZ), which a remote signer is given."""
     return keccak256(signed_part)
 
 
 def signing_hash(chain_id: int, signed_part: bytes) -> Hash:
-    """The hash that the sequencer signs [SGN5]."""
+    """Return the hash that the sequencer signs [SGN5]."""
     return signing_hash_of(chain_id, payload_hash(signed_part))
 
 
 def signing_hash_of(chain_id: int, hash_of_payload: Hash) -> Hash:
-    """The same, of a payload hash."""
+    """Return the same, of a payload hash."""
     return keccak256(DOMAIN + chain_id.to_bytes(32, "big") + hash_of_payload)
 
 
 def recover_signer(digest: Hash, signature: bytes) -> Address | None:
-    """The address that signed `digest`; None for an invalid signature. The recovery id is 0 to 3. As in op-node a high
-    s is accepted: a block that was seen is recognized by its hash, not by the message id."""
+    """Return the address that signed `digest`; None for an invalid signature.
+
+    As in op-node a high s is accepted: a block that was seen is recognized by its hash, not by the message id."""
     return recover_address(digest, signature)
 
 
@@ -50,11 +50,12 @@ class BlockSigner(Protocol):
         """The option to correct when that is another one than the unsafe block signer on L1."""
 
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
-        """A signature of 65 bytes, valid for `address` [SGN5]. Raises SigningError when there is none, in bounded
-        time."""
+        """Return a signature of 65 bytes, valid for `address` [SGN5].
+
+        Raises SigningError when there is none, in bounded time."""
 
     async def close(self) -> None:
-        """Closes connections."""
+        """Close connections."""
 
 
 class LocalSigner:
@@ -63,27 +64,29 @@ class LocalSigner:
     option = "p2p.sequencer.key"
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self.address = key_address(secret)
+        self._key = private_key(secret)
+        self.address: Address = self._key.public_key.to_canonical_address()
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
-        """A signature of 65 bytes: r, s, and the recovery id 0 or 1."""
+        """Return a signature of 65 bytes: r, s, and the recovery id 0 or 1."""
         return self._sign(signing_hash(chain_id, signed_part))
 
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
-        """The same, of a payload hash."""
+        """Return the same, of a payload hash."""
         return self._sign(signing_hash_of(chain_id, hash_of_payload))
 
     async def close(self) -> None:
         """Nothing to close."""
 
     def _sign(self, digest: Hash) -> bytes:
-        return sign_recoverable(digest, self._secret)
+        return self._key.sign_msg_hash(digest).to_bytes()
 
 
 class UnsafeBlockSigners:
-    """The addresses whose blocks are accepted: the unsafe block signer on L1 and, after a change, the previous one
-    until the grace period ends or a block of the new one is seen [RTC5]. Times are monotonic seconds."""
+    """The addresses whose blocks are accepted: the unsafe block signer on L1 and, after a change, the previous one.
+
+    The previous one until the grace period ends or a block of the new one is seen [RTC5]. Times are monotonic
+    seconds."""
 
     def __init__(self) -> None:
         self.current: Address | None = None
@@ -91,7 +94,7 @@ class UnsafeBlockSigners:
         self._changed_at = 0.0
 
     def update(self, address: Address, now: float) -> bool:
-        """Sets the signer read from L1 (the zero address: none is set); returns whether it has changed."""
+        """Set the signer read from L1 (the zero address: none is set); returns whether it has changed."""
         signer = None if address == ZERO_ADDRESS else address
         if signer == self.current:
             return False
@@ -100,12 +103,13 @@ class UnsafeBlockSigners:
         return True
 
     def previous(self, now: float) -> Address | None:
-        """The previous signer, while it is accepted."""
+        """Return the previous signer, while it is accepted."""
         return self._previous if now - self._changed_at <= GRACE_SECONDS else None
 
     def accept(self, address: Address, now: float) -> bool:
-        """Whether a block signed by the address is accepted; a block of the current signer ends the grace period
-        [VAL3]."""
+        """Whether a block signed by the address is accepted.
+
+        A block of the current signer ends the grace period [VAL3]."""
         if address == self.current:
             self._previous = None
             return True

@@ -43,7 +43,7 @@ class _Extras(NamedTuple):
 
 
 def encode(payload: ExecutionPayload, version: int) -> bytes:
-    """Encodes a payload. Raises SszError when it lacks a field of the version."""
+    """Encode a payload. Raises SszError when it lacks a field of the version."""
     fixed = FIXED_SIZES[version]
     transactions = encode_list(payload.transactions)
     transactions_at = fixed + len(payload.extra_data)
@@ -87,8 +87,9 @@ def _encode_extras(payload: ExecutionPayload, version: int, end: int) -> bytes:
 
 
 def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> DecodedPayload:
-    """Decodes a payload; `parent_beacon_root` travels beside it. Raises SszError when the bytes are malformed
-    [SSZ4]."""
+    """Decode a payload; `parent_beacon_root` travels beside it.
+
+    Raises SszError when the bytes are malformed [SSZ4]."""
     fixed = FIXED_SIZES[version]
     if len(data) < fixed:
         raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")
@@ -153,7 +154,7 @@ def _decode_extras(data: bytes, version: int) -> _Extras:
 
 
 def encode_list(items: Sequence[bytes]) -> bytes:
-    """Encodes a list of byte strings: an offset for each, then the strings. Raises SszError when there are too many."""
+    """Encode a list of byte strings: an offset for each, then the strings. Raises SszError when there are too many."""
     if len(items) > MAX_TRANSACTIONS:
         raise SszError(f"{len(items)} transactions")
     offset = 4 * len(items)
@@ -165,7 +166,7 @@ def encode_list(items: Sequence[bytes]) -> bytes:
 
 
 def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
-    """Decodes the byte strings of the list in `data[start:end]`. Raises SszError when it is malformed."""
+    """Decode the byte strings of the list in `data[start:end]`. Raises SszError when it is malformed."""
     size = end - start
     if not size:
         return ()

@@ -12,10 +12,9 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, recover_signer, signing_hash
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
-from rollup_node.stages.protocol.block_hash import payload_block_hash
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
 
 FUTURE_SECONDS = 5
@@ -58,8 +57,9 @@ class ValidationFailure(Enum):
 
 
 class BlockValidation(NamedTuple):
-    """The outcome of a validation; `payload` is set whenever it was decoded, `failure` and `detail` unless it is
-    accepted."""
+    """The outcome of a validation.
+
+    `payload` is set whenever it was decoded, `failure` and `detail` unless it is accepted."""
 
     result: ValidationResult
     payload: ExecutionPayload | None = None
@@ -79,7 +79,7 @@ class SeenBlocks:
         self._hashes: OrderedDict[int, list[Hash]] = OrderedDict()
 
     def at(self, number: int) -> list[Hash]:
-        """The hashes seen at a height; the caller appends to the list."""
+        """Return the hashes seen at a height; the caller appends to the list."""
         hashes = self._hashes.setdefault(number, [])
         self._hashes.move_to_end(number)
         if len(self._hashes) > MAX_HEIGHTS:
@@ -97,8 +97,9 @@ class BlockValidator:
         self._seen = {version: SeenBlocks() for version in block_message.VERSIONS}
 
     def validate(self, version: int, content: bytes | SnappyFailure, unix_time: float, now: float) -> BlockValidation:
-        """Validates a decompressed message of a topic's version. `unix_time` is in Unix seconds; `now`, in monotonic
-        seconds, is what signer changes are timed by."""
+        """Validate a decompressed message of a topic's version.
+
+        `unix_time` is in Unix seconds; `now`, in monotonic seconds, is what signer changes are timed by."""
         if isinstance(content, SnappyFailure):
             return _failed(ValidationFailure.SNAPPY, content.value)
         if len(content) < block_message.MIN_BYTES:
@@ -136,8 +137,10 @@ class BlockValidator:
         return None
 
     def _check_content(self, read: DecodedPayload) -> BlockValidation | None:
-        """Rules VAL7 to VAL10. The version determines which fields there are, so that only values are left to check.
-        The hash is computed without withdrawals, so these are checked before it."""
+        """Rules VAL7 to VAL10.
+
+        The version determines which fields there are, so that only values are left to check. The hash is computed
+        without withdrawals, so these are checked before it."""
         payload = read.payload
         if read.withdrawal_count:
             return _failed(ValidationFailure.WITHDRAWALS, read.withdrawal_count, payload=payload)
@@ -153,7 +156,7 @@ class BlockValidator:
         return None
 
     def _check_height(self, payload: ExecutionPayload, version: int) -> BlockValidation | None:
-        """The last check: a block that passes it is remembered [VAL11]."""
+        """Return the last check: a block that passes it is remembered [VAL11]."""
         hashes = self._seen[version].at(payload.block_number)
         # op-node compares with `>`, so six hashes pass for each height and topic.
         if len(hashes) > MAX_BLOCKS_PER_HEIGHT:

@@ -37,8 +37,9 @@ PUBLIC_BOOTNODES = (
 
 
 def choose_bootnodes(given: tuple[str, ...], *, network: str | None, rollup_config: str | None) -> tuple[str, ...]:
-    """The bootnodes to use: those of `p2p.bootnodes`, else the public ones if `network` names the chain and there is no
-    `rollup.config`, not even one that is ignored [OPT25]."""
+    """Return the bootnodes of `p2p.bootnodes`, else the public ones if `network` names the chain [OPT25].
+
+    None where there is a `rollup.config`, even one that is ignored."""
     if given:
         return given
     return PUBLIC_BOOTNODES if network and not rollup_config else ()

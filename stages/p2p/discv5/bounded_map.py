@@ -21,12 +21,12 @@ class BoundedMap(Generic[K, V]):
         return len(self._entries)
 
     def clear(self) -> None:
-        """Removes all entries."""
+        """Remove all entries."""
         self._entries.clear()
         self._groups.clear()
 
     def get(self, key: K) -> V | None:
-        """The value of a key, which counts as a use; None when it is absent."""
+        """Return the value of a key, which counts as a use; None when it is absent."""
         found = self._entries.get(key)
         if found is None:
             return None
@@ -35,7 +35,7 @@ class BoundedMap(Generic[K, V]):
         return found[1]
 
     def put(self, key: K, group: bytes, value: V) -> None:
-        """Sets a value; entries beyond the bounds are evicted, those of the same group first."""
+        """Set a value; entries beyond the bounds are evicted, those of the same group first."""
         self.pop(key)
         members = self._groups.setdefault(group, OrderedDict())
         if len(members) >= self._max_per_group:
@@ -48,7 +48,7 @@ class BoundedMap(Generic[K, V]):
         members[key] = None
 
     def pop(self, key: K) -> V | None:
-        """Removes an entry and returns its value."""
+        """Remove an entry and returns its value."""
         found = self._entries.pop(key, None)
         if found is None:
             return None

@@ -1,6 +1,8 @@
-"""Requests in flight. At most one at a time is sent to a node, so that a handshake always belongs to one request;
-others are queued. A request to a node that is about to answer our challenge waits for its handshake: other
-implementations give up the session of theirs for a packet that they cannot decrypt."""
+"""Requests in flight.
+
+At most one at a time is sent to a node, so that a handshake always belongs to one request; others are queued. A
+request to a node that is about to answer our challenge waits for its handshake: other implementations give up the
+session of theirs for a packet that they cannot decrypt."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,8 +10,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, log_distance
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr, log_distance
 from rollup_node.stages.p2p.discv5.lookup import Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
@@ -50,7 +52,7 @@ class OutgoingCall:
     records: dict[NodeId, Enr] = field(default_factory=dict)
 
 
-class CallResult(NamedTuple):
+class DiscoveryResult(NamedTuple):
     """The end of a call: whether the node `responded`, by a PONG or with the call's records."""
 
     call: OutgoingCall
@@ -87,7 +89,7 @@ class ActiveCalls:
         return len(self._active)
 
     def count(self, purpose: CallPurpose) -> int:
-        """The number of active calls for a purpose."""
+        """Return the number of active calls for a purpose."""
         return sum(call.purpose is purpose for call in self._active.values())
 
     def has_call(self, node: NodeId) -> bool:
@@ -95,7 +97,7 @@ class ActiveCalls:
         return node in self._active
 
     def submit(self, call: OutgoingCall, enr_seq: int, now: float) -> bool:
-        """Sends a request, or queues it behind the active one to the same node; False when there are too many."""
+        """Send a request, or queues it behind the active one to the same node; False when there are too many."""
         node = call.contact.node_id
         if node not in self._active:
             if len(self._active) >= MAX_ACTIVE_CALLS:
@@ -122,36 +124,39 @@ class ActiveCalls:
         self.outbox.append(OutgoingPacket(datagram, sender))
         return True
 
-    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> CallResult | ResponseStatus:
-        """Handles a response; returns the result once the call is complete."""
+    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> DiscoveryResult | ResponseStatus:
+        """Handle a response; returns the result once the call is complete."""
         call = self._active.get(received.node)
         message = received.message
         if call is None or call.contact.endpoint != received.endpoint or call.request_id != message.request_id:
             return ResponseStatus.UNSOLICITED
         if isinstance(message, messages.Pong) and not call.distances:
-            return self._finish(CallResult(call, True, message), own, now)
+            return self._finish(DiscoveryResult(call, True, message), own, now)
         if isinstance(message, messages.Nodes) and call.distances:
             call.responses += 1
             _collect(call, message)
             if call.responses >= min(max(message.total, 1), _MAX_RESPONSES):
-                return self._finish(CallResult(call, True), own, now)
+                return self._finish(DiscoveryResult(call, True), own, now)
             return ResponseStatus.INCOMPLETE
         return ResponseStatus.UNSOLICITED
 
     def session_established(self, node: NodeId, now: float) -> None:
-        """Sends the request that waited for the node's handshake, if there is one."""
+        """Send the request that waited for the node's handshake, if there is one."""
         call = self._active.get(node)
         if call is not None and not call.nonce:
             self._transmit(call, now)
 
-    def expire(self, own: Enr, now: float) -> list[CallResult]:
-        """Ends the calls whose timeout is over; those with part of the responses count as responded. Those that waited
-        for a handshake are sent."""
+    def expire(self, own: Enr, now: float) -> list[DiscoveryResult]:
+        """End the calls whose timeout is over; those with part of the responses count as responded.
+
+        Those that waited for a handshake are sent."""
         due = [call for call in self._active.values() if call.deadline <= now]
         for call in due:
             if not call.nonce:
                 self._transmit(call, now)
-        return [self._finish(CallResult(call, call.responses > 0), own, now) for call in due if call.deadline <= now]
+        return [
+            self._finish(DiscoveryResult(call, call.responses > 0), own, now) for call in due if call.deadline <= now
+        ]
 
     def _start(self, call: OutgoingCall, enr_seq: int, now: float) -> None:
         call.request_id = self._request_id()
@@ -175,7 +180,7 @@ class ActiveCalls:
         self._by_nonce[packet.nonce] = call
         self.outbox.append(OutgoingPacket(packet.datagram, endpoint))
 
-    def _finish(self, result: CallResult, own: Enr, now: float) -> CallResult:
+    def _finish(self, result: DiscoveryResult, own: Enr, now: float) -> DiscoveryResult:
         call = result.call
         node = call.contact.node_id
         del self._active[node]
@@ -194,7 +199,7 @@ class ActiveCalls:
 
 
 def _collect(call: OutgoingCall, message: messages.Nodes) -> None:
-    """Keeps the valid records whose distance was requested."""
+    """Keep the valid records whose distance was requested."""
     for raw in message.records:
         if len(call.records) >= messages.MAX_RECORDS:
             return

@@ -1,12 +1,15 @@
-"""The keys of discovery v5.1 with the identity scheme "v4": those of sessions are derived by ECDH on secp256k1 and
-HKDF-SHA256, and 64-byte signatures prove identities. Encryption is apart: records and URLs do without its library."""
+"""The keys of discovery v5.1 with the identity scheme "v4": ECDH on secp256k1 and HKDF-SHA256, 64-byte signatures.
+
+Encryption is apart: records and URLs do without its library."""
 
 import hashlib
 import hmac
 
-from rollup_node.stages.p2p.discv5.contact import NodeId
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
+
+NodeId = bytes
+"""keccak-256 of a node's public key."""
 
 KEY_SIZE = 16
 SIGNATURE_SIZE = 64
@@ -21,7 +24,7 @@ class CryptoError(ValueError):
 
 
 def public_key(secret: bytes) -> bytes:
-    """The compressed public key of a private key. Raises CryptoError when it is outside of the group."""
+    """Return the compressed public key of a private key. Raises CryptoError when it is outside of the group."""
     try:
         return secp256k1.public_key(secret)
     except ValueError:
@@ -29,7 +32,7 @@ def public_key(secret: bytes) -> bytes:
 
 
 def compress_public_key(point: bytes) -> bytes:
-    """The compressed form of a public key of 64 (without prefix), 65 or 33 bytes. Raises CryptoError."""
+    """Return the compressed form of a public key of 64 (without prefix), 65 or 33 bytes. Raises CryptoError."""
     try:
         return secp256k1.convert_point(b"\x04" + point if len(point) == 64 else point)
     except ValueError:
@@ -37,7 +40,7 @@ def compress_public_key(point: bytes) -> bytes:
 
 
 def node_id(key: bytes) -> NodeId:
-    """The node id of a compressed public key. Raises CryptoError."""
+    """Return the node id of a compressed public key. Raises CryptoError."""
     try:
         return keccak256(secp256k1.convert_point(key, compressed=False)[1:])
     except ValueError:
@@ -45,7 +48,7 @@ def node_id(key: bytes) -> NodeId:
 
 
 def ecdh(key: bytes, secret: bytes) -> bytes:
-    """The shared point, compressed. Raises CryptoError."""
+    """Return the shared point, compressed. Raises CryptoError."""
     try:
         return secp256k1.multiply_point(key, secret)
     except ValueError:
@@ -53,14 +56,14 @@ def ecdh(key: bytes, secret: bytes) -> bytes:
 
 
 def derive_keys(shared: bytes, challenge_data: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:
-    """The initiator's and the recipient's write key of a session."""
+    """Return the initiator's and the recipient's write key of a session."""
     pseudorandom_key = hmac.digest(challenge_data, shared, "sha256")
     keys = hmac.digest(pseudorandom_key, _KEY_AGREEMENT_INFO + initiator + recipient + b"\x01", "sha256")
     return keys[:KEY_SIZE], keys[KEY_SIZE:]
 
 
 def sign(secret: bytes, digest: bytes) -> bytes:
-    """The signature (r, s) of 32 bytes."""
+    """Return the signature (r, s) of 32 bytes."""
     return secp256k1.sign_recoverable(digest, secret)[:SIGNATURE_SIZE]
 
 
@@ -70,5 +73,5 @@ def verify(key: bytes, signature: bytes, digest: bytes) -> bool:
 
 
 def id_signature_hash(challenge_data: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
-    """The hash that the initiator of a handshake signs (id-signature)."""
+    """Return the hash that the initiator of a handshake signs (id-signature)."""
     return hashlib.sha256(_ID_SIGNATURE_TEXT + challenge_data + ephemeral_key + recipient).digest()

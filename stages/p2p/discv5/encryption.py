@@ -4,8 +4,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from rollup_node.stages.p2p.discv5.contact import NodeId
-from rollup_node.stages.p2p.discv5.crypto import KEY_SIZE
+from rollup_node.stages.p2p.discv5.crypto import KEY_SIZE, NodeId
 
 TAG_SIZE = 16
 

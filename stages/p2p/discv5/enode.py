@@ -7,8 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
-from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_enr
+from rollup_node.stages.p2p.discv5.enr import PREFIX, Contact, Endpoint, Enr, EnrError, parse_enr
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -40,12 +39,12 @@ class Enode(NamedTuple):
             return None
 
     def contact(self, address: IpAddress) -> Contact:
-        """The node's contact, its host being at this address."""
+        """Return the node's contact, its host being at this address."""
         return Contact(crypto.node_id(self.public_key), self.public_key, Endpoint(address, self.port))
 
 
 def parse_bootnode(text: str) -> Enr | Enode:
-    """Parses a bootnode. Raises BootnodeError."""
+    """Parse a bootnode. Raises BootnodeError."""
     text = text.strip()
     try:
         return parse_enr(text) if text.startswith(PREFIX) else _parse_enode(text)
@@ -54,7 +53,7 @@ def parse_bootnode(text: str) -> Enr | Enode:
 
 
 def _parse_enode(text: str) -> Enode:
-    """Parses `enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else `port`."""
+    """Parse `enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else `port`."""
     if len(text) > _MAX_URL_CHARACTERS or not text.startswith("enode://"):
         raise BootnodeError("expected enr:... or enode://...")
     url = urlsplit(text)

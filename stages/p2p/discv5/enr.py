@@ -1,8 +1,7 @@
-"""Node records (ENR) of the identity scheme "v4": signed key/value pairs with a node's endpoints and, under the key
-`opstack`, its chain [DSC2, DSC3].
+"""Node records (ENR) of the identity scheme "v4": signed pairs with a node's endpoints and chain [DSC2, DSC3].
 
-Source: https://eips.ethereum.org/EIPS/eip-778
-"""
+The chain stands under the key `opstack`. With them how a node is reached, and distances between node ids. Source:
+https://eips.ethereum.org/EIPS/eip-778"""
 
 import base64
 import binascii
@@ -14,10 +13,42 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+
+
+class Endpoint(NamedTuple):
+    """An IP address and UDP or TCP port."""
+
+    ip: IpAddress
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.ip}]:{self.port}" if self.ip.version == 6 else f"{self.ip}:{self.port}"
+
+
+class Contact(NamedTuple):
+    """What a handshake needs to know of a node; `public_key` is compressed.
+
+    `record` is None for a node known by its enode URL alone."""
+
+    node_id: NodeId
+    public_key: bytes
+    endpoint: Endpoint
+    record: "Enr | None" = None
+
+
+def log_distance(first: NodeId, second: NodeId) -> int:
+    """Return the logarithmic distance of two node ids: 0 for the same id, up to 256."""
+    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_length()
+
+
+def xor_distance(node: NodeId, target: NodeId) -> int:
+    """Return the XOR distance of two node ids, a sort key for closeness."""
+    return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")
+
 
 MAX_RECORD_BYTES = 300
 PREFIX = "enr:"
@@ -39,12 +70,12 @@ class OpStackEntry(NamedTuple):
     version: int = 0
 
     def encode(self) -> bytes:
-        """The value's bytes."""
+        """Return the value's bytes."""
         return varint.encode(self.chain_id) + varint.encode(self.version)
 
 
 def decode_opstack(value: bytes) -> OpStackEntry | None:
-    """Decodes the value of `opstack`; bytes after the two numbers are ignored [DSC5]. None when it is malformed."""
+    """Decode the value of `opstack`; bytes after the two numbers are ignored [DSC5]. None when it is malformed."""
     try:
         chain = varint.decode_protobuf(value)
         version = varint.decode_protobuf(value, chain[1]) if chain else None
@@ -55,8 +86,9 @@ def decode_opstack(value: bytes) -> OpStackEntry | None:
 
 @dataclass(frozen=True)
 class Enr:
-    """A record with a valid signature. `raw` is its encoding, `pairs` the values in RLP by key, `public_key`
-    compressed."""
+    """A record with a valid signature.
+
+    `raw` is its encoding, `pairs` the values in RLP by key, `public_key` compressed."""
 
     raw: bytes
     seq: int = field(compare=False)
@@ -70,7 +102,7 @@ class Enr:
         return PREFIX + base64.urlsafe_b64encode(self.raw).rstrip(b"=").decode()
 
     def value(self, key: bytes) -> bytes | None:
-        """The byte string under a key; None when there is none."""
+        """Return the byte string under a key; None when there is none."""
         try:
             found = rlp.decode(self.pairs[key]) if key in self.pairs else None
         except rlp.RlpError:
@@ -78,15 +110,15 @@ class Enr:
         return found if isinstance(found, bytes) else None
 
     def udp(self, version: int) -> Endpoint | None:
-        """The discovery endpoint for IP version 4 or 6."""
+        """Return the discovery endpoint for IP version 4 or 6."""
         return self._addresses[version][0]
 
     def tcp(self, version: int) -> Endpoint | None:
-        """The libp2p endpoint for IP version 4 or 6."""
+        """Return the libp2p endpoint for IP version 4 or 6."""
         return self._addresses[version][1]
 
     def contact(self, versions: tuple[int, ...] = (4, 6)) -> Contact | None:
-        """The node's contact, by the first of the IP versions that it has an endpoint for; None without one."""
+        """Return the node's contact, by the first of the IP versions that it has an endpoint for; None without one."""
         for version in versions:
             if (endpoint := self.udp(version)) is not None:
                 return Contact(self.node_id, self.public_key, endpoint, self)
@@ -138,8 +170,9 @@ def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def decode_enr(raw: bytes) -> Enr:
-    """Decodes a record and verifies its signature; records decoded recently are cached, as nodes send the same ones
-    again and again. Raises EnrError."""
+    """Decode a record and verifies its signature.
+
+    Records decoded recently are cached, as nodes send the same ones again and again. Raises EnrError."""
     if len(raw) > MAX_RECORD_BYTES:
         raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     try:
@@ -162,7 +195,7 @@ def decode_enr(raw: bytes) -> Enr:
 
 
 def parse_enr(text: str) -> Enr:
-    """Parses the text form. Raises EnrError."""
+    """Parse the text form. Raises EnrError."""
     if len(text) > _MAX_TEXT_CHARACTERS or not text.isascii() or not text.startswith(PREFIX):
         raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
     body = text.removeprefix(PREFIX).rstrip("=").replace("+", "-").replace("/", "_")
@@ -191,3 +224,52 @@ def _key(pairs: Mapping[bytes, bytes]) -> bytes:
     if b"secp256k1" not in pairs:
         raise EnrError("node record without a public key")
     return rlp.decode_sized(rlp.decode(pairs[b"secp256k1"]), crypto.PUBLIC_KEY_SIZE)
+
+
+@dataclass(frozen=True)
+class AdvertisedEndpoint:
+    """The contents of our record besides our key. A port of 0 and an `ip` of None are left out."""
+
+    chain_id: int
+    ip: IpAddress | None
+    udp: int
+    tcp: int
+
+    def enr_values(self) -> dict[bytes, bytes]:
+        """Return the record's values by key."""
+        found = {OPSTACK: OpStackEntry(self.chain_id).encode()}
+        if self.ip is None:
+            return found
+        six = "6" if self.ip.version == 6 else ""
+        found[f"ip{six}".encode()] = self.ip.packed
+        for name, port in (("udp", self.udp), ("tcp", self.tcp)):
+            if port:
+                found[f"{name}{six}".encode()] = port.to_bytes(2, "big").lstrip(b"\0")
+        return found
+
+
+class LocalEnr:
+    """Our record.
+
+    `seq` is the sequence number of a first version, Unix milliseconds, so that it rises over restarts; an equal
+    record from before (`former`) is kept."""
+
+    def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
+        self._secret = secret
+        self.advertised = advertised
+        fresh = sign_enr(secret, max(seq, former.seq + 1 if former else 0), advertised.enr_values())
+        self.enr = former if former is not None and former.pairs == fresh.pairs else fresh
+
+    def set_endpoint(self, endpoint: Endpoint) -> bool:
+        """Set the endpoint where discovery reaches us; returns whether the record has changed."""
+        return self.update(
+            AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
+        )
+
+    def update(self, advertised: AdvertisedEndpoint) -> bool:
+        """Set what is advertised; returns whether the record has changed."""
+        if advertised == self.advertised:
+            return False
+        self.advertised = advertised
+        self.enr = sign_enr(self._secret, self.enr.seq + 1, advertised.enr_values())
+        return True

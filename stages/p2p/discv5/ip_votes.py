@@ -1,10 +1,12 @@
-"""Prediction of our external address: each PONG has the address at which its sender sees us. Each network has one vote,
-and only a clear majority of enough recent votes counts [DSC4]."""
+"""Prediction of our external address: each PONG has the address at which its sender sees us.
+
+Each network has one vote, and only a clear majority of enough recent votes counts [DSC4]."""
 
 from collections import Counter, OrderedDict
 
 from rollup_node.stages.p2p.addresses.ip import is_plausible_ip, network_prefix
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Endpoint
 
 VOTE_SECONDS = 300.0
 MIN_VOTES = 10
@@ -21,7 +23,7 @@ class IpVotes:
         return len(self._votes)
 
     def add(self, voter: NodeId, voter_at: Endpoint, seen: Endpoint, now: float) -> None:
-        """Adds the vote of a node at `voter_at` that sees us at `seen`."""
+        """Add the vote of a node at `voter_at` that sees us at `seen`."""
         if not seen.port or not is_plausible_ip(seen.ip, voter_at.ip):
             return
         key = network_prefix(voter_at.ip) or voter
@@ -31,7 +33,9 @@ class IpVotes:
             self._votes.popitem(last=False)
 
     def winner(self, now: float) -> Endpoint | None:
-        """The address with more than half of the recent votes; None when there are too few votes or no majority."""
+        """Return the address with more than half of the recent votes.
+
+        None when there are too few votes or no majority."""
         while self._votes and next(iter(self._votes.values()))[1] <= now - VOTE_SECONDS:
             self._votes.popitem(last=False)
         if len(self._votes) < MIN_VOTES:

@@ -1,11 +1,13 @@
-"""A lookup: the closest known nodes are queried, three at a time, for nodes near the target, until the closest sixteen
-have responded. The number of nodes queried is bounded whatever they respond."""
+"""A lookup: the closest known nodes are queried for nodes near the target until sixteen have responded.
+
+Three are queried at a time; their number is bounded whatever they respond."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, log_distance, xor_distance
 
 CONCURRENCY = 3
 RESULT_SIZE = 16
@@ -34,7 +36,7 @@ class Lookup:
     failed: set[NodeId] = field(default_factory=set)
 
     def add(self, contacts: Iterable[Contact]) -> None:
-        """Adds nodes that were seen."""
+        """Add nodes that were seen."""
         for contact in contacts:
             if contact.node_id != self.own:
                 self.seen.setdefault(contact.node_id, contact)
@@ -43,7 +45,7 @@ class Lookup:
             self.seen = {contact.node_id: contact for contact in kept}
 
     def next_queries(self) -> list[LookupQuery]:
-        """The queries to send now; each node is queried once."""
+        """Return the queries to send now; each node is queried once."""
         free = min(CONCURRENCY - len(self.in_flight), MAX_QUERIED - len(self.queried))
         unqueried = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
         for contact in unqueried:
@@ -52,13 +54,13 @@ class Lookup:
         return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
     def add_response(self, node: NodeId, found: Iterable[Contact]) -> None:
-        """Adds the nodes of a node's response."""
+        """Add the nodes of a node's response."""
         self.in_flight.discard(node)
         self.responded.add(node)
         self.add(found)
 
     def add_failure(self, node: NodeId) -> None:
-        """The node did not respond."""
+        """Note that the node did not respond."""
         self.in_flight.discard(node)
         self.failed.add(node)
 
@@ -82,7 +84,7 @@ class Lookup:
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
-    """The distances from a node at which nodes near the target are: the target's own first, then those next to it."""
+    """Return the distances from a node at which nodes near the target are, the target's own first."""
     middle = log_distance(node, target)
     found = [middle]
     step = 1

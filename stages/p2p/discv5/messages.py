@@ -70,13 +70,13 @@ Discv5Message = Discv5Request | Discv5Response
 
 
 def encode(message: Discv5Message) -> bytes:
-    """Encodes a message, to be encrypted."""
+    """Encode a message, to be encrypted."""
     kind = _KINDS[type(message)]
     return bytes((kind,)) + rlp.encode_list([rlp.encode_bytes(message.request_id), *_fields(message)])
 
 
 def decode(plaintext: bytes) -> Discv5Message:
-    """Decodes a decrypted message. Raises MessageError."""
+    """Decode a decrypted message. Raises MessageError."""
     if not plaintext or plaintext[0] not in _READERS:
         raise MessageError(f"message of type {plaintext[0] if plaintext else 'none'}")
     count, reader = _READERS[plaintext[0]]
@@ -93,7 +93,7 @@ def decode(plaintext: bytes) -> Discv5Message:
 
 
 def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
-    """The responses to a FINDNODE, with few enough records in each for the largest packet."""
+    """Return the responses to a FINDNODE, with few enough records in each for the largest packet."""
     chosen = tuple(records)[:MAX_RECORDS]
     starts = range(0, max(len(chosen), 1), _RECORDS_PER_MESSAGE)
     return [Nodes(request_id, len(starts), chosen[at : at + _RECORDS_PER_MESSAGE]) for at in starts]
@@ -122,7 +122,7 @@ def _bytes(item: bytes) -> bytes:
 
 
 def _number(item: bytes, size: int = 8) -> int:
-    """A number; leading zeros are accepted, as other implementations do."""
+    """Return a number; leading zeros are accepted, as other implementations do."""
     raw = _bytes(item)
     if len(raw) > size:
         raise MessageError(f"number of {len(raw)} bytes")

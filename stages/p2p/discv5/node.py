@@ -1,5 +1,6 @@
-"""The discovery node: datagrams and ticks come in; datagrams, nodes of our chain, and nodes worth storing go out. It
-answers requests, revalidates its table, does lookups while peers are wanted, and learns its external address."""
+"""The discovery node: datagrams and ticks come in; datagrams, nodes of our chain, and nodes worth storing go out.
+
+It answers requests, revalidates its table, does lookups while peers are wanted, and learns its external address."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
@@ -11,21 +12,20 @@ from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import (
     ActiveCalls,
     CallPurpose,
-    CallResult,
+    DiscoveryResult,
     OutgoingCall,
     OutgoingPacket,
     ResponseStatus,
 )
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.lookup import RESULT_SIZE, Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import RoutingTable
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, backoff
 
 LOOKUP_INTERVAL = 5.0
 """Seconds between lookups while peers are wanted; the first few follow each other faster."""
@@ -76,8 +76,9 @@ Discv5Output = OutgoingPacket | ChainNodeFound | NodeAlive | NodeGone | LocalEnr
 
 @dataclass(frozen=True)
 class Discv5Settings:
-    """Nothing is sent outside of `allowed_networks` (empty: any). `ip_versions` are those of our socket;
-    `learn_address` lets a majority of PONGs change our record."""
+    """Nothing is sent outside of `allowed_networks` (empty: any).
+
+    `ip_versions` are those of our socket; `learn_address` lets a majority of PONGs change our record."""
 
     chain_id: int
     allowed_networks: tuple[Subnet, ...] = ()
@@ -96,8 +97,10 @@ class TableStats(NamedTuple):
 
 
 class Discv5Node:
-    """Our node. Times are monotonic seconds. `drops` counts dropped datagrams by reason; `peers_wanted` says whether
-    more peers are sought."""
+    """Our node.
+
+    Times are monotonic seconds. `drops` counts dropped datagrams by reason; `peers_wanted` says whether more peers
+    are sought."""
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
         self.settings = settings
@@ -116,20 +119,20 @@ class Discv5Node:
         self._candidates: OrderedDict[NodeId, Contact] = OrderedDict()
         self._emitted: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()
         self._outputs: deque[Discv5Output] = deque()
-        self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
+        self._bootnodes_due, self._bootnode_queries = 0.0, 0
         self._lookup_due = self._refresh_due = 0.0
         self._lookup_interval = _FIRST_LOOKUP_INTERVAL
 
     # --- input and output ---------------------------------------------------------------------------------------------
 
     def receive_datagram(self, datagram: bytes, sender: Endpoint, now: float) -> None:
-        """Handles a datagram; whatever it holds raises nothing."""
+        """Handle a datagram; whatever it holds raises nothing."""
         dropped = self._handle_datagram(datagram, sender, now)
         if dropped is not None:
             self.drops[dropped] += 1
 
     def tick(self, now: float) -> None:
-        """Does what is due; to be called several times a second."""
+        """Do what is due; to be called several times a second."""
         for result in self.calls.expire(self.local_enr.enr, now):
             self._handle_result(result, now)
         self._query_bootnodes(now)
@@ -137,7 +140,7 @@ class Discv5Node:
         self._start_due_lookup(now)
 
     def take_outputs(self) -> list[Discv5Output]:
-        """Returns the outputs since the last call, in order."""
+        """Return the outputs since the last call, in order."""
         for sending in self.calls.outbox:
             self._send(sending)
         self.calls.outbox.clear()
@@ -146,26 +149,26 @@ class Discv5Node:
         return outputs
 
     def add_bootnodes(self, contacts: Iterable[Contact]) -> None:
-        """Adds bootnodes, which are queried whenever few live nodes are known."""
+        """Add bootnodes, which are queried whenever few live nodes are known."""
         others = [contact for contact in contacts if contact.node_id != self.codec.node_id]
         self._bootnodes.update({contact.node_id: contact for contact in others if self._may_reach(contact.endpoint)})
-        self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
+        self._bootnodes_due, self._bootnode_queries = 0.0, 0
 
     def add_known_nodes(self, records: Iterable[Enr], now: float) -> None:
-        """Adds nodes from before a restart; they are pinged before they count as live."""
+        """Add nodes from before a restart; they are pinged before they count as live."""
         for record in records:
             contact = record.contact(self.settings.ip_versions)
             if contact is not None and self._may_reach(contact.endpoint):
                 self.table.add_seen_node(record, now)
 
     def set_address(self, advertised: AdvertisedEndpoint) -> None:
-        """Sets our address (from a gateway); it is not learned from PONGs any more."""
+        """Set our address (from a gateway); it is not learned from PONGs any more."""
         self._learn_address = False
         if self.local_enr.update(advertised):
             self._local_enr_updated()
 
     def start_lookup(self, target: NodeId, now: float) -> Lookup | None:
-        """Starts a lookup; None when there are too many, or no nodes to start with."""
+        """Start a lookup; None when there are too many, or no nodes to start with."""
         seeds = self.table.closest(target, RESULT_SIZE)
         if not seeds or len(self.lookups) >= MAX_LOOKUPS:
             return None
@@ -181,7 +184,7 @@ class Discv5Node:
         return bool(len(self.calls) or self._candidates)
 
     def table_stats(self) -> TableStats:
-        """Counts the nodes in the table."""
+        """Count the nodes in the table."""
         chains = [entry.record.opstack for entry in self.table if entry.is_live]
         ours = sum(self._is_ours(entry.record) for entry in self.table if entry.is_live)
         absent = chains.count(None)
@@ -229,13 +232,13 @@ class Discv5Node:
             result = self.calls.handle_response(received, self.local_enr.enr, now)
             if result is ResponseStatus.UNSOLICITED:
                 return PacketDrop.UNSOLICITED
-            if isinstance(result, CallResult):
+            if isinstance(result, DiscoveryResult):
                 self._handle_result(result, now)
         self.calls.session_established(received.node, now)
         return None
 
     def _neighbours(self, distances: tuple[int, ...], request: AuthenticMessage) -> list[bytes]:
-        """The records for a NODES response; nodes of local networks are passed on within these only."""
+        """Return the records for a NODES response; nodes of local networks are passed on within these only."""
         records = [self.local_enr.enr.raw] if 0 in distances else []
         for record in self.table.at_distances(distance for distance in distances if distance):
             contact = record.contact(self.settings.ip_versions)
@@ -254,8 +257,8 @@ class Discv5Node:
     def _submit(self, call: OutgoingCall, now: float) -> bool:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
-    def _handle_result(self, result: CallResult, now: float) -> None:
-        """Handles the end of a call."""
+    def _handle_result(self, result: DiscoveryResult, now: float) -> None:
+        """Handle the end of a call."""
         call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
         if result.responded:
@@ -273,7 +276,7 @@ class Discv5Node:
         if call.lookup is not None:
             self._continue_lookup(call.lookup, result, now)
 
-    def _continue_lookup(self, lookup: Lookup, result: CallResult, now: float) -> None:
+    def _continue_lookup(self, lookup: Lookup, result: DiscoveryResult, now: float) -> None:
         node = result.call.contact.node_id
         if result.responded:
             contacts = (record.contact(self.settings.ip_versions) for record in result.call.records.values())
@@ -293,7 +296,7 @@ class Discv5Node:
             self.lookups.remove(lookup)
 
     def _fetch_newer_enr(self, node: NodeId, endpoint: Endpoint, seq: int, now: float) -> None:
-        """Requests a table node's record when it has a newer version."""
+        """Request a table node's record when it has a newer version."""
         entry = self.table.get(node)
         if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.has_call(node):
             self._submit(OutgoingCall(entry.contact, CallPurpose.FETCH, (0,)), now)
@@ -301,14 +304,14 @@ class Discv5Node:
     # --- known nodes --------------------------------------------------------------------------------------------------
 
     def _add_handshake_enr(self, received: AuthenticMessage, now: float) -> None:
-        """Adds the sender of a handshake if its record has the address that it uses."""
+        """Add the sender of a handshake if its record has the address that it uses."""
         record = received.record
         contact = record.contact(self.settings.ip_versions) if record else None
         if record is not None and contact is not None and contact.endpoint == received.endpoint:
             self._add_seen_enr(record, received.endpoint.ip, now)
 
     def _add_seen_enr(self, record: Enr, sender: IpAddress, now: float) -> None:
-        """Adds a node that has not yet proved to be at the address in its record."""
+        """Add a node that has not yet proved to be at the address in its record."""
         node = record.node_id
         member = self.table.get_member(node)
         if node == self.codec.node_id or (member is not None and member.record.seq >= record.seq):
@@ -323,8 +326,8 @@ class Discv5Node:
                 self._candidates.popitem(last=False)
         self._revalidate(now)
 
-    def _mark_verified(self, result: CallResult, record: Enr | None, now: float) -> None:
-        """A node has responded at the address that was called."""
+    def _mark_verified(self, result: DiscoveryResult, record: Enr | None, now: float) -> None:
+        """Note that a node has responded at the address that was called."""
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
@@ -363,8 +366,10 @@ class Discv5Node:
             self._local_enr_updated()
 
     def _local_enr_updated(self) -> None:
-        """Announces our new record. Sessions are dropped, as other nodes get the record by new handshakes, also those
-        that do not have us in their table."""
+        """Announces our new record.
+
+        Sessions are dropped, as other nodes get the record by new handshakes, also those that do not have us in
+        their table."""
         self.codec.sessions.clear()
         self._outputs.append(LocalEnrUpdated(self.local_enr.enr))
 
@@ -377,11 +382,11 @@ class Discv5Node:
     def _query_bootnodes(self, now: float) -> None:
         if now < self._bootnodes_due or not self._bootnodes:
             return
-        self._bootnodes_due = now + self._bootnode_interval
+        self._bootnode_queries += 1
+        self._bootnodes_due = now + backoff(self._bootnode_queries, *_BOOTNODE_INTERVALS)
         if len(self.table.live) >= ENOUGH_LIVE:
-            self._bootnode_interval = _BOOTNODE_INTERVALS[0]
+            self._bootnode_queries = 0
             return
-        self._bootnode_interval = min(2 * self._bootnode_interval, _BOOTNODE_INTERVALS[1])
         for contact in self._bootnodes.values():
             if contact.record is not None:
                 self.table.add_seen_node(contact.record, now)
@@ -407,8 +412,7 @@ class Discv5Node:
         return None
 
     def _start_due_lookup(self, now: float) -> None:
-        """Starts a lookup that is due: near ourselves to refresh the table, at a random target while peers are
-        wanted."""
+        """Start a lookup that is due: near ourselves to refresh the table, at random while peers are wanted."""
         if now >= self._refresh_due and len(self.table):
             self._refresh_due = now + REFRESH_INTERVAL
             self.start_lookup(self.codec.node_id, now)

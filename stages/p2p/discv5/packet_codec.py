@@ -1,5 +1,6 @@
-"""The packet codec: messages are encrypted with the session's keys, or sent as random bytes that make the remote end
-ask who we are (WHOAREYOU); incoming packets are decrypted, challenged, or dropped with a reason."""
+"""The packet codec: encrypts messages, and decrypts, challenges or drops incoming packets with a reason.
+
+Without a session's keys random bytes are sent, which make the remote end ask who we are (WHOAREYOU)."""
 
 from enum import Enum
 from itertools import count
@@ -7,17 +8,17 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.sessions import (
     CHALLENGE_TIMEOUT,
-    Challenge,
     Challenges,
     Discv5Session,
     RandomBytes,
+    SentChallenge,
     Sessions,
 )
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 _WHOAREYOU_PER_HOST = (20.0, 60.0, 2048)
 _WHOAREYOU_TOTAL = (300.0, 600.0)
@@ -38,8 +39,9 @@ class PacketDrop(Enum):
 
 
 class AuthenticMessage(NamedTuple):
-    """A message of a node that has proved its identity, and that it receives packets at this address; `record` is the
-    node's own if the handshake sent or used one."""
+    """A message of a node that has proved its identity, and that it receives packets at this address.
+
+    `record` is the node's own if the handshake sent or used one."""
 
     node: NodeId
     endpoint: Endpoint
@@ -85,7 +87,7 @@ class PacketCodec:
         return self.sessions.newest(node, endpoint) is None and bool(self.challenges.pending(node, endpoint, now))
 
     def encode_random(self, node: NodeId) -> EncodedPacket:
-        """A packet with random data, which the remote end answers with WHOAREYOU."""
+        """Return a packet with random data, which the remote end answers with WHOAREYOU."""
         nonce = self._random(packets.NONCE_SIZE)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
         return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE_BYTES)), nonce)
@@ -93,8 +95,9 @@ class PacketCodec:
     def encode_handshake(
         self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plaintext: bytes
     ) -> bytes | None:
-        """Encodes the handshake that a WHOAREYOU requests, with the message; the session is in force from then on. None
-        when the contact's public key is invalid."""
+        """Encode the handshake that a WHOAREYOU requests, with the message; the session is in force from then on.
+
+        None when the contact's public key is invalid."""
         secret, ephemeral_key = self._ephemeral_key()
         try:
             shared = crypto.ecdh(contact.public_key, secret)
@@ -116,9 +119,10 @@ class PacketCodec:
     def encode_whoareyou(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
     ) -> bytes | PacketDrop:
-        """Encodes the WHOAREYOU for a message that could not be decrypted, never larger than it. `known` is the sender
-        as far as we know it; at its known address the limit over all senders does not apply, so that a flood of
-        strangers does not keep it out."""
+        """Encode the WHOAREYOU for a message that could not be decrypted, never larger than it.
+
+        `known` is the sender as far as we know it; at its known address the limit over all senders does not apply,
+        so that a flood of strangers does not keep it out."""
         if not self._whoareyou_limits[host_prefix(sender.ip)].allow(now):
             return PacketDrop.TOO_MANY_CHALLENGES
         if (known is None or known.endpoint != sender) and not self._whoareyou_total.allow(now):
@@ -128,12 +132,12 @@ class PacketCodec:
         header = packets.whoareyou_header(
             packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
         )
-        challenge = Challenge(header.data, record, now + CHALLENGE_TIMEOUT, next(self._orders))
+        challenge = SentChallenge(header.data, record, now + CHALLENGE_TIMEOUT, next(self._orders))
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 
     def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
-        """Decodes a datagram."""
+        """Decode a datagram."""
         try:
             packet = packets.decode(datagram, self.node_id)
         except packets.PacketError:
@@ -154,7 +158,7 @@ class PacketCodec:
         )
 
     def _decode_handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
-        """Accepts the session of a handshake that answers one of our challenges; any other changes nothing."""
+        """Accept the session of a handshake that answers one of our challenges; any other changes nothing."""
         pending = self.challenges.pending(packet.source, sender, now)
         if not pending:
             return PacketDrop.UNSOLICITED
@@ -173,12 +177,12 @@ class PacketCodec:
             return self._accept_handshake(packet, sender, challenge, record)
         return PacketDrop.BAD_HANDSHAKE
 
-    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
+    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: SentChallenge, record: Enr) -> bool:
         digest = crypto.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
         return crypto.verify(record.public_key, packet.id_signature, digest)
 
     def _accept_handshake(
-        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr
+        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: SentChallenge, record: Enr
     ) -> DecodedPacket:
         try:
             shared = crypto.ecdh(packet.ephemeral_public_key, self._secret)
@@ -195,7 +199,7 @@ class PacketCodec:
         return _decode_message(packet.source, sender, plaintext, record)
 
     def _ephemeral_key(self) -> tuple[bytes, bytes]:
-        """A new private key and its public key."""
+        """Return a new private key and its public key."""
         while True:
             secret = self._random(32)
             try:

@@ -1,10 +1,9 @@
-"""The three kinds of packets: a header masked with the receiver's node id and, except for WHOAREYOU, an encrypted
-message."""
+"""The three kinds of packets: a masked header and, except for WHOAREYOU, an encrypted message."""
 
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import crypto, encryption
-from rollup_node.stages.p2p.discv5.contact import NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
 
 MIN_PACKET_BYTES = 63
 MAX_PACKET_BYTES = 1280
@@ -35,8 +34,10 @@ class MessagePacket(NamedTuple):
 
 
 class WhoAreYou(NamedTuple):
-    """The reply to a message that could not be decrypted: `nonce` is that message's, `challenge_data` is part of the
-    handshake's signature and key derivation, `enr_seq` the version of our record that the sender has (0: none)."""
+    """The reply to a message that could not be decrypted, whose nonce is `nonce`.
+
+    `challenge_data` is part of the handshake's signature and key derivation, `enr_seq` the version of our record
+    that the sender has (0: none)."""
 
     nonce: bytes
     enr_seq: int
@@ -66,12 +67,12 @@ class PacketHeader(NamedTuple):
     data: bytes
 
     def packet(self, ciphertext: bytes = b"") -> bytes:
-        """The datagram."""
+        """Return the datagram."""
         return self.iv + encryption.HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
 
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
-    """Decodes a datagram that was sent to us. Raises PacketError."""
+    """Decode a datagram that was sent to us. Raises PacketError."""
     if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise PacketError(f"packet of {len(datagram)} bytes")
     unmask = encryption.HeaderMask(own, datagram[:IV_SIZE])
@@ -97,19 +98,19 @@ def decode(datagram: bytes, own: NodeId) -> Packet:
 
 
 def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> PacketHeader:
-    """The header of an ordinary message."""
+    """Return the header of an ordinary message."""
     return _header(_MESSAGE, dest, nonce, iv, source)
 
 
 def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, enr_seq: int, iv: bytes) -> PacketHeader:
-    """A whole WHOAREYOU packet, whose unmasked form is the challenge data."""
+    """Return a whole WHOAREYOU packet, whose unmasked form is the challenge data."""
     return _header(_WHOAREYOU, dest, nonce, iv, id_nonce + enr_seq.to_bytes(8, "big"))
 
 
 def handshake_header(
     source: NodeId, dest: NodeId, nonce: bytes, iv: bytes, *, signature: bytes, ephemeral_key: bytes, record: bytes
 ) -> PacketHeader:
-    """The header of a message that completes a handshake."""
+    """Return the header of a message that completes a handshake."""
     sizes = bytes((len(signature), len(ephemeral_key)))
     return _header(_HANDSHAKE, dest, nonce, iv, source + sizes + signature + ephemeral_key + record)
 

@@ -1,5 +1,6 @@
-"""Session keys, each bound to a node and its UDP endpoint, and the challenges sent to nodes without a session. Both are
-bounded; an evicted session is established again."""
+"""Session keys, each bound to a node and its UDP endpoint, and the challenges sent to nodes without a session.
+
+Both are bounded; an evicted session is established again."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,8 +10,8 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import encryption
 from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
 
 CHALLENGE_TIMEOUT = 1.0
@@ -31,8 +32,9 @@ Key = tuple[NodeId, Endpoint]
 
 @dataclass
 class Discv5Session:
-    """Two keys, the number of messages encrypted with ours, and the nonces seen last of theirs, against replay. `order`
-    is that of our handshake or of our challenge that theirs answered: the later, the higher."""
+    """Two keys, the number of messages encrypted with ours, and the nonces seen last of theirs, against replay.
+
+    `order` is that of our handshake or of our challenge that theirs answered: the later, the higher."""
 
     write_key: bytes
     read_key: bytes
@@ -41,7 +43,7 @@ class Discv5Session:
     seen_nonces: "OrderedDict[bytes, None]" = field(default_factory=OrderedDict)
 
     def next_nonce(self, random: RandomBytes) -> bytes:
-        """A nonce never used with this key: the message count, then random bytes."""
+        """Return a nonce never used with this key: the message count, then random bytes."""
         self.message_count += 1
         return self.message_count.to_bytes(4, "big") + random(NONCE_SIZE - 4)
 
@@ -51,7 +53,7 @@ class Discv5Session:
         return self.message_count >= _MAX_MESSAGES - 1
 
     def accept_nonce(self, nonce: bytes) -> bool:
-        """Records the nonce of a decrypted message; False when it was seen before."""
+        """Record the nonce of a decrypted message; False when it was seen before."""
         if nonce in self.seen_nonces:
             return False
         self.seen_nonces[nonce] = None
@@ -67,9 +69,11 @@ class DecryptedMessage(NamedTuple):
 
 
 class Sessions:
-    """The sessions by node and endpoint, newest first. Two are kept of each, because both ends may start a handshake at
-    the same time. Other implementations keep one, that of the handshake which they sent or received last: if ours left
-    after our challenge, they received it after they had sent theirs, and from then on read with its keys."""
+    """The sessions by node and endpoint, newest first.
+
+    Two are kept of each, because both ends may start a handshake at the same time. Other implementations keep one,
+    that of the handshake which they sent or received last: if ours left after our challenge, they received it after
+    they had sent theirs, and from then on read with its keys."""
 
     def __init__(self) -> None:
         self._kept: BoundedMap[Key, tuple[Discv5Session, ...]] = BoundedMap(MAX_SESSIONS, MAX_SESSIONS_PER_HOST)
@@ -78,17 +82,17 @@ class Sessions:
         return len(self._kept)
 
     def add(self, node: NodeId, endpoint: Endpoint, session: Discv5Session) -> None:
-        """Adds a session; that of the highest order is written with from now on."""
+        """Add a session; that of the highest order is written with from now on."""
         kept = (session, *(self._kept.get((node, endpoint)) or ()))[:_SESSIONS_PER_NODE]
         newest_first = sorted(kept, key=lambda each: each.order, reverse=True)
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), tuple(newest_first))
 
     def clear(self) -> None:
-        """Removes all sessions."""
+        """Remove all sessions."""
         self._kept.clear()
 
     def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
-        """The session to write with; None when there is none."""
+        """Return the session to write with; None when there is none."""
         found = self._kept.get((node, endpoint))
         return found[0] if found and not found[0].is_exhausted else None
 
@@ -101,9 +105,8 @@ class Sessions:
         return None
 
 
-class Challenge(NamedTuple):
-    """A WHOAREYOU that was sent: its challenge data, the record that we had of the node, and its order among our
-    challenges and handshakes."""
+class SentChallenge(NamedTuple):
+    """A WHOAREYOU that was sent, our record of the node, and its order among our challenges and handshakes."""
 
     challenge_data: bytes
     record: Enr | None
@@ -112,24 +115,23 @@ class Challenge(NamedTuple):
 
 
 class Challenges:
-    """The challenges that may still be answered, the last few of each node, so that messages forged in the node's name
-    cannot replace one."""
+    """The challenges that may still be answered, the last few of each node, so that forged messages replace none."""
 
     def __init__(self) -> None:
-        self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)
+        self._kept: BoundedMap[Key, tuple[SentChallenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, node: NodeId, endpoint: Endpoint, challenge: Challenge, now: float) -> None:
-        """Records a challenge that is being sent."""
+    def add(self, node: NodeId, endpoint: Endpoint, challenge: SentChallenge, now: float) -> None:
+        """Record a challenge that is being sent."""
         challenges = (challenge, *self.pending(node, endpoint, now))[:_CHALLENGES_PER_NODE]
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), challenges)
 
-    def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[Challenge, ...]:
-        """The challenges that the node may still answer, newest first."""
+    def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[SentChallenge, ...]:
+        """Return the challenges that the node may still answer, newest first."""
         return tuple(found for found in self._kept.get((node, endpoint)) or () if found.expires_at > now)
 
     def remove(self, node: NodeId, endpoint: Endpoint) -> None:
-        """Removes the challenges of a node that has answered one."""
+        """Remove the challenges of a node that has answered one."""
         self._kept.pop((node, endpoint))

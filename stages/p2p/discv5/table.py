@@ -1,14 +1,15 @@
-"""The routing table: buckets of sixteen nodes by distance, each with a few replacements. Only nodes that have answered
-at the address in their record are passed on to others [DSC11]; the number of nodes per IP network is limited, so that
-one network cannot fill the table."""
+"""The routing table: buckets of sixteen nodes by distance, each with a few replacements.
+
+Only nodes that have answered at the address in their record are passed on to others [DSC11]; the number of nodes per
+IP network is limited, so that one network cannot fill the table."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import network_prefix
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.discv5.enr import Contact, Enr, log_distance, xor_distance
 
 BUCKET_SIZE = 16
 REPLACEMENTS = 10
@@ -23,8 +24,10 @@ _MAX_CHECKS = 27
 
 @dataclass
 class NodeEntry:
-    """A node in the table. `checks` grows with each answer and falls to a third with each missing one; at zero the node
-    is not live, or not yet known to be."""
+    """A node in the table.
+
+    `checks` grows with each answer and falls to a third with each missing one; at zero the node is not live, or not
+    yet known to be."""
 
     record: Enr
     contact: Contact
@@ -74,17 +77,17 @@ class RoutingTable:
         return any(entry.is_live for entry in self)
 
     def get(self, node: NodeId) -> NodeEntry | None:
-        """A node in the table or among the replacements."""
+        """Return a node in the table or among the replacements."""
         bucket = self._bucket(node)
         return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
 
     def get_member(self, node: NodeId) -> NodeEntry | None:
-        """A node in the table itself, which is revalidated."""
+        """Return a node in the table itself, which is revalidated."""
         bucket = self._bucket(node)
         return bucket.entries.get(node) if bucket else None
 
     def add_seen_node(self, record: Enr, now: float) -> NodeEntry | None:
-        """Adds a node, or a newer record of one; returns its entry, None when it is not admitted."""
+        """Add a node, or a newer record of one; returns its entry, None when it is not admitted."""
         known = self.get(record.node_id)
         if known is not None and record.seq <= known.record.seq:
             return known
@@ -99,7 +102,7 @@ class RoutingTable:
         return self._add(NodeEntry(record, contact, revalidate_at=now))
 
     def record_response(self, node: NodeId, now: float, *, is_check: bool) -> None:
-        """A node has responded at its address; `is_check` if with a PONG, which also confirms its sequence number."""
+        """Note a response of a node at its address; `is_check` if a PONG, which also confirms its sequence number."""
         entry = self.get(node)
         if entry is not None:
             entry.checks = min(entry.checks + 1, _MAX_CHECKS)
@@ -108,7 +111,7 @@ class RoutingTable:
                 entry.revalidate_at = now + REVALIDATION_SECONDS
 
     def record_failure(self, node: NodeId, now: float) -> NodeEntry | None:
-        """A node has not responded; returns the entry if that removes it from the table."""
+        """Return a node has not responded; returns the entry if that removes it from the table."""
         entry = self.get(node)
         if entry is None:
             return None
@@ -121,8 +124,9 @@ class RoutingTable:
         return entry
 
     def next_to_revalidate(self, now: float) -> NodeEntry | None:
-        """The node whose revalidation is due for the longest time; it is not returned again until it has answered or
-        failed, or some time has passed."""
+        """Return the node whose revalidation is due for the longest time.
+
+        It is not returned again until it has answered or failed, or some time has passed."""
         found = min(self, key=lambda entry: entry.revalidate_at, default=None)
         if found is None or found.revalidate_at > now:
             return None
@@ -130,12 +134,12 @@ class RoutingTable:
         return found
 
     def closest(self, target: NodeId, count: int) -> list[Contact]:
-        """The nodes closest to a target that are live or not known to be dead."""
+        """Return the nodes closest to a target that are live or not known to be dead."""
         usable = [entry.contact for entry in self if entry.is_live or not entry.failures]
         return sorted(usable, key=lambda contact: xor_distance(contact.node_id, target))[:count]
 
     def at_distances(self, distances: Iterable[int]) -> list[Enr]:
-        """The records of live nodes at these distances from us."""
+        """Return the records of live nodes at these distances from us."""
         buckets = [self.buckets[distance] for distance in distances if distance in self.buckets]
         return [entry.record for bucket in buckets for entry in bucket.entries.values() if entry.is_live]
 
@@ -159,7 +163,7 @@ class RoutingTable:
         return entry
 
     def _remove(self, node: NodeId) -> None:
-        """Removes a node; the replacement that was live, or seen last, moves up."""
+        """Remove a node; the replacement that was live, or seen last, moves up."""
         bucket = self._bucket(node)
         if bucket is None:
             return

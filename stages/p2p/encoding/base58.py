@@ -5,7 +5,7 @@ _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 
 
 def encode(data: bytes) -> str:
-    """Encodes bytes as base58; each leading zero byte becomes a `1`."""
+    """Encode bytes as base58; each leading zero byte becomes a `1`."""
     number = int.from_bytes(data, "big")
     digits = []
     while number:
@@ -16,7 +16,7 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Decodes a base58 text. Raises ValueError when a character is not in the alphabet."""
+    """Decode a base58 text. Raises ValueError when a character is not in the alphabet."""
     number = 0
     for character in text:
         if character not in _VALUES:

@@ -1,8 +1,9 @@
-"""Multistream-select 1.0: two ends agree on a protocol by its name, one length-prefixed line each. Sans-I/O: bytes come
-in by `receive_data` and go out by `data_to_send`; bytes after the agreement are left in `trailing_data`.
+"""Multistream-select 1.0: two ends agree on a protocol by its name, one length-prefixed line each.
 
-Source: https://github.com/multiformats/multistream-select
-"""
+Sans-I/O: bytes come in by `receive_data` and go out by `data_to_send`; bytes after the agreement are left in
+`trailing_data`.
+
+Source: https://github.com/multiformats/multistream-select"""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +20,7 @@ class MultistreamError(ValueError):
 
 
 def encode_line(text: str) -> bytes:
-    """Encodes a line with its length prefix."""
+    """Encode a line with its length prefix."""
     raw = text.encode() + b"\n"
     return varint.encode(len(raw)) + raw
 
@@ -39,13 +40,14 @@ class _Negotiation:
         return bytes(self._buffer)
 
     def data_to_send(self) -> bytes:
-        """Returns the bytes to send and clears them."""
+        """Return the bytes to send and clears them."""
         out, self._out = bytes(self._out), bytearray()
         return out
 
     def receive_data(self, data: bytes) -> str | None:
-        """Consumes bytes of the remote end and returns the protocol once it is selected. Raises MultistreamError when
-        the remote end breaks the protocol or no protocol is left."""
+        """Consumes bytes of the remote end and returns the protocol once it is selected.
+
+        Raises MultistreamError when the remote end breaks the protocol or no protocol is left."""
         self._buffer += data
         while self.selected is None:
             line = self._next_line()
@@ -79,13 +81,14 @@ class _Negotiation:
         return raw[:-1].decode(errors="replace")
 
     def _handle_line(self, line: str) -> None:
-        """Handles a line after the header; each role has its own."""
+        """Handle a line after the header; each role has its own."""
         raise AssertionError(line)
 
 
 class Initiator(_Negotiation):
-    """The end that opens the stream. It proposes protocols in order of preference, the first one together with the
-    header, which saves a round trip."""
+    """The end that opens the stream.
+
+    It proposes protocols in order of preference, the first one together with the header, which saves a round trip."""
 
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
@@ -107,8 +110,9 @@ class Initiator(_Negotiation):
 
 
 class Responder(_Negotiation):
-    """The end that accepts the stream. It answers each proposal by the protocol's name if it is `supported`, else by
-    `na`."""
+    """The end that accepts the stream.
+
+    It answers each proposal by the protocol's name if it is `supported`, else by `na`."""
 
     def __init__(self, supported: Callable[[str], bool]) -> None:
         super().__init__()

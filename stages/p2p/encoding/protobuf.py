@@ -1,8 +1,8 @@
 """Protobuf wire format without a schema compiler: fields are written one by one and read into a table by field number.
+
 Unknown fields are kept; the number of fields is bounded; groups are rejected.
 
-Source: https://protobuf.dev/programming-guides/encoding/
-"""
+Source: https://protobuf.dev/programming-guides/encoding/"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,19 +23,21 @@ class GroupError(ProtobufError):
 
 
 def varint_field(field: int, value: int) -> bytes:
-    """Encodes a varint field (integer, bool or enum)."""
+    """Encode a varint field (integer, bool or enum)."""
     return varint.encode(field << 3 | _VARINT) + varint.encode(value)
 
 
 def bytes_field(field: int, value: bytes | str) -> bytes:
-    """Encodes a length-delimited field: bytes, text, or an embedded message."""
+    """Encode a length-delimited field: bytes, text, or an embedded message."""
     raw = value.encode() if isinstance(value, str) else value
     return varint.encode(field << 3 | _LENGTH) + varint.encode(len(raw)) + raw
 
 
 class Fields:
-    """The fields of a parsed message, by field number in order of appearance. Getters return None (or nothing) for an
-    absent field and the last value of a repeated one. They raise ProtobufError when the field has another wire type."""
+    """The fields of a parsed message, by field number in order of appearance.
+
+    Getters return None (or nothing) for an absent field and the last value of a repeated one. They raise
+    ProtobufError when the field has another wire type."""
 
     __slots__ = ("_values",)
 
@@ -46,25 +48,25 @@ class Fields:
         return field in self._values
 
     def __len__(self) -> int:
-        """The number of values over all fields."""
+        """Return the number of values over all fields."""
         return sum(map(len, self._values.values()))
 
     def varint(self, field: int) -> int | None:
-        """The value of a varint field."""
+        """Return the value of a varint field."""
         value = self._last(field)
         if isinstance(value, memoryview):
             raise ProtobufError(f"field {field} is not a number")
         return value
 
     def bytes_value(self, field: int) -> bytes | None:
-        """The value of a bytes field."""
+        """Return the value of a bytes field."""
         value = self._last(field)
         if isinstance(value, int):
             raise ProtobufError(f"field {field} is not bytes")
         return None if value is None else value.tobytes()
 
     def string(self, field: int) -> str | None:
-        """The value of a string field. Raises ProtobufError when it is not UTF-8."""
+        """Return the value of a string field. Raises ProtobufError when it is not UTF-8."""
         raw = self.bytes_value(field)
         try:
             return None if raw is None else raw.decode()
@@ -88,8 +90,10 @@ class Fields:
 
 
 def parse(message: Buffer, max_fields: int = MAX_FIELDS) -> Fields:
-    """Parses a message. The values are views into `message`, which must not change while they are used. Raises
-    ProtobufError when it is malformed or has more than `max_fields` fields."""
+    """Parse a message.
+
+    The values are views into `message`, which must not change while they are used. Raises ProtobufError when it is
+    malformed or has more than `max_fields` fields."""
     view = memoryview(message)
     values: dict[int, list[int | memoryview]] = {}
     if _read(view, values, max_fields) < len(view):
@@ -98,8 +102,9 @@ def parse(message: Buffer, max_fields: int = MAX_FIELDS) -> Fields:
 
 
 def parse_prefix(message: Buffer, max_fields: int) -> Fields:
-    """Parses the first `max_fields` fields, or those before a group, and ignores what follows. Raises ProtobufError
-    when these are malformed."""
+    """Parse the first `max_fields` fields, or those before a group, and ignores what follows.
+
+    Raises ProtobufError when these are malformed."""
     values: dict[int, list[int | memoryview]] = {}
     with suppress(GroupError):
         _read(memoryview(message), values, max_fields)
@@ -107,7 +112,7 @@ def parse_prefix(message: Buffer, max_fields: int) -> Fields:
 
 
 def _read(view: memoryview, values: dict[int, list[int | memoryview]], max_fields: int) -> int:
-    """Reads at most `max_fields` fields and returns the offset after them."""
+    """Read at most `max_fields` fields and returns the offset after them."""
     offset = count = 0
     while offset < len(view) and count < max_fields:
         count += 1

@@ -1,8 +1,8 @@
-"""Snappy with bounds: the lengths that compressed data declares are checked before anything is decompressed. Gossip
-uses the block format [GSP2], responses of payload_by_number the framed one [SYN3].
+"""Snappy with bounds: the lengths that compressed data declares are checked before anything is decompressed.
 
-Source: https://github.com/google/snappy/blob/main/format_description.txt and framing_format.txt beside it
-"""
+Gossip uses the block format [GSP2], responses of payload_by_number the framed one [SYN3].
+
+Source: https://github.com/google/snappy/blob/main/format_description.txt and framing_format.txt beside it"""
 
 from enum import Enum
 
@@ -35,7 +35,9 @@ def compress(data: bytes) -> bytes:
 
 
 def declared_length(data: bytes | memoryview) -> int | None:
-    """The uncompressed length that data in block format declares; None when it is unreadable or not below 2^32."""
+    """Return the uncompressed length that data in block format declares.
+
+    None when it is unreadable or not below 2^32."""
     try:
         # Go's decoder accepts a non-minimal varint, so peers forward such messages and they must not count against
         # them.
@@ -46,8 +48,10 @@ def declared_length(data: bytes | memoryview) -> int | None:
 
 
 def decompress(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:
-    """Decompresses data in block format to at most `max_bytes` bytes. Data that declares more than snappy's best ratio
-    allows is corrupt, which is found without allocating the declared length."""
+    """Decompresses data in block format to at most `max_bytes` bytes.
+
+    Data that declares more than snappy's best ratio allows is corrupt, which is found without allocating the
+    declared length."""
     length = declared_length(data)
     if length is None:
         return SnappyFailure.NO_LENGTH
@@ -78,7 +82,7 @@ def decompress_framed(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | Snappy
 
 
 def _framed_length(data: bytes, max_bytes: int) -> int | SnappyFailure:
-    """The sum of the lengths that all chunks declare; 0 for an empty stream."""
+    """Return the sum of the lengths that all chunks declare; 0 for an empty stream."""
     if data and not data.startswith(_STREAM_IDENTIFIER):
         return SnappyFailure.BAD_DATA
     total = offset = chunks = 0
@@ -99,7 +103,7 @@ def _framed_length(data: bytes, max_bytes: int) -> int | SnappyFailure:
 
 
 def _chunk_length(kind: int, body: memoryview) -> int | None:
-    """The uncompressed length of a chunk; None when it is malformed."""
+    """Return the uncompressed length of a chunk; None when it is malformed."""
     if kind in (_COMPRESSED, _UNCOMPRESSED):
         if len(body) < _CHECKSUM_BYTES:
             return None

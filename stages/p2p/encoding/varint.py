@@ -1,8 +1,7 @@
-"""Unsigned varints: seven bits a byte, least significant group first. multiformats allows nine bytes (63 bits) in
-minimal form only; protobuf allows ten bytes and non-minimal forms.
+"""Unsigned varints: seven bits a byte, least significant group first.
 
-Source: https://github.com/multiformats/unsigned-varint
-"""
+multiformats allows nine bytes (63 bits) in minimal form only; protobuf allows ten bytes and non-minimal forms.
+Source: https://github.com/multiformats/unsigned-varint"""
 
 MAX_BYTES = 9
 _MAX_PROTOBUF_BYTES = 10
@@ -13,7 +12,7 @@ class VarintError(ValueError):
 
 
 def encode(number: int) -> bytes:
-    """Encodes a number from 0 to 2^64 - 1 in its minimal form."""
+    """Encode a number from 0 to 2^64 - 1 in its minimal form."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -23,8 +22,9 @@ def encode(number: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
-    """Decodes the number at `offset` and returns it with the offset after it; None while bytes are missing. Raises
-    VarintError when it is longer than nine bytes or not minimal."""
+    """Decode the number at `offset` and returns it with the offset after it; None while bytes are missing.
+
+    Raises VarintError when it is longer than nine bytes or not minimal."""
     found = _decode(data, offset, MAX_BYTES)
     if found is not None and found[1] - offset > 1 and data[found[1] - 1] == 0:
         raise VarintError("varint is not minimal")
@@ -32,8 +32,9 @@ def decode(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, 
 
 
 def decode_protobuf(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
-    """The same by protobuf's rules: up to ten bytes, truncated to 64 bits, non-minimal forms allowed. Raises
-    VarintError when it is longer."""
+    """Return the same by protobuf's rules: up to ten bytes, truncated to 64 bits, non-minimal forms allowed.
+
+    Raises VarintError when it is longer."""
     found = _decode(data, offset, _MAX_PROTOBUF_BYTES)
     return None if found is None else (found[0] & 0xFFFF_FFFF_FFFF_FFFF, found[1])
 

@@ -1,6 +1,7 @@
-"""Limits on accepting connections: few per host, and a bounded number of unfinished handshakes. When that number is
-reached, the oldest handshake of the most crowded address is evicted, so that slow or idle connections never keep others
-out."""
+"""Limits on accepting connections: few per host, and a bounded number of unfinished handshakes.
+
+When that number is reached, the oldest handshake of the most crowded address is evicted, so that slow or idle
+connections never keep others out."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ class PendingHandshakes(Generic[C]):
         return len(self._connections)
 
     def add(self, connection: C, ip: str) -> C | None:
-        """Adds a connection; returns the one that must be aborted for it, None while there is room."""
+        """Add a connection; returns the one that must be aborted for it, None while there is room."""
         evicted = self._choose_evicted() if len(self._connections) >= self._max_pending else None
         if evicted is not None:
             self.remove(evicted)
@@ -38,7 +39,7 @@ class PendingHandshakes(Generic[C]):
         return evicted
 
     def remove(self, connection: C) -> None:
-        """Removes a connection whose handshake has ended."""
+        """Remove a connection whose handshake has ended."""
         ip = self._connections.pop(connection, None)
         if ip is not None:
             self._per_ip[ip] -= 1
@@ -46,7 +47,7 @@ class PendingHandshakes(Generic[C]):
                 del self._per_ip[ip]
 
     def drain(self) -> list[C]:
-        """Removes and returns all connections."""
+        """Remove and returns all connections."""
         drained = list(self._connections)
         self._connections.clear()
         self._per_ip.clear()

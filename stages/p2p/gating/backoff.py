@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.pacing import backoff
 
 _MAX_PEERS = 10_000
 
@@ -16,18 +17,18 @@ class PeerBackoff:
     _failures: dict[PeerId, tuple[int, float]] = field(default_factory=dict)
 
     def retry_at(self, peer: PeerId) -> float:
-        """The earliest time of the next attempt; 0 for a peer without failures."""
+        """Return the earliest time of the next attempt; 0 for a peer without failures."""
         return self._failures.get(peer, (0, 0.0))[1]
 
     def failed(self, peer: PeerId, now: float) -> float:
-        """Records a failure; returns the delay until the next attempt in seconds."""
+        """Record a failure; returns the delay until the next attempt in seconds."""
         count = self._failures.get(peer, (0, 0.0))[0] + 1
-        delay = min(self.maximum, self.initial * 2.0 ** min(count - 1, 30))
+        delay = backoff(count, self.initial, self.maximum)
         if peer not in self._failures and len(self._failures) >= _MAX_PEERS:
             del self._failures[next(iter(self._failures))]
         self._failures[peer] = (count, now + delay)
         return delay
 
     def succeeded(self, peer: PeerId) -> None:
-        """Clears the peer's failures."""
+        """Clear the peer's failures."""
         self._failures.pop(peer, None)

@@ -1,6 +1,6 @@
-"""The connection gater: connections are denied outside of `p2p.netrestrict`, to what operators blocked (peers,
-addresses, subnets), and to banned peers and addresses until the ban expires [NET12, NET13]. Times are Unix seconds, as
-bans outlive the process."""
+"""The connection gater: denies connections by `p2p.netrestrict`, operators' blocks, and bans [NET12, NET13].
+
+Times are Unix seconds, as bans outlive the process."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class ConnectionGater:
     ip_bans: dict[IpAddress, float] = field(default_factory=dict)
 
     def ip_deny_reason(self, ip: IpAddress, now: float) -> str | None:
-        """The reason why connections with the address are denied, None when they are allowed."""
+        """Return the reason why connections with the address are denied, None when they are allowed."""
         if self.allowed_networks and not is_within(ip, self.allowed_networks):
             return "outside p2p.netrestrict"
         if ip in self.blocked_ips:
@@ -30,18 +30,18 @@ class ConnectionGater:
         return "address banned" if self.ip_bans.get(ip, 0.0) > now else None
 
     def peer_deny_reason(self, peer: PeerId, now: float) -> str | None:
-        """The reason why connections with the peer are denied, None when they are allowed."""
+        """Return the reason why connections with the peer are denied, None when they are allowed."""
         if peer in self.blocked_peers:
             return "peer blocked"
         return "peer banned" if self.peer_bans.get(peer, 0.0) > now else None
 
     def unblock_peer(self, peer: PeerId) -> bool:
-        """Removes the block and the ban of a peer; returns whether it was banned."""
+        """Remove the block and the ban of a peer; returns whether it was banned."""
         self.blocked_peers.discard(peer)
         return self.peer_bans.pop(peer, None) is not None
 
     def remove_expired_bans(self, now: float) -> tuple[list[PeerId], list[IpAddress]]:
-        """Removes expired bans; returns the peers and addresses whose bans they were [SCR8]."""
+        """Remove expired bans; returns the peers and addresses whose bans they were [SCR8]."""
         peers = [peer for peer, until in self.peer_bans.items() if until <= now]
         ips = [ip for ip, until in self.ip_bans.items() if until <= now]
         for peer in peers:

@@ -1,5 +1,7 @@
-"""The connection manager: which peers are trimmed when there are too many [NET8]. Protected peers and new ones stay; of
-the others only as many as the low-water mark are kept, as in go-libp2p, so that newcomers never drive out old peers."""
+"""The connection manager: which peers are trimmed when there are too many [NET8].
+
+Protected peers and new ones stay; of the others only as many as the low-water mark are kept, as in go-libp2p, so
+that newcomers never drive out old peers."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -37,7 +39,7 @@ class ConnectionManager:
         self._protected[peer].add(tag)
 
     def unprotect(self, peer: PeerId, tag: str) -> None:
-        """Removes one tag of a peer's protection."""
+        """Remove one tag of a peer's protection."""
         tags = self._protected.get(peer, set())
         tags.discard(tag)
         if not tags:
@@ -49,7 +51,7 @@ class ConnectionManager:
         return bool(tags) if tag is None else tag in tags
 
     def tag(self, peer: PeerId, name: str, value: int) -> None:
-        """Sets the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
+        """Set the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
         if value:
             self.tags[peer][name] = value
         elif peer in self.tags:
@@ -58,11 +60,11 @@ class ConnectionManager:
                 del self.tags[peer]
 
     def remove_tags(self, peer: PeerId) -> None:
-        """Removes the tags of a disconnected peer; its protection stays."""
+        """Remove the tags of a disconnected peer; its protection stays."""
         self.tags.pop(peer, None)
 
     def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
-        """The peers to disconnect now; none within the silence period after a trim."""
+        """Return the peers to disconnect now; none within the silence period after a trim."""
         peers = list(connected)
         if len(peers) <= self.high_water or (self._last_trim is not None and now - self._last_trim < SILENCE_PERIOD):
             return []
@@ -74,7 +76,6 @@ class ConnectionManager:
         return [peer.peer for peer in candidates[: max(0, len(candidates) - self.low_water)]]
 
     def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
-        """Sort key, first trimmed first: sum of tag values, then peers that we dialled before inbound ones, then
-        streams, then age."""
+        """Return the sort key, first trimmed first: sum of tag values, peers that we dialled, streams, age."""
         value = sum(self.tags.get(candidate.peer, {}).values())
         return value, not candidate.inbound, candidate.streams, -candidate.opened_at

@@ -1,6 +1,7 @@
-"""The memory budget: how many bytes that are received and not yet processed, or that wait for a peer to read them, are
-held for all peers together. When it is exceeded, the oldest of them is dropped among those peers that hold more than
-their share, so that peers which hold less are never disturbed by a crowd that holds much."""
+"""The memory budget of all peers together: bytes not yet processed, or waiting for a peer to read them.
+
+When it is exceeded, the oldest are dropped among those peers that hold more than their share, so that peers which
+hold less are never disturbed by a crowd that holds much."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -23,12 +24,13 @@ class MemoryBudget(Generic[H]):
         return len(self._held)
 
     def peer_bytes(self, peer: PeerId) -> int:
-        """The bytes held for a peer."""
+        """Return the bytes held for a peer."""
         return self._per_peer.get(peer, 0)
 
     def add(self, holder: H, peer: PeerId, change: int) -> None:
-        """Adds bytes to a holder, or takes them away (negative). A holder from which some are taken has made progress
-        and counts as new."""
+        """Add bytes to a holder, or takes them away (negative).
+
+        A holder from which some are taken has made progress and counts as new."""
         before = self._held.get(holder, (peer, 0))[1]
         if change < 0:
             change = max(change, -before)
@@ -43,7 +45,7 @@ class MemoryBudget(Generic[H]):
             self._per_peer.pop(peer, None)
 
     def next_dropped(self) -> H | None:
-        """The holder that must be dropped now; None while the budget is kept."""
+        """Return the holder that must be dropped now; None while the budget is kept."""
         if self.total <= self._max_bytes:
             return None
         share = self._max_bytes // len(self._per_peer)

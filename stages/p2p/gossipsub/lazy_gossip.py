@@ -1,14 +1,12 @@
-"""Lazy gossip: announcing messages to peers outside of the mesh (IHAVE), requesting announced ones (IWANT), and
-answering such requests, each bounded per peer and heartbeat."""
+"""Lazy gossip: announces messages outside of the mesh (IHAVE), requests (IWANT) and answers, all bounded."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub.message import MessageId
-from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, MessageCache
+from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, MessageCache, MessageId
 from rollup_node.stages.p2p.gossipsub.params import GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
-from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 from rollup_node.stages.p2p.gossipsub.rpc import IHave
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -33,8 +31,9 @@ class LazyGossip:
     def handle_ihave(
         self, peer: PeerId, ihaves: Sequence[IHave], lacks: Callable[[str, MessageId], bool], now: float
     ) -> list[MessageId]:
-        """The ids to request from a peer after its IHAVE; `lacks` says whether a message of a topic is wanted. One of
-        them, picked at random, becomes a promise."""
+        """Return the ids to request from a peer after its IHAVE; `lacks` says whether a message of a topic is wanted.
+
+        One of them, picked at random, becomes a promise."""
         state = self._peers.states[peer]
         state.ihave_count += 1
         room = self._params.max_ihave_length - state.iwant_id_count
@@ -53,14 +52,14 @@ class LazyGossip:
         return wanted
 
     def handle_iwant(self, peer: PeerId, ids: Sequence[MessageId]) -> Iterator[CachedMessage]:
-        """The cached messages that a peer requests, without those it has requested too often."""
+        """Yield the cached messages that a peer requests, without those it has requested too often."""
         for message_id in dict.fromkeys(ids):
             found = self.cache.get_for_peer(message_id, peer)
             if found is not None and found[1] <= self._params.gossip_retransmission:
                 yield found[0]
 
     def emit_gossip(self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]) -> list[PeerIHave]:
-        """The IHAVE messages of a heartbeat for a topic: to some peers outside of its mesh that fit."""
+        """Return the IHAVE messages of a heartbeat for a topic: to some peers outside of its mesh that fit."""
         ids = self.cache.gossip_ids(topic)
         if not ids:
             return []
@@ -70,6 +69,37 @@ class LazyGossip:
         return [PeerIHave(peer, IHave(topic, self._sample_ids(ids))) for peer in peers[:count]]
 
     def _sample_ids(self, ids: list[MessageId]) -> Sequence[MessageId]:
-        """The ids in random order, at most as many as an IHAVE may have."""
+        """Return the ids in random order, at most as many as an IHAVE may have."""
         self._random.shuffle(ids)
         return ids[: self._params.max_ihave_length]
+
+
+class GossipPromises:
+    """The tracked ids with each peer's deadline; `seconds` is the time a peer has."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadlines: dict[MessageId, dict[PeerId, float]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._deadlines.values()))
+
+    def add(self, peer: PeerId, message_id: MessageId, now: float) -> None:
+        """Tracks a request to a peer; an earlier deadline for the same id stays."""
+        self._deadlines.setdefault(message_id, {}).setdefault(peer, now + self._seconds)
+
+    def fulfill(self, message_id: MessageId) -> None:
+        """Fulfill all promises of a message that has arrived, from whichever peer."""
+        self._deadlines.pop(message_id, None)
+
+    def broken(self, now: float) -> Mapping[PeerId, int]:
+        """Return the number of promises that each peer has broken since the last call."""
+        found: Counter[PeerId] = Counter()
+        for message_id, deadlines in list(self._deadlines.items()):
+            late = [peer for peer, deadline in deadlines.items() if deadline < now]
+            found.update(late)
+            for peer in late:
+                del deadlines[peer]
+            if not deadlines:
+                del self._deadlines[message_id]
+        return found

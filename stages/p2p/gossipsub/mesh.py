@@ -1,12 +1,12 @@
-"""The meshes: per topic the few peers to which every message is sent, maintained by GRAFT, PRUNE and backoff (gossipsub
-v1.1). Peer exchange is off [GSP7, GSP8]."""
+"""The meshes: per topic the few peers to which every message is sent (gossipsub v1.1) [GSP7, GSP8].
+
+Maintained by GRAFT, PRUNE and backoff. Peer exchange is off."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
-from rollup_node.stages.p2p.gossipsub.prune_backoff import PruneBackoff
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
@@ -14,8 +14,7 @@ from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
 class MeshChange(NamedTuple):
-    """What a heartbeat changed for one peer: the topics in whose mesh it now is, and those in whose mesh it no longer
-    is."""
+    """What a heartbeat changed for one peer: the topics whose mesh it joined, and those whose mesh it left."""
 
     grafted: list[str]
     pruned: list[str]
@@ -35,7 +34,7 @@ class Meshes:
     # --- our topics ----------------------------------------------------------------------------------------------
 
     def join(self, topic: str, favoured: Iterable[PeerId]) -> None:
-        """Starts the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
+        """Start the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
         members = self.members[topic] = {}
         allowed = [peer for peer in favoured if self._may_graft(topic, peer)]
         allowed += self.select_peers(
@@ -57,7 +56,7 @@ class Meshes:
     # --- what peers send ------------------------------------------------------------------------------------------
 
     def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
-        """Handles a peer's GRAFT; returns False if it must be answered with PRUNE."""
+        """Handle a peer's GRAFT; returns False if it must be answered with PRUNE."""
         members = self.members.get(topic)
         if members is None or peer in members:
             return True
@@ -75,7 +74,7 @@ class Meshes:
         return False
 
     def handle_prune(self, peer: PeerId, prune: Prune, now: float) -> None:
-        """Handles a peer's PRUNE and its backoff, of at most an hour."""
+        """Handle a peer's PRUNE and its backoff, of at most an hour."""
         members = self.members.get(prune.topic)
         if members is None:
             return
@@ -86,16 +85,16 @@ class Meshes:
         self.backoff.add(prune.topic, peer, seconds, now)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer from all meshes."""
+        """Remove a disconnected peer from all meshes."""
         for topic in self.members:
             self.remove_from(topic, peer)
 
     def remove_from(self, topic: str, peer: PeerId) -> None:
-        """Removes a peer from the mesh of a topic without a PRUNE."""
+        """Remove a peer from the mesh of a topic without a PRUNE."""
         self.members.get(topic, {}).pop(peer, None)
 
     def make_prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
-        """The PRUNE to send to a peer."""
+        """Return the PRUNE to send to a peer."""
         backoff = self._params.prune_backoff if seconds is None else seconds
         return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
 
@@ -138,8 +137,9 @@ class Meshes:
             self._graft(topic, self._params.d - len(members), lambda peer: score(peer) >= 0)
 
     def _prune_above_d_hi(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
-        """Above D_hi: keeps the D_score peers with the best scores and random others up to D, of which at least D_out
-        are ones that we dialled, so that inbound peers cannot take over the mesh."""
+        """Keep the D_score peers with the best scores and random others up to D, where there are more than D_hi.
+
+        At least D_out of them are ones that we dialled, so that inbound peers cannot take over the mesh."""
         members, params = self.members[topic], self._params
         if len(members) <= params.d_hi:
             return
@@ -196,3 +196,81 @@ class Meshes:
         found = list(self._peers.mesh_candidates(topic, lambda peer: peer not in without and fits(peer)))
         self._random.shuffle(found)
         return found[:count]
+
+
+MAX_PER_TOPIC = 10_000
+
+
+class PruneBackoff:
+    """The end of the backoff of each topic and peer.
+
+    Entries are kept for `slack` seconds longer, during which we do not graft yet, as the remote clock may be behind;
+    a peer's own GRAFT is checked without the slack."""
+
+    def __init__(self, slack: float) -> None:
+        self._slack = slack
+        self._ends: dict[str, dict[PeerId, float]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ends.values()))
+
+    def add(self, topic: str, peer: PeerId, seconds: float, now: float) -> None:
+        """Start or prolongs a backoff; never shortens one."""
+        ends = self._ends.setdefault(topic, {})
+        ends[peer] = max(now + seconds, ends.pop(peer, 0.0))
+        if len(ends) > MAX_PER_TOPIC:
+            del ends[next(iter(ends))]
+
+    def ends_at(self, topic: str, peer: PeerId) -> float | None:
+        """When the peer's backoff ends or has ended; None if it has none."""
+        return self._ends.get(topic, {}).get(peer)
+
+    def blocks_graft(self, topic: str, peer: PeerId) -> bool:
+        """Whether we may not graft the peer."""
+        return peer in self._ends.get(topic, ())
+
+    def clear_expired(self, now: float) -> None:
+        """Remove expired entries."""
+        for topic, ends in list(self._ends.items()):
+            self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}
+
+
+class Fanout:
+    """Fanout peers by topic, and when each topic was last published to."""
+
+    def __init__(self, params: GossipParams, peers: PeerTable, meshes: Meshes) -> None:
+        self._params = params
+        self._peers = peers
+        self._meshes = meshes
+        self.members: dict[str, dict[PeerId, None]] = {}
+        self._published_at: dict[str, float] = {}
+
+    def peers_for(self, topic: str, fits: Callable[[PeerId], bool], now: float) -> Collection[PeerId]:
+        """Return the peers to send a message to in a topic that we have not joined."""
+        self._published_at[topic] = now
+        members = self.members.setdefault(topic, {})
+        if not members:
+            members.update(dict.fromkeys(self._meshes.select_peers(topic, self._params.d, fits)))
+        return members.keys()
+
+    def remove_topic(self, topic: str) -> list[PeerId]:
+        """End the fanout of a topic that is being joined; returns its peers."""
+        self._published_at.pop(topic, None)
+        return list(self.members.pop(topic, ()))
+
+    def remove_peer(self, peer: PeerId) -> None:
+        """Remove a disconnected peer."""
+        for members in self.members.values():
+            members.pop(peer, None)
+
+    def heartbeat(self, fits: Callable[[PeerId], bool], now: float) -> None:
+        """End topics not published to within the fanout TTL and replaces peers that left or do not fit."""
+        for topic, published_at in list(self._published_at.items()):
+            if published_at + self._params.fanout_ttl < now:
+                self.remove_topic(topic)
+        for topic, members in self.members.items():
+            subscribed = self._peers.topic_peers(topic)
+            for peer in [peer for peer in members if peer not in subscribed or not fits(peer)]:
+                del members[peer]
+            more = self._meshes.select_peers(topic, self._params.d - len(members), fits, members)
+            members.update(dict.fromkeys(more))

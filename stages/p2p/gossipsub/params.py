@@ -21,13 +21,13 @@ VALIDATION_TIMEOUT = 3.0
 
 
 class GossipParams(msgspec.Struct, frozen=True):
-    """Durations in seconds; `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one
-    heartbeat.
+    """Durations in seconds.
+
+    `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one heartbeat.
 
     `wasted_bytes_budget` and `wasted_bytes_refill` (bytes at most, and per heartbeat) bound the work that duplicates
     and rejected messages of one peer can cause, each charged with its size and `wasted_message_overhead`. Messages of a
-    peer whose budget is used up are dropped until the next heartbeat. This bound is ours, not gossipsub's.
-    """
+    peer whose budget is used up are dropped until the next heartbeat. This bound is ours, not gossipsub's."""
 
     d: int = 8
     d_lo: int = 6
@@ -63,7 +63,7 @@ class GossipParams(msgspec.Struct, frozen=True):
 
 
 def gossip_params(config: P2pConfig) -> GossipParams:
-    """The parameters with the options `p2p.gossip.mesh.*`."""
+    """Return the parameters with the options `p2p.gossip.mesh.*`."""
     return GossipParams(
         d=config.mesh_d,
         d_lo=config.mesh_lo,

@@ -1,10 +1,10 @@
 """The router's state of each peer with a gossip stream, and the topics that peers have joined."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
-from rollup_node.stages.p2p.gossipsub.message import MessageId
+from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
 from rollup_node.stages.p2p.gossipsub.params import (
     FLOODSUB,
     MAX_QUEUED_BYTES,
@@ -14,7 +14,6 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
-from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -26,12 +25,14 @@ class RandomSource(Protocol):
         """Shuffles in place."""
 
     def randrange(self, end: int, /) -> int:
-        """A number from 0 to end - 1."""
+        """Return a number from 0 to end - 1."""
 
 
 class GossipPeer:
-    """One peer. Counters are reset at each heartbeat; `unwanted` holds the ids of its IDONTWANT with the heartbeats
-    left to remember them; `pending_grafts` and `pending_prunes`, by topic, found no room in the queue."""
+    """One peer.
+
+    Counters are reset at each heartbeat; `unwanted` holds the ids of its IDONTWANT with the heartbeats left to
+    remember them; `pending_grafts` and `pending_prunes`, by topic, found no room in the queue."""
 
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
         self.protocol = protocol
@@ -62,7 +63,7 @@ class GossipPeer:
         return self.protocol == MESHSUB_12
 
     def handle_idontwant(self, ids: Iterable[MessageId], params: GossipParams) -> None:
-        """Stores the ids of an IDONTWANT, up to a number per heartbeat."""
+        """Store the ids of an IDONTWANT, up to a number per heartbeat."""
         for message in ids:
             if self.idontwant_count >= params.max_idontwant_messages:
                 return
@@ -70,7 +71,7 @@ class GossipPeer:
             self.unwanted[message] = params.idontwant_message_ttl
 
     def start_heartbeat(self, params: GossipParams) -> None:
-        """Resets the counters and refills the wasted-bytes budget."""
+        """Reset the counters and refills the wasted-bytes budget."""
         self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
         self.wasted_bytes_budget = min(
             params.wasted_bytes_budget, self.wasted_bytes_budget + params.wasted_bytes_refill
@@ -80,8 +81,10 @@ class GossipPeer:
 
 
 class PeerTable:
-    """All peers, their topics, and their outbound queues. `ready` are the peers for which RPCs were queued since it was
-    last emptied. Peers are ordered by arrival, so that runs with one seed are equal."""
+    """All peers, their topics, and their outbound queues.
+
+    `ready` are the peers for which RPCs were queued since it was last emptied. Peers are ordered by arrival, so that
+    runs with one seed are equal."""
 
     def __init__(self, params: GossipParams) -> None:
         self._params = params
@@ -95,15 +98,15 @@ class PeerTable:
         return self.topics.get(topic, {}).keys()
 
     def join(self, peer: PeerId, topic: str) -> None:
-        """Adds a peer to a topic."""
+        """Add a peer to a topic."""
         self.topics.setdefault(topic, {})[peer] = None
 
     def leave(self, peer: PeerId, topic: str) -> None:
-        """Removes a peer from a topic."""
+        """Remove a peer from a topic."""
         self.topics.get(topic, {}).pop(peer, None)
 
     def remove(self, peer: PeerId) -> None:
-        """Removes a disconnected peer."""
+        """Remove a disconnected peer."""
         del self.states[peer]
         self.ready.pop(peer, None)
         for peers in self.topics.values():
@@ -114,8 +117,9 @@ class PeerTable:
         return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
-        """Queues an RPC for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat. Returns whether
-        it was queued."""
+        """Queues an RPC for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat.
+
+        Returns whether it was queued."""
         if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
         self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)
@@ -129,3 +133,34 @@ class PeerTable:
         if sent:
             self.ready[peer] = None
         return sent
+
+
+class RpcQueue:
+    """A queue that rejects frames when it is full."""
+
+    def __init__(self, max_frames: int, max_bytes: int) -> None:
+        self._max_frames = max_frames
+        self._max_bytes = max_bytes
+        self._urgent: deque[bytes] = deque()
+        self._normal: deque[bytes] = deque()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._normal)
+
+    def push(self, frame: bytes, urgent: bool = False) -> bool:
+        """Queues a frame; False when there is no room."""
+        if len(self) >= self._max_frames or self.bytes + len(frame) > self._max_bytes:
+            return False
+        (self._urgent if urgent else self._normal).append(frame)
+        self.bytes += len(frame)
+        return True
+
+    def pop(self) -> bytes | None:
+        """Return the next frame to write; None when the queue is empty."""
+        queue = self._urgent or self._normal
+        if not queue:
+            return None
+        frame = queue.popleft()
+        self.bytes -= len(frame)
+        return frame

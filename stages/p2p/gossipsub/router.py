@@ -23,11 +23,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub.fanout import Fanout
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
-from rollup_node.stages.p2p.gossipsub.mesh import Meshes
-from rollup_node.stages.p2p.gossipsub.message import MessageId, MessageIdScheme, UnvalidatedMessage, ValidationResult
-from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage
+from rollup_node.stages.p2p.gossipsub.mesh import Fanout, Meshes
+from rollup_node.stages.p2p.gossipsub.message_cache import (
+    CachedMessage,
+    MessageId,
+    MessageIdScheme,
+    UnvalidatedMessage,
+    ValidationResult,
+)
 from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
 from rollup_node.stages.p2p.gossipsub.rpc import (
@@ -78,8 +82,9 @@ class GossipSubRouter:
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
-        """Adds a peer that can be written to, or restarts one, and sends it our subscriptions. `outbound`: we dialled
-        it; `addresses`: its IP addresses and groups, for colocation scoring."""
+        """Add a peer that can be written to, or restarts one, and sends it our subscriptions.
+
+        `outbound`: we dialled it; `addresses`: its IP addresses and groups, for colocation scoring."""
         joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
         if peer in self.peers.states:
             self._remove(peer)
@@ -91,7 +96,7 @@ class GossipSubRouter:
         self._handle_subscriptions(peer, self._early_subscriptions.pop(peer, ()))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
-        """Removes a disconnected peer; its score may be retained."""
+        """Remove a disconnected peer; its score may be retained."""
         self._early_subscriptions.pop(peer, None)
         if peer in self.peers.states:
             self._remove(peer)
@@ -102,13 +107,13 @@ class GossipSubRouter:
         return self.peers.topic_peers(topic)
 
     def take_ready(self) -> list[PeerId]:
-        """The peers for which something was queued since the last call."""
+        """Return the peers for which something was queued since the last call."""
         ready = list(self.peers.ready)
         self.peers.ready.clear()
         return ready
 
     def next_frame(self, peer: PeerId) -> bytes | None:
-        """The next frame to write to a peer; None when its queue is empty."""
+        """Return the next frame to write to a peer; None when its queue is empty."""
         state = self.peers.states.get(peer)
         return None if state is None else state.rpc_queue.pop()
 
@@ -126,7 +131,7 @@ class GossipSubRouter:
     # --- our topics ------------------------------------------------------------------------------------------------
 
     def join(self, topic: str) -> None:
-        """Joins one of the allowed topics and announces it to all peers."""
+        """Join one of the allowed topics and announces it to all peers."""
         if topic in self.allowed_topics and topic not in self.meshes.members:
             self.peers.event_counts[TraceEvent.JOIN] += 1
             self._announce(Subscription(topic, True))
@@ -144,8 +149,7 @@ class GossipSubRouter:
             state.hello_pending |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
 
     def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
-        """Sends our subscriptions to a peer; with `all_topics` also the topics we are not in, as the peer may have
-        missed that we left."""
+        """Send our subscriptions; with `all_topics` also topics that we left, as the peer may have missed that."""
         subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
         sent = tuple([each for each in subscriptions if each.subscribe or all_topics])
         self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
@@ -153,8 +157,9 @@ class GossipSubRouter:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
-        """Publishes a message of our own to the mesh, or to all peers of the topic when flood publishing is on or the
-        mesh is small [GSP9]; returns the number of peers it is queued for, None if it was published before."""
+        """Publish a message of our own; returns the number of peers it is queued for, None if published before.
+
+        To the mesh, or to all peers of the topic when flood publishing is on or the mesh is small [GSP9]."""
         message_id = self.validation_queue.add_published(topic, data, now)
         if message_id is None:
             return None
@@ -170,7 +175,7 @@ class GossipSubRouter:
         return self._send_message(message_id, topic, data, receivers)
 
     def receive_rpc(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
-        """Handles an RPC of a peer (without its length prefix); returns the messages to validate."""
+        """Handle an RPC of a peer (without its length prefix); returns the messages to validate."""
         try:
             rpc = decode_rpc(raw)
         except RpcDecodeError as error:
@@ -188,8 +193,10 @@ class GossipSubRouter:
         return [each for each in messages if each is not None]
 
     def report_validation_result(self, message_id: MessageId, result: ValidationResult, now: float) -> int:
-        """Reports the validation result of a message. An accepted message is forwarded; returns the number of peers it
-        is queued for. The result of a message that is not pending has no effect."""
+        """Report the validation result of a message.
+
+        An accepted message is forwarded; returns the number of peers it is queued for. The result of a message that
+        is not pending has no effect."""
         accepted = self.validation_queue.finish(message_id, result)
         if accepted is None:
             return 0
@@ -198,14 +205,14 @@ class GossipSubRouter:
         return self._send_message(message_id, accepted.topic, accepted.data, others)
 
     def _send_message(self, message_id: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
-        """Caches a message and queues it for those receivers that do not have it."""
+        """Cache a message and queues it for those receivers that do not have it."""
         frame = encode_frame(Rpc(messages=(PubsubMessage(topic, data),)))
         self.lazy_gossip.cache.put(message_id, CachedMessage(topic, frame))
         lacking = [peer for peer in receivers if message_id not in self.peers.states[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
 
     def _store_early_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
-        """Keeps the subscriptions of a peer that we cannot write to yet."""
+        """Keep the subscriptions of a peer that we cannot write to yet."""
         known = [each for each in subscriptions if each.topic in self.allowed_topics]
         if known:
             self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[
@@ -215,7 +222,7 @@ class GossipSubRouter:
                 del self._early_subscriptions[next(iter(self._early_subscriptions))]
 
     def _handle_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
-        """Applies the allowed ones; subscribing and unsubscribing to a topic in one RPC cancel out."""
+        """Apply the allowed ones; subscribing and unsubscribing to a topic in one RPC cancel out."""
         changes: dict[str, set[bool]] = {}
         for topic, subscribe in subscriptions:
             if topic in self.allowed_topics:
@@ -228,7 +235,7 @@ class GossipSubRouter:
                 self.meshes.remove_from(topic, peer)
 
     def _handle_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """Takes a message; a large one that is new is answered with IDONTWANT to the rest of the mesh at once."""
+        """Take a message; a large one that is new is answered with IDONTWANT to the rest of the mesh at once."""
         unvalidated = self.validation_queue.receive(peer, message, now)
         if unvalidated is not None and len(message.data) >= self.params.idontwant_message_threshold:
             frame = encode_frame(Rpc(control=ControlMessage(idontwant=(unvalidated.id,))))
@@ -272,8 +279,9 @@ class GossipSubRouter:
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
-        """Maintains scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, at most one RPC per
-        peer."""
+        """Maintains scores, meshes, fanout, cache and counters.
+
+        Sends GRAFT, PRUNE and IHAVE, at most one RPC per peer."""
         self.heartbeat_ticks += 1
         self.scorer.refresh(now)
         for peer, count in self.lazy_gossip.promises.broken(now).items():
@@ -304,7 +312,7 @@ class GossipSubRouter:
     def _build_control(
         self, peer: PeerId, state: GossipPeer, ihaves: Collection[IHave], grafted: Iterable[str], pruned: Iterable[str]
     ) -> ControlMessage:
-        """A heartbeat's control message, with earlier GRAFTs and PRUNEs that found no room and still hold."""
+        """Return a heartbeat's control message, with earlier GRAFTs and PRUNEs that found no room and still hold."""
         grafts = {topic: None for topic in state.pending_grafts if peer in self.meshes.members.get(topic, ())}
         prunes: dict[str, Prune] = {
             topic: prune

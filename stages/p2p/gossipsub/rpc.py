@@ -1,9 +1,10 @@
-"""Gossipsub's RPC messages, as protobuf. The number of fields and the size of ids are bounded over the whole RPC;
-beyond that it is malformed and its stream must be reset. A message with an author, sequence number, signature or key,
-which StrictNoSign forbids [GSP4], is marked as signed.
+"""Gossipsub's RPC messages, as protobuf.
 
-Source: https://github.com/libp2p/specs/blob/master/pubsub/README.md and gossipsub/gossipsub-v1.2.md beside it
-"""
+The number of fields and the size of ids are bounded over the whole RPC; beyond that it is malformed and its stream must
+be reset. A message with an author, sequence number, signature or key, which StrictNoSign forbids [GSP4], is marked as
+signed.
+
+Source: https://github.com/libp2p/specs/blob/master/pubsub/README.md and gossipsub/gossipsub-v1.2.md beside it"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -77,13 +78,13 @@ class Rpc(NamedTuple):
 
 
 def encode_frame(rpc: Rpc) -> bytes:
-    """Encodes an RPC with its length prefix, as it is written to a stream."""
+    """Encode an RPC with its length prefix, as it is written to a stream."""
     body = encode_rpc(rpc)
     return varint.encode(len(body)) + body
 
 
 def encode_rpc(rpc: Rpc) -> bytes:
-    """Encodes an RPC without its length prefix."""
+    """Encode an RPC without its length prefix."""
     parts = [
         protobuf.bytes_field(
             _SUBSCRIPTIONS,
@@ -129,7 +130,7 @@ def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
 
 
 def decode_rpc(raw: bytes) -> Rpc:
-    """Decodes an RPC without its length prefix. Raises RpcDecodeError."""
+    """Decode an RPC without its length prefix. Raises RpcDecodeError."""
     try:
         return _Reader().rpc(raw)
     except ProtobufError as error:
@@ -160,8 +161,9 @@ class _Reader:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
     def _message(self, view: memoryview) -> PubsubMessage:
-        """A message, of which only the first fields are read: anyone can append fields to a message that honest peers
-        forward, and that must not cost us these peers."""
+        """Return a message of which only the first fields are read.
+
+        Anyone can append fields to a message that honest peers forward, and that must not cost us these peers."""
         if self._left <= 0:
             raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
         fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)
@@ -170,7 +172,7 @@ class _Reader:
         return PubsubMessage(_topic(fields, _TOPIC), fields.bytes_value(_DATA) or b"", authored)
 
     def _control(self, controls: Iterator[Fields]) -> ControlMessage:
-        """Merges repeated control parts, as protobuf does with embedded messages."""
+        """Merge repeated control parts, as protobuf does with embedded messages."""
         ihave: list[IHave] = []
         iwant: list[bytes] = []
         graft: list[str] = []
@@ -188,7 +190,7 @@ class _Reader:
 
 
 def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
-    """The topic's name; one that is missing or not UTF-8 becomes a name that no node has joined."""
+    """Return the topic's name; one that is missing or not UTF-8 becomes a name that no node has joined."""
     return (fields.bytes_value(number) or b"").decode(errors="replace")
 
 

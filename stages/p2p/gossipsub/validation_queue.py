@@ -1,5 +1,7 @@
-"""Messages from arrival to validation result. Each message is validated once, however many peers send it; what has no
-use, duplicates and rejected messages, is charged to its sender's wasted-bytes budget."""
+"""Messages from arrival to validation result.
+
+Each message is validated once, however many peers send it; what has no use, duplicates and rejected messages, is
+charged to its sender's wasted-bytes budget."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -7,9 +9,11 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import (
+from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
+from rollup_node.stages.p2p.gossipsub.message_cache import (
     MessageId,
     MessageIdScheme,
+    SeenCache,
     UnvalidatedMessage,
     ValidationResult,
     message_id,
@@ -22,11 +26,10 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable
-from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
-from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 
 @dataclass
@@ -56,7 +59,7 @@ class PendingMessages:
         return len(self._messages)
 
     def get(self, message_id: MessageId) -> PendingMessage | None:
-        """The message, None if it is not pending."""
+        """Return the message, None if it is not pending."""
         return self._messages.get(message_id)
 
     def has_room(self, size: int) -> bool:
@@ -64,12 +67,12 @@ class PendingMessages:
         return len(self._messages) < MAX_PENDING_MESSAGES and self.bytes + size <= MAX_PENDING_BYTES
 
     def add(self, message_id: MessageId, message: PendingMessage) -> None:
-        """Adds a message, for which there must be room."""
+        """Add a message, for which there must be room."""
         self._messages[message_id] = message
         self.bytes += message.size
 
     def take(self, message_id: MessageId) -> PendingMessage | None:
-        """Removes the message and returns it; None if it is not pending."""
+        """Remove the message and returns it; None if it is not pending."""
         message = self._messages.pop(message_id, None)
         if message is not None:
             self.bytes -= message.size
@@ -104,13 +107,14 @@ class ValidationQueue:
         return self.seen.has(message_id, now)
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
-        """Marks a message of our own as seen; returns its id, None if it was seen before."""
+        """Mark a message of our own as seen; returns its id, None if it was seen before."""
         message_id = self._decode(topic, data).id
         return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """Takes a message in a joined topic; returns it if it must be validated. A signed message is rejected
-        [GSP4]."""
+        """Take a message in a joined topic; returns it if it must be validated.
+
+        A signed message is rejected [GSP4]."""
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
@@ -131,7 +135,7 @@ class ValidationQueue:
         return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
 
     def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
-        """Ends the validation of a message; returns it if it is to be forwarded."""
+        """End the validation of a message; returns it if it is to be forwarded."""
         pending = self.pending.take(message_id)
         if pending is None:
             return None
@@ -173,6 +177,51 @@ class ValidationQueue:
 
 
 def _declared_size(data: bytes) -> int:
-    """The size of a message with what it says that it decompresses to; nothing is decompressed beyond the limit."""
+    """Return the size of a message with what it says that it decompresses to.
+
+    Nothing is decompressed beyond the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
+
+
+TOTAL_SHARE = 0.3
+"""The share of one core that useless RPCs of all peers together may take."""
+MIN_PEERS = 10
+"""Each peer's share is at most what it would be with this many peers."""
+MAX_SAVED = 0.25
+
+
+class WorkBudget:
+    """The balance of each peer in seconds of work, negative in debt; it begins with 0. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[PeerId, TokenBucket] = {}
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def charge(self, peer: PeerId, work: float, now: float) -> None:
+        """Charge a peer with seconds of useless work."""
+        bucket = self._buckets.get(peer)
+        rate = self._rate
+        if bucket is None:
+            self._buckets[peer] = bucket = TokenBucket(rate, MAX_SAVED)
+            work += MAX_SAVED
+        bucket.rate = rate
+        bucket.consume(now, work)
+
+    def delay(self, peer: PeerId, now: float) -> float:
+        """Return the seconds until the peer is out of debt."""
+        bucket = self._buckets.get(peer)
+        if bucket is None:
+            return 0.0
+        bucket.rate = self._rate
+        return bucket.delay(now, 0.0)
+
+    def remove_peer(self, peer: PeerId) -> None:
+        """Remove a disconnected peer."""
+        self._buckets.pop(peer, None)
+
+    @property
+    def _rate(self) -> float:
+        return TOTAL_SHARE / max(MIN_PEERS, len(self._buckets))

@@ -1,8 +1,8 @@
 """Identify messages: what peers send each other about themselves right after connecting, and again on a change (push).
+
 Size, number of entries and the characters that may reach a log are bounded.
 
-Source: https://github.com/libp2p/specs/blob/master/identify/README.md
-"""
+Source: https://github.com/libp2p/specs/blob/master/identify/README.md"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,8 +25,9 @@ class IdentifyError(ValueError):
 
 
 class IdentifyMessage(NamedTuple):
-    """A peer's own description; `observed_address` is our address as it sees it. A push may leave fields out (None or
-    empty)."""
+    """A peer's own description; `observed_address` is our address as it sees it.
+
+    A push may leave fields out (None or empty)."""
 
     public_key: bytes | None
     listen_addresses: tuple[Multiaddr, ...]
@@ -39,7 +40,7 @@ class IdentifyMessage(NamedTuple):
 def encode(
     key: bytes, addresses: Sequence[Multiaddr], protocols: Sequence[str], observed: Multiaddr | None, agent: str
 ) -> bytes:
-    """Encodes our own message; `observed` is the receiver's address as we see it."""
+    """Encode our own message; `observed` is the receiver's address as we see it."""
     out = protobuf.bytes_field(_KEY, key)
     out += b"".join(protobuf.bytes_field(_ADDRESSES, address.encode()) for address in addresses)
     out += b"".join(protobuf.bytes_field(_PROTOCOLS, name) for name in protocols)
@@ -49,8 +50,9 @@ def encode(
 
 
 def decode(message: bytes) -> IdentifyMessage:
-    """Decodes a message. Unsupported addresses and entries beyond the bounds are dropped. Raises IdentifyError when it
-    is malformed."""
+    """Decode a message.
+
+    Unsupported addresses and entries beyond the bounds are dropped. Raises IdentifyError when it is malformed."""
     try:
         fields = protobuf.parse(message, max_fields=1024)
         return IdentifyMessage(
@@ -83,7 +85,7 @@ def _printable_text(raw: bytes) -> str:
 
 
 def merge_push(before: IdentifyMessage, push: IdentifyMessage) -> IdentifyMessage:
-    """The message that is in force after a push: fields that the push leaves out keep their value."""
+    """Return the message that is in force after a push: fields that the push leaves out keep their value."""
     return IdentifyMessage(
         public_key=push.public_key or before.public_key,
         listen_addresses=push.listen_addresses or before.listen_addresses,

@@ -1,8 +1,8 @@
-"""Public keys and the peer ids derived from them. This node's key is secp256k1; peers may have any of libp2p's key
-types [NET1].
+"""Public keys and the peer ids derived from them.
 
-Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md
-"""
+This node's key is secp256k1; peers may have any of libp2p's key types [NET1].
+
+Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md"""
 
 import base64
 import hashlib
@@ -28,14 +28,13 @@ class IdentityError(ValueError):
 
 
 class PublicKey(NamedTuple):
-    """A libp2p public key: `kind` is one of RSA, ED25519, SECP256K1 and ECDSA, `data` the key as that type serializes
-    it."""
+    """A libp2p public key: `kind` is RSA, ED25519, SECP256K1 or ECDSA, `data` the key as that type has it."""
 
     kind: int
     data: bytes
 
     def encode(self) -> bytes:
-        """The protobuf form, which noise, identify and peer ids use."""
+        """Return the protobuf form, which noise, identify and peer ids use."""
         return protobuf.varint_field(1, self.kind) + protobuf.bytes_field(2, self.data)
 
     @property
@@ -48,8 +47,9 @@ class PublicKey(NamedTuple):
 
 
 def secp256k1_public_key(point: bytes) -> PublicKey:
-    """The public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form. Raises IdentityError
-    when it is not on the curve."""
+    """Return the public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form.
+
+    Raises IdentityError when it is not on the curve."""
     try:
         return PublicKey(SECP256K1, secp256k1.convert_point(point))
     except ValueError:
@@ -57,7 +57,7 @@ def secp256k1_public_key(point: bytes) -> PublicKey:
 
 
 def decode_public_key(raw: bytes) -> PublicKey:
-    """Decodes the protobuf form. Raises IdentityError when it is malformed or of an unknown type."""
+    """Decode the protobuf form. Raises IdentityError when it is malformed or of an unknown type."""
     if len(raw) > _MAX_KEY_BYTES:
         raise IdentityError(f"public key of {len(raw)} bytes")
     try:
@@ -71,7 +71,7 @@ def decode_public_key(raw: bytes) -> PublicKey:
 
 
 def extract_public_key(peer: PeerId) -> PublicKey | None:
-    """The key that a peer id embeds; None when it holds only a hash."""
+    """Return the key that a peer id embeds; None when it holds only a hash."""
     if peer[:1] != bytes((_IDENTITY,)):
         return None
     try:
@@ -81,7 +81,7 @@ def extract_public_key(peer: PeerId) -> PublicKey | None:
 
 
 def node_id(key: PublicKey) -> bytes | None:
-    """The discv5 node id: keccak-256 of the uncompressed point; None for a key that is not secp256k1."""
+    """Return the discv5 node id: keccak-256 of the uncompressed point; None for a key that is not secp256k1."""
     if key.kind != SECP256K1:
         return None
     try:
@@ -91,8 +91,9 @@ def node_id(key: PublicKey) -> bytes | None:
 
 
 class NetworkIdentity:
-    """This node's key pair and peer id. `secret` has 32 bytes. Raises IdentityError when it is not a secp256k1 private
-    key [NET1]."""
+    """This node's key pair and peer id.
+
+    `secret` has 32 bytes. Raises IdentityError when it is not a secp256k1 private key [NET1]."""
 
     def __init__(self, secret: bytes) -> None:
         try:
@@ -111,17 +112,17 @@ class NetworkIdentity:
 
 
 def peer_id_text(peer: PeerId) -> str:
-    """The usual text form of a peer id: base58 of the multihash."""
+    """Return the usual text form of a peer id: base58 of the multihash."""
     return base58.encode(peer)
 
 
 def short_peer_id(peer: PeerId) -> str:
-    """The last ten characters of a peer id, for log lines."""
+    """Return the last ten characters of a peer id, for log lines."""
     return base58.encode(peer)[-10:]
 
 
 def parse_peer_id(text: str) -> PeerId:
-    """Parses a peer id in base58 or as a CIDv1 in base32. Raises IdentityError."""
+    """Parse a peer id in base58 or as a CIDv1 in base32. Raises IdentityError."""
     if not text or len(text) > _MAX_TEXT_CHARACTERS:
         raise IdentityError(f"peer id of {len(text)} characters")
     try:
@@ -131,7 +132,7 @@ def parse_peer_id(text: str) -> PeerId:
 
 
 def validate_peer_id(peer: bytes) -> PeerId:
-    """Returns `peer` if it is a well-formed peer id. Raises IdentityError otherwise."""
+    """Return `peer` if it is a well-formed peer id. Raises IdentityError otherwise."""
     if len(peer) < 2 or peer[1] != len(peer) - 2:
         raise IdentityError("peer id has a wrong length")
     if peer[0] == _IDENTITY and len(peer) - 2 <= _MAX_INLINE_KEY_BYTES:

@@ -43,23 +43,23 @@ class NatPmpMapping(NamedTuple):
 
 
 def external_address_request() -> bytes:
-    """Encodes the request for the external address."""
+    """Encode the request for the external address."""
     return bytes((0, _EXTERNAL_ADDRESS))
 
 
 def mapping_request(transport: TransportProtocol, internal: int, external: int, lifetime: int) -> bytes:
-    """Encodes the request to map an external port (0: any) for `lifetime` seconds (0: delete the mapping)."""
+    """Encode the request to map an external port (0: any) for `lifetime` seconds (0: delete the mapping)."""
     ports = internal.to_bytes(2, "big") + external.to_bytes(2, "big")
     return bytes((0, transport.value, 0, 0)) + ports + lifetime.to_bytes(4, "big")
 
 
 def parse_external_address(response: bytes) -> ipaddress.IPv4Address:
-    """Parses the response with the external address. Raises NatPmpError."""
+    """Parse the response with the external address. Raises NatPmpError."""
     return ipaddress.IPv4Address(_body(response, _EXTERNAL_ADDRESS, 12)[8:12])
 
 
 def parse_mapping(response: bytes, transport: TransportProtocol, internal: int) -> NatPmpMapping:
-    """Parses the response with a mapping, which must be of this port. Raises NatPmpError."""
+    """Parse the response with a mapping, which must be of this port. Raises NatPmpError."""
     body = _body(response, transport.value, 16)
     found = NatPmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
     if found.internal_port != internal:

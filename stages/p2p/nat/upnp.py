@@ -1,8 +1,8 @@
-"""UPnP: the search for gateways (SSDP), their description, and the calls to them (SOAP), as bytes. What a device sends
-is bounded and parsed without document types.
+"""UPnP: the search for gateways (SSDP), their description, and the calls to them (SOAP), as bytes.
 
-Source: https://openconnectivity.org/upnp-specs/UPnP-gw-WANIPConnection-v2-Service.pdf
-"""
+What a device sends is bounded and parsed without document types.
+
+Source: https://openconnectivity.org/upnp-specs/UPnP-gw-WANIPConnection-v2-Service.pdf"""
 
 import ipaddress
 import re
@@ -55,13 +55,13 @@ class SoapCall(NamedTuple):
 
 
 def search_request(device: str, host: str = SSDP_GROUP, port: int = SSDP_PORT) -> bytes:
-    """The SSDP datagram that searches for a device type."""
+    """Return the SSDP datagram that searches for a device type."""
     lines = ("M-SEARCH * HTTP/1.1", f"HOST: {host}:{port}", 'MAN: "ssdp:discover"', "MX: 2", f"ST: {device}", "", "")
     return "\r\n".join(lines).encode()
 
 
 def parse_search_response(response: bytes, sender: IpAddress) -> str:
-    """The URL of the description; it must be at the address that the response came from. Raises UpnpError."""
+    """Return the URL of the description; it must be at the address that the response came from. Raises UpnpError."""
     if not _STATUS.match(response) or len(response) > MAX_RESPONSE_BYTES:
         raise UpnpError("not a response to a search")
     for line in response.split(b"\r\n")[1:]:
@@ -72,7 +72,7 @@ def parse_search_response(response: bytes, sender: IpAddress) -> str:
 
 
 def parse_description(xml: bytes, url: str) -> UpnpService:
-    """The service for port mappings, from the description at this URL. Raises UpnpError when there is none."""
+    """Return the service for port mappings, from the description at this URL. Raises UpnpError when there is none."""
     root = _parse(xml)
     base = next((_text(element) for element in root if _name(element) == "URLBase"), "") or url
     for element in root.iter():
@@ -86,14 +86,14 @@ def parse_description(xml: bytes, url: str) -> UpnpService:
 
 
 def external_ip_call(service: UpnpService) -> SoapCall:
-    """The call for the external address."""
+    """Return the call for the external address."""
     return _call(service, "GetExternalIPAddress", ())
 
 
 def add_mapping_call(
     service: UpnpService, transport: TransportProtocol, *, internal: tuple[IpAddress, int], external: int, lifetime: int
 ) -> SoapCall:
-    """The call to map an external port to `internal` for `lifetime` seconds (0: without expiry)."""
+    """Return the call to map an external port to `internal` for `lifetime` seconds (0: without expiry)."""
     values = (
         *_mapping_key(transport, external),
         ("NewInternalPort", str(internal[1])),
@@ -106,12 +106,12 @@ def add_mapping_call(
 
 
 def delete_mapping_call(service: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
-    """The call to delete a mapping."""
+    """Return the call to delete a mapping."""
     return _call(service, "DeletePortMapping", _mapping_key(transport, external))
 
 
 def parse_response(xml: bytes) -> dict[str, str]:
-    """The values in a call's response. Raises SoapFault when the call failed."""
+    """Return the values in a call's response. Raises SoapFault when the call failed."""
     found = {_name(element): _text(element) for element in _parse(xml).iter()}
     if "Fault" in found:
         code = found.get("errorCode", "")
@@ -121,7 +121,7 @@ def parse_response(xml: bytes) -> dict[str, str]:
 
 
 def parse_external_ip(xml: bytes) -> IpAddress:
-    """The external address in a call's response. Raises UpnpError."""
+    """Return the external address in a call's response. Raises UpnpError."""
     text = parse_response(xml).get("NewExternalIPAddress", "")
     try:
         return ipaddress.ip_address(text)
@@ -144,7 +144,7 @@ def _call(service: UpnpService, action: str, values: Iterable[tuple[str, str]]) 
 
 
 def _joined(base: str, relative: str, described_at: str) -> str:
-    """The absolute URL of a service, which must be at the same address as its description."""
+    """Return the absolute URL of a service, which must be at the same address as its description."""
     try:
         return _checked_url(urljoin(base, relative), ipaddress.ip_address(urlsplit(described_at).hostname or ""))
     except ValueError as error:
@@ -152,7 +152,7 @@ def _joined(base: str, relative: str, described_at: str) -> str:
 
 
 def _checked_url(url: str, at: IpAddress) -> str:
-    """The URL if it is plain HTTP at this address. Raises UpnpError otherwise."""
+    """Return the URL if it is plain HTTP at this address. Raises UpnpError otherwise."""
     try:
         parts = urlsplit(url)
         is_there = parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "") == at

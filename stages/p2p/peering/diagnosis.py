@@ -1,5 +1,6 @@
-"""The diagnosis for `rollup-node p2p doctor`: what decides whether a node has peers and gets blocks from them. It is
-the JSON result of `opp2p_diagnosis`."""
+"""The diagnosis for `rollup-node p2p doctor`: what decides whether a node has peers and gets blocks from them.
+
+It is the JSON result of `opp2p_diagnosis`."""
 
 import msgspec
 
@@ -13,8 +14,7 @@ class ClosedConnectionInfo(msgspec.Struct, frozen=True):
 
 
 class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
-    """Discovery: our own record and its endpoint, the numbers of nodes in the table, and dropped datagrams by
-    reason."""
+    """Discovery: our record and its endpoint, the table's numbers of nodes, dropped datagrams by reason."""
 
     record: str
     endpoint: str
@@ -26,9 +26,10 @@ class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
 
 
 class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Gossip: the topic of present blocks, peers on and in the mesh of each topic, the mesh size below which own blocks
-    go to all peers, blocks of peers accepted (`accepted_ago`: seconds since the last) and not accepted (`refused`, by
-    failure) since the start, blocks published, and the unsafe block signers on L1 and of our key."""
+    """Gossip: the current topic, the peers on and in the mesh of each, and what came of blocks since the start.
+
+    Own blocks go to all peers below a mesh size. Blocks of peers are accepted (`accepted_ago`: seconds since the
+    last) or not (`refused`, by failure). The unsafe block signers are those on L1 and of our key."""
 
     topic: str
     topics: dict[str, int]
@@ -43,8 +44,10 @@ class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. `inbound_ever` counts inbound connections from other machines since the start, `observed` our
-    addresses as peers see them; `bans` has the seconds left of each ban."""
+    """All of it.
+
+    `inbound_ever` counts inbound connections from other machines since the start, `observed` our addresses as peers
+    see them; `bans` has the seconds left of each ban."""
 
     peer: str
     chain_id: int

@@ -1,5 +1,7 @@
-"""Signs the blocks that the engine process sequenced and has them gossiped. Nothing here delays the engine process: it
-hands a block over and is answered when the block is published or dropped [SEQ24, SGN8]."""
+"""Signs the blocks that the engine process sequenced and has them gossiped.
+
+Nothing here delays the engine process: it hands a block over and is answered when the block is published or dropped
+[SEQ24, SGN8]."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -14,8 +16,7 @@ from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, pay
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile
-from rollup_node.stages.p2p.signer.l1_chain import L1Chain
-from rollup_node.stages.p2p.signer.signed_blocks import signing_request
+from rollup_node.stages.p2p.signer.signed_blocks import RecentL1Chain, signing_request
 from rollup_node.stages.p2p.signer.signing_queue import Done, SigningQueue, WaitingBlock
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -37,15 +38,16 @@ log = get_logger("p2p")
 
 
 class BlockPublisher:
-    """`signer` is None on nodes that do not publish, `signed_blocks` where their file cannot be used: then no block is
-    signed. Whether a block may be signed is decided when it arrives, in the order of the chain [SGN10]; blocks are
-    signed one at a time, the newest first."""
+    """Signs and publishes blocks, one at a time, the newest first.
+
+    `signer` is None on nodes that do not publish, `signed_blocks` where their file cannot be used: then no block is
+    signed. Whether a block may be signed is decided when it arrives, in the order of the chain [SGN10]."""
 
     def __init__(
         self, config: P2pConfig, signer: BlockSigner | None, signed_blocks: SignedBlocksFile | None, gossip: Gossip
     ) -> None:
         self._config, self._signer, self._signed_blocks, self._gossip = config, signer, signed_blocks, gossip
-        self.l1_chain = L1Chain()
+        self.l1_chain = RecentL1Chain()
         self._queue = SigningQueue(config.gossip_timestamp_threshold)
         self._warnings = RepeatedWarnings(log)
         self._failure: str | None = None
@@ -57,7 +59,7 @@ class BlockPublisher:
         return self._failure
 
     def publish(self, request: PublishRequest, done: Done) -> None:
-        """Takes a block over; `done` is called once with its error, None when it is published."""
+        """Take a block over; `done` is called once with its error, None when it is published."""
         payload = request.payload
         if self._signer is None or self._signed_blocks is None:
             done(NO_SIGNER if self._signer is None else NO_FILE)
@@ -78,7 +80,7 @@ class BlockPublisher:
         self.periodic_task.wake.set()
 
     def publish_signed(self, payload: ExecutionPayload, signature: bytes) -> str | None:
-        """Publishes a block that somebody else has signed; the error if peers would not accept it [RPC65]."""
+        """Publish a block that somebody else has signed; the error if peers would not accept it [RPC65]."""
         try:
             version, part = self._encode(payload)
         except SszError as error:
@@ -120,7 +122,7 @@ class BlockPublisher:
         self._finish(block, self._gossip(payload, version, part, signature))
 
     def _encode(self, payload: ExecutionPayload) -> EncodedPayload:
-        """The part of a block that is signed. Raises SszError when the block lacks a field of its version."""
+        """Return the part of a block that is signed. Raises SszError when the block lacks a field of its version."""
         version = block_message.version_at(self._config.rollup, payload.timestamp)
         return EncodedPayload(version, block_message.encode_signed_part(payload, version))
 

@@ -35,7 +35,7 @@ class DiagnosisService:
         signers: tuple[bytes | None, bytes | None],
         published: int,
     ) -> Diagnosis:
-        """The present state; `signers` are the unsafe block signers on L1 and of our key."""
+        """Return the present state; `signers` are the unsafe block signers on L1 and of our key."""
         host, now = self._host, time.time()
         connected = host.connections()
         observed = Counter(

@@ -1,5 +1,6 @@
-"""Runs the gossip router over the host: one outbound and one inbound stream per peer, the heartbeat, and the validation
-of blocks, whose result goes back to the router [GSP1 to GSP9]."""
+"""Runs the gossip router over the host: one stream each way per peer, and the heartbeat [GSP1 to GSP9].
+
+The result of the validation of blocks goes back to the router."""
 
 import asyncio
 import random
@@ -14,10 +15,10 @@ from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
-from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
-from rollup_node.stages.p2p.gossipsub.work_budget import WorkBudget
+from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
 from rollup_node.stages.p2p.host.io.host_api import (
     Direction,
     HostApi,
@@ -44,9 +45,10 @@ log = get_logger("p2p")
 
 
 class GossipService:
-    """Gossip on all block topics of the chain. `on_block` is called with each block of a peer that is accepted.
-    `failures` counts blocks that were not accepted, by ValidationFailure name; `accepted_at` is in monotonic
-    seconds."""
+    """Gossip on all block topics of the chain.
+
+    `on_block` is called with each block of a peer that is accepted. `failures` counts blocks that were not accepted,
+    by ValidationFailure name; `accepted_at` is in monotonic seconds."""
 
     def __init__(
         self,
@@ -83,12 +85,12 @@ class GossipService:
         return list(self._topics)
 
     def topic(self, timestamp: float) -> str:
-        """The topic of blocks of a Unix time."""
+        """Return the topic of blocks of a Unix time."""
         version = block_message.version_at(self._config.rollup, int(timestamp))
         return block_message.block_topic(self._chain_id, version)
 
     def mesh_size(self, timestamp: float) -> int:
-        """The number of peers in the mesh of the topic of a Unix time."""
+        """Return the number of peers in the mesh of the topic of a Unix time."""
         return len(self._mesh_members(timestamp))
 
     def _mesh_members(self, timestamp: float) -> Collection[PeerId]:
@@ -97,8 +99,9 @@ class GossipService:
     # --- publishing ------------------------------------------------------------------------------------------------
 
     def publish(self, payload: ExecutionPayload, version: int, part: bytes, signature: bytes) -> str | None:
-        """Gossips a block of ours with its signature over `part`, the signed part of that version; returns the error,
-        None when it is published or was before [VAL14]."""
+        """Gossips a block of ours with its signature over `part`, the signed part of that version.
+
+        Returns the error, None when it is published or was before [VAL14]."""
         now = time.monotonic()
         validation = self._validator.validate(version, signature + part, time.time(), now)
         if validation.failure is ValidationFailure.SEEN:
@@ -114,7 +117,7 @@ class GossipService:
     # --- inbound streams -------------------------------------------------------------------------------------------
 
     async def _handle_stream(self, stream: Stream) -> None:
-        """Reads a peer's RPCs until its stream ends; a newer stream of the peer replaces an older one."""
+        """Read a peer's RPCs until its stream ends; a newer stream of the peer replaces an older one."""
         peer = stream.peer
         older, self._inbound[peer] = self._inbound.get(peer), stream
         if older is not None:
@@ -136,15 +139,16 @@ class GossipService:
                 del self._inbound[peer]
 
     async def _wait_for_outbound_stream(self, peer: PeerId) -> None:
-        """Waits until the router knows the peer: messages that come before would be dropped."""
+        """Wait until the router knows the peer: messages that come before would be dropped."""
         if peer not in self._writers and self._host.connection(peer) is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(OUTBOUND_STREAM_TIMEOUT):
                     await self._outbound_open.setdefault(peer, asyncio.Event()).wait()
 
     def _handle_rpc(self, peer: PeerId, rpc: bytes) -> None:
-        """Handles one RPC; its CPU time is charged to the peer unless it brings a valid new block. Raises StreamError
-        when it is malformed."""
+        """Handle one RPC; its CPU time is charged to the peer unless it brings a valid new block.
+
+        Raises StreamError when it is malformed."""
         started = time.thread_time()
         received = self.router.receive_rpc(peer, rpc, time.monotonic())
         # A list, not a generator: every message is validated, also after the first one that is accepted.
@@ -157,8 +161,9 @@ class GossipService:
             raise StreamError(received.error)
 
     def _validate(self, message: UnvalidatedMessage) -> bool:
-        """Validates a message and reports the result to the router; returns whether it is accepted. A crash of the
-        validation is a REJECT [VAL13]."""
+        """Validate a message and reports the result to the router; returns whether it is accepted.
+
+        A crash of the validation is a REJECT [VAL13]."""
         version, now = self._topics[message.topic], time.monotonic()
         try:
             validation = self._validator.validate(version, message.content, time.time(), now)
@@ -190,7 +195,7 @@ class GossipService:
                 self._host.spawn(self._keep_outbound_stream(event.peer))
 
     async def _keep_outbound_stream(self, peer: PeerId) -> None:
-        """Keeps an outbound stream open, with backoff, for as long as the peer is connected."""
+        """Keep an outbound stream open, with backoff, for as long as the peer is connected."""
         retry_now = self._retry_now[peer] = asyncio.Event()
         try:
             while self._host.connection(peer) is not None:
@@ -211,8 +216,9 @@ class GossipService:
             del self._retry_now[peer]
 
     async def _write_rpcs(self, peer: PeerId, protocol: str, stream: Stream) -> None:
-        """Writes what the router queues for a peer until the stream breaks; then the inbound stream is reset too, so
-        that the peer sends its subscriptions again."""
+        """Write what the router queues for a peer until the stream breaks.
+
+        Then the inbound stream is reset too, so that the peer sends its subscriptions again."""
         queued = self._writers[peer] = asyncio.Event()
         connection = self._host.connection(peer)
         is_outbound = connection is not None and connection.direction is Direction.OUTBOUND
@@ -263,8 +269,9 @@ class GossipService:
 
 
 async def _watch_stream(stream: Stream, queued: asyncio.Event) -> bool:
-    """Reads a stream that only we write to, and wakes its writer when it ends. Returns True when the peer has only
-    closed its direction, which leaves the stream usable."""
+    """Read a stream that only we write to, and wakes its writer when it ends.
+
+    Returns True when the peer has only closed its direction, which leaves the stream usable."""
     try:
         while await stream.read():
             pass

@@ -20,8 +20,9 @@ class PayloadClient:
         self._client = bus.connect("engine.payloads", self._on_message)
 
     async def read(self, number: int) -> ExecutionPayload | None:
-        """The canonical block of a number, None if there is none. Raises TimeoutError when the engine process does not
-        answer in time or reports an error."""
+        """Return the canonical block of a number, None if there is none.
+
+        Raises TimeoutError when the engine process does not answer in time or reports an error."""
         self._last += 1
         request = PayloadRequest(self._last, number)
         response: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()

@@ -28,8 +28,8 @@ from rollup_node.stages.p2p.peering.peer_info import (
     sorted_nets,
     sorted_peers,
 )
-from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.p2p.process.gossip_service import GossipService
+from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -46,8 +46,9 @@ class PeerApiError(Exception):
 
 
 class PeerDirectory:
-    """What is known of peers, from the host, gossip, scores and discovery. `discv5` returns the discovery server while
-    it runs."""
+    """What is known of peers, from the host, gossip, scores and discovery.
+
+    `discv5` returns the discovery server while it runs."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class PeerDirectory:
         )
 
     def table(self) -> list[str]:
-        """The records in discovery's table. Raises PeerApiError when discovery is off."""
+        """Return the records in discovery's table. Raises PeerApiError when discovery is off."""
         discv5 = self._discv5()
         if discv5 is None:
             raise PeerApiError("discovery disabled")
@@ -224,7 +225,7 @@ class PeersServer:
         self._server.send(key[0], response)
 
     def _change_gater(self, change: Callable[[Any], None], subject: object) -> None:
-        """Changes the connection gater; live connections stay [RPC81]."""
+        """Change the connection gater; live connections stay [RPC81]."""
         change(subject)
         self._host.save_gater()
 

@@ -1,5 +1,6 @@
-"""The p2p process: the host with its peers, gossip of blocks, the sync protocol, discovery, and the requests of the
-engine and rpc processes. Nothing that peers send can end it."""
+"""The p2p process: host, gossip of blocks, sync protocol, discovery, and requests of engine and rpc.
+
+Nothing that peers send can end it."""
 
 import time
 from typing import Any
@@ -27,7 +28,6 @@ from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
 from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
@@ -39,6 +39,7 @@ from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -108,14 +109,14 @@ class P2pStage:
     # --- called by the runtime ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Starts listening and discovery; what fails is retried."""
+        """Start listening and discovery; what fails is retried."""
         try:
             await self._open()
         except TemporaryError:
             return
 
     async def close(self) -> None:
-        """Closes everything, within two seconds."""
+        """Close everything, within two seconds."""
         self.score_service.save()
         await self.discovery.close()
         await self.host.stop()
@@ -129,14 +130,14 @@ class P2pStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Publishes the runtime's problems with our own."""
+        """Publish the runtime's problems with our own."""
         self._runtime_problems = problems
         self._publisher.set(Health(self._problems()))
 
     # --- starting ---------------------------------------------------------------------------------------------------
 
     def _open_store(self, path: str) -> PeerStore:
-        """Opens the peerstore; when its file is unusable, peers are kept in memory only."""
+        """Open the peerstore; when its file is unusable, peers are kept in memory only."""
         try:
             return PeerStore(path)
         except StoreError as error:
@@ -145,8 +146,9 @@ class P2pStage:
             return PeerStore()
 
     def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile | None:
-        """Opens the file of signed blocks, on nodes that sign; when it became unusable since the start of the node, no
-        block is signed until a restart [SGN11]."""
+        """Open the file of signed blocks, on nodes that sign.
+
+        When it became unusable since the start of the node, no block is signed until a restart [SGN11]."""
         genesis = config.rollup.genesis.l2.hash
         try:
             return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)
@@ -157,7 +159,7 @@ class P2pStage:
             return None
 
     async def _open(self) -> float:
-        """Starts listening and discovery, as far as not yet done."""
+        """Start listening and discovery, as far as not yet done."""
         try:
             if not self.host.port:
                 await self.host.start()
@@ -224,7 +226,7 @@ class P2pStage:
 
 
 def block_signer(config: P2pConfig) -> BlockSigner | None:
-    """What signs the blocks of this node: its key, a remote signer, or nothing."""
+    """Return what signs the blocks of this node: its key, a remote signer, or nothing."""
     if config.sequencer_key is not None:
         return LocalSigner(config.sequencer_key)
     return None if config.signer is None else RemoteSigner(config.signer)
@@ -236,6 +238,6 @@ def is_own_machine(address: str) -> bool:
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:
-    """Creates the stage. Peers send messages of ten megabytes: what these took is given back at once."""
+    """Create the stage. Peers send messages of ten megabytes: what these took is given back at once."""
     map_large_blocks()
     return P2pStage(config, bus, meter)

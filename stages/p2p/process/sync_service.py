@@ -1,5 +1,4 @@
-"""The sync protocol payload_by_number on the host: serves blocks of our own chain, and fills gaps of the unsafe chain
-from peers [SYN6 to SYN9, SYN16 to SYN18]."""
+"""The sync protocol payload_by_number: serves our chain's blocks, fills gaps [SYN6 to SYN9, SYN16 to SYN18]."""
 
 import asyncio
 import time
@@ -65,7 +64,7 @@ class SyncServer:
         count(self._host, "server", code, time.monotonic() - started)
 
     async def _wait_for_turn(self, peer: PeerId) -> bool:
-        """Waits for the turn of a request; False when it is refused."""
+        """Wait for the turn of a request; False when it is refused."""
         request = self._turns.add(peer, time.monotonic())
         if request is None:
             return False
@@ -138,7 +137,7 @@ class SyncClient:
         host.subscribe(self._on_host_event)
 
     def request_range(self, head: int, gap_end: GapEnd) -> None:
-        """The blocks above number `head` and below `gap_end` are missing."""
+        """Request the missing blocks above number `head` and below `gap_end`."""
         self._release(self.planner.request_range(head, gap_end, time.monotonic()))
         self.periodic_task.wake.set()
 
@@ -200,14 +199,14 @@ class SyncClient:
 
 
 def code_of(outcome: RequestOutcome) -> int:
-    """The result code for metrics: the server's, or one beyond these for a failure."""
+    """Return the result code for metrics: the server's, or one beyond these for a failure."""
     if isinstance(outcome, BlockFound):
         return ResultCode.OK
     return min(outcome.code, _FAILURE_CODE) if isinstance(outcome, ErrorResponse) else _FAILURE_CODE
 
 
 def count(host: HostApi, role: str, code: int, seconds: float) -> None:
-    """Counts one request, ours or a peer's."""
+    """Count one request, ours or a peer's."""
     result = str(int(code))
     host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=result)
     host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=result)

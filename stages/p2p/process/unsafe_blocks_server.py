@@ -1,5 +1,4 @@
-"""The server of `p2p.blocks`: blocks of peers go to the engine process at once, blocks that it sequenced are published
-once each."""
+"""The server of `p2p.blocks`: peers' blocks go to the engine process, its own are published once each."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,10 +21,11 @@ MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
-    """`publish` takes a request, and a function that it calls once with an error or None; it is called only while
-    `is_ready`. `on_gap` is called with the head's number and the block above a gap. A restarted engine process gets the
-    latest blocks of peers again, and upon its request those that it sequenced: a block that is or will be published,
-    but is not in the engine, must not be sequenced a second time [SEQ39]."""
+    """`publish` takes a request, and a function that it calls once with an error or None.
+
+    It is called only while `is_ready`. `on_gap` is called with the head's number and the block above a gap. A
+    restarted engine process gets the latest blocks of peers again, and upon its request those that it sequenced: a
+    block that is or will be published, but is not in the engine, must not be sequenced a second time [SEQ39]."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class UnsafeBlocksServer:
         self._server = bus.serve("p2p.blocks", self._on_message)
 
     def send_block(self, payload: ExecutionPayload) -> None:
-        """Sends a block of a peer to the engine process."""
+        """Send a block of a peer to the engine process."""
         self._latest.add(payload)
         if self._engine is not None:
             self._server.send(self._engine, UnsafeBlock(payload))

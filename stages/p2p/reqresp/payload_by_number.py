@@ -54,23 +54,23 @@ RequestOutcome = BlockFound | ErrorResponse | RequestFailed
 
 
 def protocols(chain_id: int) -> tuple[str, str]:
-    """The protocol ids: op-node's, and with the slash at its end that the specification and kona have [SYN1]."""
+    """Return the protocol ids: op-node's, and with the slash at its end that the specification and kona have [SYN1]."""
     name = f"/opstack/req/payload_by_number/{chain_id}/0"
     return name, f"{name}/"
 
 
 def encode_request(number: int) -> bytes:
-    """Encodes a request for a block number."""
+    """Encode a request for a block number."""
     return number.to_bytes(REQUEST_SIZE, "little")
 
 
 def decode_request(data: bytes) -> int | None:
-    """The number requested; None for a request of another size."""
+    """Return the number requested; None for a request of another size."""
     return int.from_bytes(data, "little") if len(data) == REQUEST_SIZE else None
 
 
 def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
-    """Encodes the response with a block. Raises SszError when it lacks a field of the fork of its time."""
+    """Encode the response with a block. Raises SszError when it lacks a field of the fork of its time."""
     version = block_message.version_at(config, payload.timestamp)
     part = block_message.encode_signed_part(payload, version)
     kind = _WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN
@@ -78,13 +78,14 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
 
 
 def encode_error(code: ResultCode) -> bytes:
-    """Encodes the response with an error code."""
+    """Encode the response with an error code."""
     return bytes([code])
 
 
 def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOutcome:
-    """Decodes the whole response to a request for a number. The block's hash is checked by the quarantine, which knows
-    the expected one."""
+    """Decode the whole response to a request for a number.
+
+    The block's hash is checked by the quarantine, which knows the expected one."""
     if not data:
         return RequestFailed("the response is empty")
     if data[0] != ResultCode.OK:

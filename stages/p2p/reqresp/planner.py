@@ -1,14 +1,11 @@
-"""Filling a gap of the unsafe chain from peers: which block to request from which peer, and which responses to trust
-[SYN10 to SYN16].
+"""Fills a gap of the unsafe chain: which block to request from whom, and what to trust [SYN10 to SYN16].
 
 The engine process requests the blocks between its head and a block from gossip, and repeats that until it has them
-(`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each peer,
-within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to give
-rests until the range is requested again. Responses pass the quarantine.
-
-The caller sends what `next_requests` returns, reports each end by `handle_outcome` (also when the stream failed), and
-calls `next_requests` again then, when a peer comes or goes, and after `delay` seconds.
-"""
+(`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each
+peer, within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to
+give rests until the range is requested again. Responses pass the quarantine. The caller sends what `next_requests`
+returns, reports each end by `handle_outcome` (also when the stream failed), and calls `next_requests` again then,
+when a peer comes or goes, and after `delay` seconds."""
 
 from typing import NamedTuple
 
@@ -16,7 +13,7 @@ from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestOutcome, ResultCode
 from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, QuarantineRelease
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, RequestLimiter
+from rollup_node.stages.p2p.reqresp.server_limits import PEER_BURST, RequestLimiter
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -32,8 +29,9 @@ class BlockRequest(NamedTuple):
 
 
 class _SyncPeer:
-    """A peer to request from; it is set aside for the present range once it said that it lacks a block of it, or gave a
-    wrong one [SYN15]."""
+    """A peer to request from.
+
+    It is set aside for the present range once it said that it lacks a block of it, or gave a wrong one [SYN15]."""
 
     def __init__(self, is_static: bool) -> None:
         self.is_static = is_static
@@ -58,17 +56,18 @@ class SyncPlanner:
         return len(self._wanted)
 
     def add_peer(self, peer: PeerId, is_static: bool) -> None:
-        """Adds a connected peer that supports the protocol."""
+        """Add a connected peer that supports the protocol."""
         if peer not in self._peers:
             self._peers[peer] = _SyncPeer(is_static)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer; the block in flight from it can be requested from others."""
+        """Remove a disconnected peer; the block in flight from it can be requested from others."""
         self._peers.pop(peer, None)
 
     def request_range(self, head: int, gap_end: GapEnd, now: float) -> tuple[ExecutionPayload, ...]:
-        """Sets the range: the blocks above number `head` and below `gap_end`, and no others. Returns those that were in
-        quarantine and are trusted now, newest first."""
+        """Set the range: the blocks above number `head` and below `gap_end`, and no others.
+
+        Returns those that were in quarantine and are trusted now, newest first."""
         first = max(head + 1, gap_end.number - MAX_RANGE)
         numbers = range(gap_end.number - 1, first - 1, -1)
         self._wanted = {number: set() for number in numbers}
@@ -79,7 +78,7 @@ class SyncPlanner:
         )
 
     def next_requests(self, now: float) -> list[BlockRequest]:
-        """The requests to send now; each is in flight until its outcome is handled."""
+        """Return the requests to send now; each is in flight until its outcome is handled."""
         found = []
         for name, peer in self._idle():
             number = self._next_for(name)
@@ -99,7 +98,7 @@ class SyncPlanner:
     def handle_outcome(
         self, request: BlockRequest, outcome: RequestOutcome, now: float
     ) -> tuple[ExecutionPayload, ...]:
-        """Handles the end of a request; returns the blocks now known to be of the chain, newest first."""
+        """Handle the end of a request; returns the blocks now known to be of the chain, newest first."""
         peer = self._peers.get(request.peer)
         if peer is None or peer.in_flight != request.number:
             return ()
@@ -134,7 +133,7 @@ class SyncPlanner:
         ]
 
     def _next_for(self, name: PeerId) -> int | None:
-        """The highest number in progress that is not in flight and that the peer has not failed to give."""
+        """Return the highest number in progress that is not in flight and that the peer has not failed to give."""
         in_flight = {peer.in_flight for peer in self._peers.values()}
         for number, failed in self._wanted.items():
             if number not in in_flight and name not in failed and not self.quarantine.has(number):

@@ -1,13 +1,14 @@
-"""Blocks of peers whose hash is not yet trusted. A block is released once it is: because it ends a requested range, or
-is the parent of a released block [SYN12, SYN13]. Hashes are computed only then, so that a stranger's block costs no
-work. The sender of a block that is not the one expected at its number, or is evicted unreleased, is reported."""
+"""Blocks of peers whose hash is not yet trusted.
+
+A block is released once it is: because it ends a requested range, or is the parent of a released block [SYN12,
+SYN13]. Hashes are computed only then, so that a stranger's block costs no work. The sender of a block that is not
+the one expected at its number, or is evicted unreleased, is reported."""
 
 from collections import OrderedDict
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.protocol.block_hash import payload_block_hash
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
 
 MAX_BLOCKS = 100
@@ -56,14 +57,15 @@ class Quarantine:
         return number in self._by_number
 
     def trust_range_end(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:
-        """Trusts the end of a range and its parent; expectations of earlier ranges are dropped. Returns what that
-        releases."""
+        """Trusts the end of a range and its parent; expectations of earlier ranges are dropped.
+
+        Returns what that releases."""
         self._expected.clear()
         top, below = self._expect(number, block_hash), self._expect(number - 1, parent_hash)
         return QuarantineRelease(top.blocks + below.blocks, top.rejected + below.rejected)
 
     def add(self, payload: ExecutionPayload, peer: PeerId) -> QuarantineRelease:
-        """Adds a block of a peer; returns what that releases."""
+        """Add a block of a peer; returns what that releases."""
         if payload.block_hash in self._blocks:
             return QuarantineRelease()
         block = QuarantinedBlock(payload, peer)
@@ -110,7 +112,7 @@ class Quarantine:
             self._trusted.popitem(last=False)
 
     def _remove_other(self, number: int, block_hash: Hash) -> list[PeerId]:
-        """Drops a block of the number that has another hash; returns its sender."""
+        """Drop a block of the number that has another hash; returns its sender."""
         other = self._by_number.get(number, block_hash)
         block = None if other == block_hash else self._drop(other)
         return [] if block is None else [block.peer]

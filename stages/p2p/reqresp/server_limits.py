@@ -1,21 +1,15 @@
-"""What the server of payload_by_number accepts: how often peers may request, in which order their requests are served,
-and which numbers are valid [SYN6, SYN7]. Peers take turns: however many requests some of them have waiting, the next
-request of another peer is served within one round."""
+"""What the server of payload_by_number accepts: rates, the order of requests, valid numbers [SYN6, SYN7].
+
+Peers take turns: however many requests some of them have waiting, the next request of another peer is served within
+one round."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
-from rollup_node.stages.p2p.reqresp.rate_limits import (
-    GLOBAL_BURST,
-    GLOBAL_RATE,
-    MAX_PEERS,
-    PEER_BURST,
-    PEER_RATE,
-)
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 MAX_WAIT = 20.0
 """Seconds that a request waits for its turn at most [SYN7]."""
@@ -31,8 +25,9 @@ class WaitingRequest:
 
 
 class RequestTurns:
-    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first. A peer has at most those
-    waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
+    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first.
+
+    A peer has at most those waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
@@ -44,7 +39,7 @@ class RequestTurns:
         return self._count
 
     def add(self, peer: PeerId, now: float) -> WaitingRequest | None:
-        """Adds a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
+        """Add a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
         bucket = self._each_peer[peer]
         delay = bucket.delay(now)
         if delay > MAX_WAIT:
@@ -56,14 +51,14 @@ class RequestTurns:
         return request
 
     def take_admitted(self, now: float) -> list[WaitingRequest]:
-        """Removes and returns the requests to serve now, one of each peer in turn."""
+        """Remove and returns the requests to serve now, one of each peer in turn."""
         admitted: list[WaitingRequest] = []
         while (peer := self._next_peer(now)) is not None and self._all_peers.allow(now):
             admitted.append(self._pop(peer))
         return admitted
 
     def take_expired(self, now: float) -> list[WaitingRequest]:
-        """Removes and returns the requests that have waited too long."""
+        """Remove and returns the requests that have waited too long."""
         expired: list[WaitingRequest] = []
         for peer in [peer for peer, requests in self._waiting.items() if requests[0].deadline <= now]:
             while peer in self._waiting and self._waiting[peer][0].deadline <= now:
@@ -71,7 +66,7 @@ class RequestTurns:
         return expired
 
     def remove_peer(self, peer: PeerId) -> list[WaitingRequest]:
-        """Removes and returns the requests of a disconnected peer."""
+        """Remove and returns the requests of a disconnected peer."""
         removed = self._waiting.pop(peer, ())
         self._count -= len(removed)
         return list(removed)
@@ -105,3 +100,29 @@ def check_number(config: RollupConfig, number: int | None, unix_time: float) -> 
         return ResultCode.INVALID_REQUEST
     newest = config.block_number_at(int(unix_time))
     return ResultCode.OK if number <= newest else ResultCode.INVALID_REQUEST
+
+
+GLOBAL_RATE, GLOBAL_BURST = 20.0, 40.0
+PEER_RATE, PEER_BURST = 4.0, 15.0
+MAX_PEERS = 1000
+
+
+class RequestLimiter:
+    """The limit over all peers, and that of each peer. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._global = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
+        self.peers: KeyedTokenBuckets[PeerId] = KeyedTokenBuckets(PEER_RATE, PEER_BURST, MAX_PEERS)
+
+    def delay(self, peer: PeerId, now: float) -> float:
+        """Seconds until a request of (or to) the peer is within both limits."""
+        return max(self._global.delay(now), self.peers[peer].delay(now))
+
+    def consume(self, peer: PeerId, now: float) -> None:
+        """Count a request against both limits."""
+        self._global.consume(now)
+        self.peers[peer].consume(now)
+
+    def charge(self, peer: PeerId, tokens: float, now: float) -> None:
+        """Take tokens from a peer's own limit alone."""
+        self.peers[peer].consume(now, tokens)

@@ -1,5 +1,7 @@
-"""The application-specific part of a peer's score: how its responses to block requests went [SCR3]. Counts decay while
-the peer is connected and are removed some time after their last change; the peerstore may keep them over restarts."""
+"""The application-specific part of a peer's score: how its responses to block requests went [SCR3].
+
+Counts decay while the peer is connected and are removed some time after their last change; the peerstore may keep
+them over restarts."""
 
 from typing import NamedTuple
 
@@ -18,8 +20,9 @@ class ResponseCounts(NamedTuple):
 
 
 class ApplicationScoreParams(NamedTuple):
-    """Caps and weights of the three counts, their decay per interval, and how many seconds they are retained. With
-    `enabled` off nothing is counted."""
+    """Caps and weights of the three counts, their decay per interval, and how many seconds they are retained.
+
+    With `enabled` off nothing is counted."""
 
     decay: float
     decay_interval: float
@@ -30,7 +33,7 @@ class ApplicationScoreParams(NamedTuple):
 
 
 def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
-    """The parameters for a chain's block time in seconds."""
+    """Return the parameters for a chain's block time in seconds."""
     slot, retained = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
     return ApplicationScoreParams(decay.decay_factor(10), slot, retained, enabled=enabled)
 
@@ -46,34 +49,34 @@ class ApplicationScorer:
         self._decay_at: float | None = None
 
     def peer_connected(self, peer: PeerId) -> None:
-        """The peer's counts decay from now on."""
+        """Let the peer's counts decay from now on."""
         self._connected.add(peer)
 
     def peer_disconnected(self, peer: PeerId) -> None:
-        """The peer's counts stay as they are."""
+        """Keep the peer's counts as they are."""
         self._connected.discard(peer)
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:
-        """Counts a valid response."""
+        """Count a valid response."""
         self._add(peer, ResponseCounts(valid_responses=1.0), now)
 
     def on_response_error(self, peer: PeerId, now: float) -> None:
-        """Counts a failed request."""
+        """Count a failed request."""
         self._add(peer, ResponseCounts(error_responses=1.0), now)
 
     def on_rejected_payload(self, peer: PeerId, now: float) -> None:
-        """Counts a block that turned out not to be of the chain."""
+        """Count a block that turned out not to be of the chain."""
         self._add(peer, ResponseCounts(rejected_payloads=1.0), now)
 
     def score(self, peer: PeerId) -> float:
-        """The weighted sum of the counts; 0 for a peer without counts."""
+        """Return the weighted sum of the counts; 0 for a peer without counts."""
         counts = self._counts.get(peer)
         if counts is None:
             return 0.0
         return sum(count * weight for count, weight in zip(counts, self.params.weights, strict=True))
 
     def counts(self, peer: PeerId) -> ResponseCounts:
-        """The present counts."""
+        """Return the present counts."""
         return self._counts.get(peer, ResponseCounts())
 
     def restore(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:

@@ -6,15 +6,15 @@ DECAY_TO_ZERO = 0.01
 
 
 def slot_seconds(block_time: int) -> float:
-    """The length of a slot for a block time in seconds; 2 s when that is 0."""
+    """Return the length of a slot for a block time in seconds; 2 s when that is 0."""
     return float(block_time or 2)
 
 
 def decay_factor(epochs: int) -> float:
-    """The factor per slot by which a value decays to a hundredth over `epochs`."""
+    """Return the factor per slot by which a value decays to a hundredth over `epochs`."""
     return float(DECAY_TO_ZERO ** (1 / (epochs * BLOCKS_PER_EPOCH)))
 
 
 def epochs_seconds(epochs: int, block_time: int) -> float:
-    """The length of `epochs` in seconds."""
+    """Return the length of `epochs` in seconds."""
     return epochs * BLOCKS_PER_EPOCH * slot_seconds(block_time)

@@ -18,8 +18,9 @@ MAX_RETAINED = 10_000
 
 
 class PeerScoreThresholds(NamedTuple):
-    """Scores below which a peer gets no gossip, no published messages, or is ignored altogether (graylist). A mesh
-    whose median score is below `opportunistic_graft` is extended by better peers."""
+    """Scores below which a peer gets no gossip, no published messages, or is ignored altogether (graylist).
+
+    A mesh whose median score is below `opportunistic_graft` is extended by better peers."""
 
     gossip: float
     publish: float
@@ -29,7 +30,9 @@ class PeerScoreThresholds(NamedTuple):
 
 
 class PeerScoreParams(NamedTuple):
-    """Weights and limits. `decay_interval` and `retain_score` are seconds, decays are per interval. Addresses for which
+    """Weights and limits.
+
+    `decay_interval` and `retain_score` are seconds, decays are per interval. Addresses for which
     `ip_colocation_exempt` is true may have any number of peers."""
 
     thresholds: PeerScoreThresholds
@@ -45,7 +48,7 @@ class PeerScoreParams(NamedTuple):
 
 
 def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> PeerScoreParams:
-    """The parameters `light` for a chain's block time in seconds."""
+    """Return the parameters `light` for a chain's block time in seconds."""
     return PeerScoreParams(
         thresholds=PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
         app_specific_weight=1.0,
@@ -61,7 +64,7 @@ def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address
 
 
 def disabled_params(block_time: int) -> PeerScoreParams:
-    """The parameters `none`: every score is zero, and no threshold excludes anyone."""
+    """Return the parameters `none`: every score is zero, and no threshold excludes anyone."""
     return light_params(block_time)._replace(
         thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
         app_specific_weight=0.0,
@@ -73,7 +76,7 @@ def disabled_params(block_time: int) -> PeerScoreParams:
 def peer_scorer(
     scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
 ) -> "PeerScorer":
-    """The scorer for the option `p2p.scoring`."""
+    """Return the scorer for the option `p2p.scoring`."""
     if scoring == PeerScoring.NONE:
         return PeerScorer(
             disabled_params(block_time), ApplicationScorer(application_score_params(block_time, enabled=False))
@@ -115,8 +118,9 @@ class PeerScorer:
         return len(self._records)
 
     def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """Adds a peer, or updates its addresses; `addresses` are the IP addresses and colocation groups of its
-        connections."""
+        """Add a peer, or updates its addresses.
+
+        `addresses` are the IP addresses and colocation groups of its connections."""
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)
@@ -124,7 +128,7 @@ class PeerScorer:
         self._set_addresses(peer, record, tuple(dict.fromkeys(addresses)))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
-        """Removes a disconnected peer; its record is retained unless its score is positive."""
+        """Remove a disconnected peer; its record is retained unless its score is positive."""
         record = self._records.get(peer)
         if record is None or record.gone_at is not None:
             return
@@ -138,7 +142,7 @@ class PeerScorer:
             self._remove(next(iter(self._retained)))
 
     def add_penalty(self, peer: PeerId, count: int) -> None:
-        """Adds to the behaviour penalty."""
+        """Add to the behaviour penalty."""
         record = self._records.get(peer)
         if record is not None:
             record.behaviour += count
@@ -160,7 +164,7 @@ class PeerScorer:
             self._remove(peer)
 
     def score(self, peer: PeerId) -> float:
-        """The score that thresholds are compared with; 0 for an unknown peer."""
+        """Return the score that thresholds are compared with; 0 for an unknown peer."""
         record = self._records.get(peer)
         if record is None:
             return 0.0
@@ -172,7 +176,7 @@ class PeerScorer:
         return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
 
     def snapshot(self, peer: PeerId) -> PeerScoreSnapshot:
-        """The score and its parts."""
+        """Return the score and its parts."""
         record = self._records.get(peer)
         if record is None:
             return PeerScoreSnapshot(0.0, 0.0, 0.0, 0.0)

@@ -32,7 +32,7 @@ class KeptPayloads:
         return next((each.position for each in self._kept.values()), self._next)
 
     def add(self, number: int, block_hash: Hash, size: int) -> KeptPayload | None:
-        """Adds a block, and forgets the oldest beyond the bounds, but never this one; None if it is kept already."""
+        """Add a block, and forgets the oldest beyond the bounds, but never this one; None if it is kept already."""
         if block_hash in self._kept:
             return None
         added = self._kept[block_hash] = KeptPayload(self._next, number, block_hash, size)
@@ -43,9 +43,9 @@ class KeptPayloads:
         return added
 
     def find(self, block_hash: Hash) -> KeptPayload | None:
-        """The kept payload of a block, None if there is none."""
+        """Return the kept payload of a block, None if there is none."""
         return self._kept.get(block_hash)
 
     def newest_first(self) -> Iterator[KeptPayload]:
-        """The kept payloads, the last one first."""
+        """Return the kept payloads, the last one first."""
         return reversed(self._kept.values())

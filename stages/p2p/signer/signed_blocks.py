@@ -1,5 +1,4 @@
-"""Which blocks this node has signed: no second block is signed for a height unless the chain was reorganised below it
-[SGN9, SGN10]."""
+"""Which blocks this node has signed: one per height, unless the chain was reorganised below it [SGN9, SGN10]."""
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
@@ -8,7 +7,7 @@ from typing import NamedTuple
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 MAX_HEIGHTS = 4096
 """Heights up to the highest signed one that are remembered."""
@@ -50,7 +49,7 @@ class SigningRequest(NamedTuple):
 def signing_request(
     config: RollupConfig, payload: ExecutionPayload, parent: L2BlockRef, derived: int
 ) -> SigningRequest:
-    """The request for a sequenced block."""
+    """Return the request for a sequenced block."""
     try:
         origin = l2_ref_of_payload(config, payload).l1_origin
     except BlockError:
@@ -63,8 +62,10 @@ def signing_request(
 
 
 class SignedBlocks:
-    """The blocks at the latest heights, and the rule by which another one is refused. Requests are decided in the order
-    in which the blocks were sequenced, also those of blocks that are never signed in the end."""
+    """The blocks at the latest heights, and the rule by which another one is refused.
+
+    Requests are decided in the order in which the blocks were sequenced, also those of blocks that are never signed
+    in the end."""
 
     def __init__(self, records: Iterable[BlockRecord] = ()) -> None:
         self._heights: dict[int, list[BlockRecord]] = {}
@@ -113,13 +114,15 @@ class SignedBlocks:
         return parent_hash != block_hash and all(each.hash != parent_hash for each in self._heights.get(number, ()))
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
-        """What is stored of a block: signed counts before ancestor, and that before refused."""
+        """Return what is stored of a block: signed counts before ancestor, and that before refused."""
         found = [each for each in self._heights.get(number, ()) if each.hash == block_hash]
         return min(found, key=lambda each: _ORDER[each.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:
-        """Remembers a block; returns whether that is new. At a height with too many blocks another one that is refused
-        is not remembered, and a signed one takes the place of one that was."""
+        """Remembers a block; returns whether that is new.
+
+        At a height with too many blocks another one that is refused is not remembered, and a signed one takes the
+        place of one that was."""
         known = self._heights.get(block.number, [])
         is_full = len(known) >= MAX_BLOCKS_PER_HEIGHT
         if block.number < self.lowest or block in known or (block.fate is not BlockFate.SIGNED and is_full):
@@ -138,11 +141,39 @@ _ORDER = {BlockFate.SIGNED: 0, BlockFate.ANCESTOR: 1, BlockFate.REFUSED: 2}
 
 
 def _was_replaced(origin: BlockId | None, block: BlockRecord, l1_hash: L1Hash) -> bool:
-    """Whether a reorg of L1 replaced the origin of a signed block, so that this one takes its place on the same parent:
-    this one's origin is another L1 block of that number, or an older one while L1 has another block of that number. An
-    older one alone says nothing: L1 may have been read from an endpoint that is behind."""
+    """Whether a reorg of L1 replaced the origin of a signed block, so that this one takes its place.
+
+    It is on the same parent, and its origin is another L1 block of that number, or an older one while L1 has another
+    block of that number. An older one alone says nothing: L1 may have been read from an endpoint that is behind."""
     if origin is None or block.origin is None or origin.number < block.origin.number:
         return False
     if origin.number == block.origin.number:
         return origin.hash != block.origin.hash
     return l1_hash(origin.number) not in (None, origin.hash)
+
+
+MAX_BLOCKS = 1024
+
+
+class RecentL1Chain:
+    """Numbers and hashes of the latest L1 blocks, as far down as the heads followed each other without a gap."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[int, Hash] = {}
+        self._newest = -1
+
+    def hash_of(self, number: int) -> Hash | None:
+        """Return the hash of the canonical L1 block of a number, None where it is unknown."""
+        return self._hashes.get(number)
+
+    def take(self, head: L1BlockRef) -> None:
+        """Take a new head. One that is older, of an endpoint that is behind, changes nothing."""
+        is_below = head.number < min(self._hashes, default=head.number)
+        if is_below or self._hashes.get(head.number) == head.hash:
+            return
+        if self._hashes.get(head.number - 1) != head.parent_hash:
+            self._hashes = {head.number - 1: head.parent_hash}
+        for number in range(head.number, self._newest + 1):
+            self._hashes.pop(number, None)
+        self._hashes[head.number], self._newest = head.hash, head.number
+        self._hashes.pop(head.number - MAX_BLOCKS, None)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
@@ -26,8 +27,10 @@ class WaitingBlock:
 
 
 class SigningQueue:
-    """At most MAX_WAITING blocks. A failure delays all but a block that was not tried yet, which is tried at once.
-    Times are monotonic seconds; `max_age` is in seconds of Unix time, as peers reject older blocks."""
+    """At most MAX_WAITING blocks.
+
+    A failure delays all but a block that was not tried yet, which is tried at once. Times are monotonic seconds;
+    `max_age` is in seconds of Unix time, as peers reject older blocks."""
 
     def __init__(self, max_age: float) -> None:
         self._max_age = max_age
@@ -39,8 +42,9 @@ class SigningQueue:
         return len(self._waiting)
 
     def add(self, payload: ExecutionPayload, done: Done) -> list[tuple[WaitingBlock, str]]:
-        """Adds a block; returns the blocks that are dropped for it, each with the reason. A block that waits already
-        gets another `done`."""
+        """Add a block; returns the blocks that are dropped for it, each with the reason.
+
+        A block that waits already gets another `done`."""
         known = self._waiting.get(payload.block_hash)
         if known is not None:
             known.done.append(done)
@@ -53,8 +57,10 @@ class SigningQueue:
         return dropped
 
     def _replaced_by(self, payload: ExecutionPayload) -> list[WaitingBlock]:
-        """The blocks that another chain with this block leaves out: the one at its height, and those above that do not
-        descend from it. A block whose parent does not wait may descend from it, except right above."""
+        """Return the blocks that another chain with this block leaves out, at its height and above.
+
+        Above those that do not descend from it. A block whose parent does not wait may descend from it, except right
+        above."""
         kept, replaced = {payload.block_hash}, []
         gone: set[Hash] = set()
         for each in sorted(self._waiting.values(), key=_number):
@@ -68,13 +74,13 @@ class SigningQueue:
         return replaced
 
     def drop_old(self, unix_time: float) -> list[tuple[WaitingBlock, str]]:
-        """Removes the blocks that peers would reject for their age; returns them with the reason."""
+        """Remove the blocks that peers would reject for their age; returns them with the reason."""
         reason = f"too_old: peers accept blocks of the last {self._max_age:g} s only"
         old = [each for each in self._waiting.values() if each.payload.timestamp < int(unix_time) - int(self._max_age)]
         return [(self.remove(each), reason) for each in old]
 
     def next(self, now: float) -> WaitingBlock | None:
-        """The block to sign now: the newest one, unless it has to wait for the retry."""
+        """Return the block to sign now: the newest one, unless it has to wait for the retry."""
         newest = self._newest()
         if newest is None or (newest.is_tried and now < self._retry_at):
             return None
@@ -96,18 +102,18 @@ class SigningQueue:
         return self._waiting.get(block.payload.block_hash) is block
 
     def remove(self, block: WaitingBlock) -> WaitingBlock:
-        """Removes a block, if it is still here; returns it."""
+        """Remove a block, if it is still here; returns it."""
         if self.holds(block):
             del self._waiting[block.payload.block_hash]
         return block
 
     def failed(self, now: float) -> None:
         """The signer failed: it is tried again after a pause that doubles with each failure."""
-        self._retry_at = now + min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures, 10))
         self._failures += 1
+        self._retry_at = now + backoff(self._failures, MIN_BACKOFF, MAX_BACKOFF)
 
     def succeeded(self) -> None:
-        """The signer has signed: what else waits is signed at once."""
+        """Sign what else waits at once, after a success of the signer."""
         self._failures, self._retry_at = 0, 0.0
 
 

@@ -1,5 +1,6 @@
-"""The fields of payload attributes that forks add: an engine that has another fork than this node refuses the
-attributes for such a field."""
+"""The fields of payload attributes that forks add.
+
+An engine that has another fork than this node refuses the attributes for such a field."""
 
 from typing import NamedTuple
 
@@ -47,9 +48,10 @@ _UNWANTED = (
 
 
 def disputed_fork(text: str, rules: L2Rules) -> str | None:
-    """The fork that an engine and this node do not have alike, by the engine's refusal of attributes made under these
-    rules: it misses the field of a fork that is not active here, or refuses that of one that is. None if the text
-    says nothing of that kind."""
+    """Return the fork that an engine and this node do not have alike, by the engine's refusal of attributes.
+
+    It misses the field of a fork that is not active here, or refuses that of one that is; `rules` are those of the
+    attributes. None if the text says nothing of that kind."""
     words = text.lower()
     for field in FIELDS:
         reasons = _UNWANTED if getattr(rules, field.rule) else _MISSING

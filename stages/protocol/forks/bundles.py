@@ -1,12 +1,15 @@
-"""The forks whose upgrade transactions are a bundle of op-node's repository, and the bundles that this package carries,
-byte for byte [UPG12, UPG14, UPG17]."""
+"""The forks whose upgrade transactions are a bundle of op-node's repository, and those bundles [UPG12, UPG14, UPG17].
+
+This package carries them byte for byte."""
 
 from typing import NamedTuple
 
 
 class CarriedBundle(NamedTuple):
-    """A bundle of this package: its file, the SHA-256 of that file, where it was found, and the release of op-node in
-    which it stands, empty while that is not known [UPG22]."""
+    """A bundle of this package.
+
+    It has its file, the SHA-256 of that file, where it was found, and the release of op-node in which it stands, empty
+    while that is not known [UPG22]."""
 
     file: str
     sha256: str
@@ -15,9 +18,11 @@ class CarriedBundle(NamedTuple):
 
 
 class BundleFork(NamedTuple):
-    """A fork with a bundle. `label` begins the intents [UPG12]; the first bundle of `carried` is used unless another
-    one is chosen; `reserved_gas` is added for the wrappers where the file does not say it [ATT32]; `has_option`: the
-    operator may give the file."""
+    """A fork with a bundle.
+
+    `label` begins the intents [UPG12]; the first bundle of `carried` is used unless another one is chosen;
+    `reserved_gas` is added for the wrappers where the file does not say it [ATT32]; `has_option`: the operator may give
+    the file."""
 
     label: str
     carried: tuple[CarriedBundle, ...]

@@ -1,11 +1,11 @@
-"""The fork table applied to a chain's activation times: one look-up per clock."""
+"""The fork table applied to a chain's activation times: one look-up per clock, and their order [CFG24, CFG25]."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from rollup_node.stages.protocol.forks.rules import Activation, EpochRules, L1InfoFormat, L1Rules, L2Rules
-from rollup_node.stages.protocol.forks.table import ENGINE_FORKS, FORKS, Fork
+from rollup_node.stages.protocol.forks.table import ENGINE_FORKS, FORK_NAMES, FORKS, Fork
 
 R = TypeVar("R", L1Rules, EpochRules, L2Rules)
 
@@ -14,7 +14,7 @@ class _Clock(Generic[R]):
     """The rules of one clock between consecutive activation times."""
 
     def __init__(self, first: R, changes: Sequence[tuple[int, Callable[[R], R] | None]]) -> None:
-        """`changes` are (activation time, change) in table order."""
+        """Apply `changes`, (activation time, change) in table order."""
         found = [(time, change) for time, change in changes if change is not None]
         self._times = sorted({time for time, _ in found})
         self._rules: list[R] = [first]
@@ -30,8 +30,9 @@ class _Clock(Generic[R]):
 
 
 class ForkSchedule:
-    """Rules by time in seconds. A fork without a time is never active, and a later fork does not activate an earlier
-    one [CST1]."""
+    """Rules by time in seconds.
+
+    A fork without a time is never active, and a later fork does not activate an earlier one [CST1]."""
 
     def __init__(
         self, times: Mapping[str, int], block_time: int, channel_timeout: int, max_sequencer_drift: int
@@ -59,23 +60,23 @@ class ForkSchedule:
         return self._l2.at(time)
 
     def active(self, time: int) -> tuple[Fork, ...]:
-        """The forks that are active in an L2 block of this time, in table order."""
+        """Return the forks that are active in an L2 block of this time, in table order."""
         return tuple(fork for fork, start in self._scheduled if start <= time)
 
     def activating(self, time: int) -> tuple[Fork, ...]:
-        """The forks whose activation block an L2 block of this time is, in table order [CST3 to CST8]."""
+        """Return the forks whose activation block an L2 block of this time is, in table order [CST3 to CST8]."""
         before = time - self._block_time
         if before < 0 or bisect_right(self._starts, before) == bisect_right(self._starts, time):
             return ()
         return tuple(fork for fork, start in self._scheduled if before < start <= time)
 
     def activations(self, time: int) -> tuple[Activation, ...]:
-        """What an L2 block of this time does because it activates forks, in table order."""
+        """Return what an L2 block of this time does because it activates forks, in table order."""
         forks = self.activating(time)
         return tuple(fork.activation for fork in forks if fork.activation is not None) if forks else ()
 
     def l1_info_format(self, time: int) -> L1InfoFormat:
-        """The newest layout whose fork is active and does not activate in this block [LIN4, LIN10, LIN11]."""
+        """Return the newest layout whose fork is active and does not activate in this block [LIN4, LIN10, LIN11]."""
         before = time - self._block_time
         return self._layouts[bisect_right(self._starts, time if before < 0 else before)]
 
@@ -85,7 +86,47 @@ class ForkSchedule:
         return layouts[-1] if layouts else L1InfoFormat.BEDROCK
 
     def switches_stages(self, old: int, new: int) -> bool:
-        """Whether derivation replaces its stages between L1 blocks of these times. Only the first fork crossed counts:
-        if Granite and Holocene activate together, Holocene's switch is missed, as in op-node [PS3, PS4]."""
+        """Whether derivation replaces its stages between L1 blocks of these times.
+
+        Only the first fork crossed counts: if Granite and Holocene activate together, Holocene's switch is missed, as
+        in op-node [PS3, PS4]."""
         crossed = next((fork for fork, start in self._scheduled if old < start <= new), None)
         return crossed is not None and crossed.switches_stages
+
+
+FIRST_CHECKED = FORK_NAMES.index("regolith")
+FIRST_ALONE = FORK_NAMES.index("jovian")
+
+
+def fork_order_error(times: Mapping[str, int], genesis_time: int) -> str | None:
+    """Return op-node's text for the first violation of the fork order, or None.
+
+    Every fork needs its predecessor at the same time or earlier; from Jovian on two forks may share a time only at or
+    before genesis."""
+    for index in range(FIRST_CHECKED + 1, len(FORK_NAMES)):
+        prior, name = FORK_NAMES[index - 1 : index + 1]
+        start, before = times.get(name), times.get(prior)
+        if start is None:
+            continue
+        if before is None:
+            return f"fork {name} set (to {start}), but prior fork {prior} missing"
+        if before > start:
+            return f"fork {name} set to {start}, but prior fork {prior} has higher offset {before}"
+        if before == start > genesis_time and index >= FIRST_ALONE:
+            return f"fork {name} set to {start}, but prior fork {prior} activates at the same time after genesis"
+    return None
+
+
+DEPENDENCY_FORK = POST_EXEC_FORK = "lagoon"
+
+
+def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
+    """Return the time in seconds from which the chain needs a dependency set [UPG20]; None if it never does.
+
+    From then on it executes messages of other chains."""
+    return times.get(DEPENDENCY_FORK)
+
+
+def post_exec_transactions_from(times: Mapping[str, int]) -> int | None:
+    """Return the time in seconds from which blocks may have a post-exec transaction; None if they never may."""
+    return times.get(POST_EXEC_FORK)

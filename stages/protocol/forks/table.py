@@ -19,7 +19,10 @@ from rollup_node.stages.protocol.forks.rules import (
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """One fork: its change to the rules of each clock (None: no change), and what its activation block does."""
+    """One fork: its change to the rules of each clock (None: no change), and what its activation block does.
+
+    `engine`: execution engines know it, by the member `<name>Time` of their chain config; `ethereum` is the fork of
+    Ethereum that they activate together with it."""
 
     name: str
     l1: Callable[[L1Rules], L1Rules] | None = None
@@ -28,6 +31,8 @@ class Fork:
     l1_info: L1InfoFormat | None = None  # apart from `l2`: the activation block still has the older layout [LIN4]
     activation: Activation | None = None
     switches_stages: bool = False  # derivation replaces its channel and batch stage at this fork [PS3]
+    engine: bool = True
+    ethereum: str | None = None
 
 
 FORKS: tuple[Fork, ...] = (
@@ -37,11 +42,13 @@ FORKS: tuple[Fork, ...] = (
         "canyon",
         l1=lambda rules: replace(rules, read_any_ready_channel=True),
         l2=lambda rules: replace(rules, withdrawals=True, attributes_version=2, block_topic_version=2),
+        ethereum="shanghai",
     ),
     Fork(
         "delta",
         l1=lambda rules: replace(rules, span_batches=True),
         epoch=lambda rules: replace(rules, span_batches=True),
+        engine=False,
     ),
     Fork(
         "ecotone",
@@ -56,6 +63,7 @@ FORKS: tuple[Fork, ...] = (
         ),
         l1_info=L1InfoFormat.ECOTONE,
         activation=Activation("ecotone", bundle="ecotone", sequencer_no_tx_pool=True),
+        ethereum="cancun",
     ),
     Fork(
         "fjord",
@@ -94,6 +102,7 @@ FORKS: tuple[Fork, ...] = (
         ),
         l1_info=L1InfoFormat.ISTHMUS,
         activation=Activation("isthmus", bundle="isthmus", sequencer_no_tx_pool=True),
+        ethereum="prague",
     ),
     Fork(
         "jovian",
@@ -117,6 +126,7 @@ FORKS: tuple[Fork, ...] = (
             sequencer_no_tx_pool=True,
             user_transactions_refused=True,
         ),
+        ethereum="osaka",
     ),
     Fork(
         "lagoon",
@@ -135,9 +145,15 @@ FORKS: tuple[Fork, ...] = (
 
 FORK_NAMES: tuple[str, ...] = tuple(fork.name for fork in FORKS)
 
+TIMED_FORKS = FORK_NAMES[1:]
+"""Forks with a time in rollup.json: Bedrock is active from genesis on."""
+
 ENGINE_FORKS: tuple[Fork, ...] = (Fork("azul", l2=lambda rules: replace(rules, get_payload_version=5)),)
 """Forks of networks that left the OP Stack, which change the methods of the engine and no rule of derivation [LFT10].
 They are outside the order: no rollup.json and no option sets their times."""
 
 OPTIONAL_FORK = "pectrablobschedule"
 """Outside the order: it acts until its time, on the L1 blob base fee alone [LIN26]."""
+
+OVERRIDABLE = (*TIMED_FORKS[1:], OPTIONAL_FORK)
+"""Forks whose time an option can set: op-node has no option for Regolith."""

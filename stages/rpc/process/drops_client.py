@@ -15,22 +15,23 @@ class KeptDrops(NamedTuple):
 
 
 class DropsClient:
-    """Reads drops over `derivation.drops`."""
+    """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
 
     def __init__(self, bus: Bus) -> None:
         self._client = ProcessClient(bus, "derivation.drops")
 
     async def fetch(self) -> KeptDrops:
-        """All kept drops; waits without a timeout."""
+        """Return all kept drops; waits without a timeout."""
         drops: list[Drop] = []
-        page = await self._page(0)
+        page = await self.page(0)
         while True:
             drops += page.drops
             following = page.first + len(page.drops)
             if following >= page.total or not page.drops:
                 return KeptDrops(page.total, tuple(drops))
-            page = await self._page(following)
+            page = await self.page(following)
 
-    async def _page(self, first: int) -> DropsResponse:
+    async def page(self, first: int) -> DropsResponse:
+        """Return drops from a number on, or from the oldest that is kept; waits without a timeout."""
         page: DropsResponse = await self._client.request(lambda request_id: DropsRequest(request_id, first))
         return page

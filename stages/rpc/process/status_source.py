@@ -10,7 +10,7 @@ import msgspec
 
 from rollup_node.stages.io.files.private_files import read_private_file
 from rollup_node.stages.io.process_entry import ProcessEntry
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.readiness import ReadyLimits
 from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus

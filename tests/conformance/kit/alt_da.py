@@ -10,8 +10,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedI
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
 from rollup_node.stages.engine.machines.start_search import challenge_lookback
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
-from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, ChallengeStatus, Commitment, keccak_commitment
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, Log
 from tests.conformance.kit.chain import L1_CHAIN, abi_words, l1_time

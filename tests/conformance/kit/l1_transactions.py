@@ -5,14 +5,14 @@ from typing import Any
 
 import rlp
 
-from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.keys import private_key
+from rollup_node.stages.protocol.secp256k1 import ORDER
 from rollup_node.stages.protocol.types import Address, Hash
 from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID
 from tests.conformance.kit.notation import item
 
 SECRET, OTHER_SECRET = b"\x11" * 32, b"\x22" * 32
-ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 DATA = item("A0!")
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
 
@@ -21,7 +21,7 @@ Signature = tuple[int, int, int]
 
 def address_of(secret: bytes) -> Address:
     """The account of a secret key."""
-    return secp256k1.key_address(secret)
+    return private_key(secret).public_key.to_canonical_address()
 
 
 SIGNER, OTHER_SIGNER = address_of(SECRET), address_of(OTHER_SECRET)
@@ -69,8 +69,7 @@ def signed(
 
 
 def _sign(digest: Hash, secret: bytes) -> Signature:
-    found = secp256k1.sign_recoverable(digest, secret)
-    return found[64], int.from_bytes(found[:32], "big"), int.from_bytes(found[32:64], "big")
+    return private_key(secret).sign_msg_hash(digest).vrs
 
 
 def by_the_book(kind: int) -> bytes:

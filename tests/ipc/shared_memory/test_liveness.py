@@ -5,9 +5,10 @@ import sys
 import time
 from collections.abc import Iterator
 
+import multiprocess
 import pytest
 
-from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 
 
 @pytest.fixture
@@ -63,3 +64,12 @@ def test_another_process_reads_and_beats(table: LivenessTable) -> None:
     )
     subprocess.run([sys.executable, "-c", code], pass_fds=[table.fd], check=True, timeout=30)
     assert table.beats(2) == 1 and table.ready(2)
+
+
+def test_a_child_reads_and_sets_it() -> None:
+    word = SharedWord("test", 3)
+    child = multiprocess.get_context("fork").Process(target=lambda: word.set(word.get() + 4))
+    child.start()
+    child.join()
+    assert (child.exitcode, word.get()) == (0, 7)
+    word.close()

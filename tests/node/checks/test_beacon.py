@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.node.checks.beacon import MAX_BODY, BeaconReader, beacon_version, check_beacon_node, is_beacon_node
-from rollup_node.node.checks.finding import Finding, Level
+from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -45,20 +45,20 @@ class Server:
 
     async def version(self, reader: BeaconReader) -> list[Finding]:
         found = await beacon_version(reader)
-        return [] if found is None else [Finding(Level.OK, "version", found)]
+        return [] if found is None else [Finding(FindingLevel.OK, "version", found)]
 
 
 def test_a_beacon_node_of_the_chain() -> None:
     server = Server(genesis=GENESIS, deposit_contract={"chain_id": str(SEPOLIA)}, version={"version": "Teku\n1"})
     found, version = server.check(more="/base/?apikey=k")
-    assert found.level is Level.OK and version.text == "Teku 1"
+    assert found.level is FindingLevel.OK and version.text == "Teku 1"
     assert server.requests[0].path == "/base/eth/v1/beacon/genesis"
     assert all(request.query["apikey"] == "k" for request in server.requests)
     assert all(request.headers["X-Key"] == "secret" for request in server.requests)
 
 
 def test_an_archive_has_no_deposit_contract() -> None:
-    assert [each.level for each in Server(genesis=GENESIS).check()] == [Level.OK]
+    assert [each.level for each in Server(genesis=GENESIS).check()] == [FindingLevel.OK]
 
 
 @pytest.mark.parametrize(

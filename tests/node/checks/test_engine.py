@@ -16,7 +16,7 @@ from rollup_node.node.checks.engine import (
     offered_methods,
     read_safe_head,
 )
-from rollup_node.node.checks.finding import Finding, Level
+from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
@@ -58,32 +58,36 @@ def test_the_embedded_engine_has_what_every_fork_needs() -> None:
             await server.stop()
 
     findings, offered = asyncio.run(run())
-    assert [each.level for each in findings] == [Level.OK] and offered is not None
+    assert [each.level for each in findings] == [FindingLevel.OK] and offered is not None
     for network in ("op-mainnet", "op-sepolia"):
-        assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is Level.OK
+        assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is FindingLevel.OK
 
 
 def test_a_public_port_lacks_the_engine_api() -> None:
     (found,), offered = ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
-    assert (found.level, found.code, offered) == (Level.ERROR, Code.ENGINE_PUBLIC_PORT, None)
+    assert (found.level, found.code, offered) == (FindingLevel.ERROR, Code.ENGINE_PUBLIC_PORT, None)
 
 
 def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
     """A proxy in front of it may not let that method through."""
     methods = {"engine_forkchoiceUpdatedV3": lambda state, attributes: None}
     (found,), offered = ask(methods, lambda client: offered_methods(client, "engine"))
-    assert (found.level, found.code, offered) == (Level.WARNING, Code.ENGINE_CAPABILITIES, None)
+    assert (found.level, found.code, offered) == (FindingLevel.WARNING, Code.ENGINE_CAPABILITIES, None)
 
 
 RETH = {"engine_getClientVersionV1": lambda own: [{"code": "RH", "name": "OP-Reth", "version": "2.3.2"}]}
 
 
-@pytest.mark.parametrize(("given", "level"), [(None, Level.OK), ("reth", Level.OK), ("geth", Level.WARNING)])
-def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(given: str | None, level: Level) -> None:
+@pytest.mark.parametrize(
+    ("given", "level"), [(None, FindingLevel.OK), ("reth", FindingLevel.OK), ("geth", FindingLevel.WARNING)]
+)
+def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(
+    given: str | None, level: FindingLevel
+) -> None:
     """[ENG41]"""
     (found,), identity = ask(RETH, lambda client: check_identity(client, "engine", given))
     assert found.level is level and "OP-Reth 2.3.2" in found.text and str(identity) == "OP-Reth 2.3.2"
-    if level is Level.WARNING:
+    if level is FindingLevel.WARNING:
         assert found.code is Code.ENGINE_KIND
         assert found.text == "--l2.enginekind=geth is given, and the engine says that it is OP-Reth 2.3.2"
 
@@ -92,7 +96,7 @@ def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(given: 
 def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
     methods: Methods = {"web3_clientVersion": lambda: f"{name}/v1.0.0"}
     (found,), _ = ask(methods, lambda client: check_identity(client, "engine", "geth"))
-    assert (found.level, found.text) == (Level.OK, f"it is {name} 1.0.0")
+    assert (found.level, found.text) == (FindingLevel.OK, f"it is {name} 1.0.0")
     assert ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
 
 
@@ -107,7 +111,7 @@ def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_
         return ask(methods, lambda client: check_coming_forks(client, "engine", rollup, identity, network, now))
 
     (found,) = doubts({})
-    assert (found.level, found.code) == (Level.WARNING, Code.FORK_MISMATCH)
+    assert (found.level, found.code) == (FindingLevel.WARNING, Code.FORK_MISMATCH)
     assert found.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12d0h, and OP-Reth 2.3.2 does not have")
     assert doubts({}, network="") == []
     (found,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
@@ -120,16 +124,16 @@ def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     at = ZORA.fork_times["isthmus"]
     offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
     (found,) = check_capabilities("engine", offered, ZORA, at - 86400)
-    assert found.level is Level.WARNING and "needed by a fork in 1d0h" in found.text
+    assert found.level is FindingLevel.WARNING and "needed by a fork in 1d0h" in found.text
     (found,) = check_capabilities("engine", offered, ZORA, at)
-    assert found.level is Level.ERROR and "engine_newPayloadV4" in found.text
+    assert found.level is FindingLevel.ERROR and "engine_newPayloadV4" in found.text
 
 
 @pytest.mark.sign("FORK-MISMATCH", check=True)
 def test_fields_of_another_fork_are_an_error() -> None:
     endpoints = CheckedEndpoints()
     methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
-    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is Level.OK
+    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
     late = msgspec.structs.replace(
         ZORA, fork_times={name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
     )
@@ -138,7 +142,7 @@ def test_fields_of_another_fork_are_an_error() -> None:
     assert "its extraData has 17 bytes, not 9" in found.text
     genesis = {"number": hex(ZORA.genesis.l2.number), "timestamp": "0x1"}
     methods = {"eth_getBlockByNumber": lambda *_: genesis}
-    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is Level.OK
+    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
 
 
 def test_the_safe_head_and_its_origin() -> None:

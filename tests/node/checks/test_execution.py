@@ -15,7 +15,7 @@ from rollup_node.node.checks.execution import (
     is_execution_node,
     read_block,
 )
-from rollup_node.node.checks.finding import Level
+from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import HexError
@@ -70,37 +70,37 @@ def test_what_is_no_block(answer: Any, error: type[Exception]) -> None:
 
 def test_an_old_head_is_a_warning() -> None:
     now = int(time.time())
-    assert check_head("L1", Block("0x1", HASH, hex(now - 20))).level is Level.OK
+    assert check_head("L1", Block("0x1", HASH, hex(now - 20))).level is FindingLevel.OK
     old = check_head("L1", Block("0x1", HASH, hex(now - 1200)))
-    assert old.code is Code.L1_HEAD and "20 min old" in old.text
+    assert old.code is Code.L1_HEAD and "20m0s old" in old.text
 
 
 @pytest.mark.sign("FINALITY-STALE", check=True)
 @pytest.mark.parametrize(
     ("answer", "level", "text"),
     [
-        (lambda *_: {**BLOCK, "timestamp": hex(10_000 - 900)}, Level.OK, "finalized block 16, 900 s older"),
+        (lambda *_: {**BLOCK, "timestamp": hex(10_000 - 900)}, FindingLevel.OK, "finalized block 16, 15m0s older"),
         (
             lambda *_: {**BLOCK, "timestamp": hex(10_000 - 7200)},
-            Level.WARNING,
-            "16, is 120 min older than the latest, 1",
+            FindingLevel.WARNING,
+            "16, is 2h0m older than the latest, 1",
         ),
-        (lambda *_: None, Level.NOT_CHECKED, "it has none"),
-        (failing("unknown label"), Level.NOT_CHECKED, "unknown label"),
+        (lambda *_: None, FindingLevel.NOT_CHECKED, "it has none"),
+        (failing("unknown label"), FindingLevel.NOT_CHECKED, "unknown label"),
     ],
 )
-def test_finality_that_stands_still_is_a_warning(answer: Any, level: Level, text: str) -> None:
+def test_finality_that_stands_still_is_a_warning(answer: Any, level: FindingLevel, text: str) -> None:
     head = Block("0x1", HASH, hex(10_000))
     found = ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
     assert found.level is level and text in found.text
-    assert found.code is (Code.FINALITY_STALE if level is Level.WARNING else None)
+    assert found.code is (Code.FINALITY_STALE if level is FindingLevel.WARNING else None)
 
 
 def test_methods_that_are_missing() -> None:
     methods: Methods = {"eth_getBlockReceipts": lambda name: [] if name == HASH else None}
     head = Block("0x1", HASH, "0x1")
     receipts, proof = ask(methods, lambda client: check_l1_methods(client, "L1", head, bytes(20)))
-    assert receipts.level is Level.OK
+    assert receipts.level is FindingLevel.OK
     assert proof.code is Code.L1_METHODS and proof.text.startswith("eth_getProof does not work: error -32601")
 
 

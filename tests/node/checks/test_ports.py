@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rollup_node.node.checks.finding import Level
+from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.node.checks.ports import ListenAddress, check_port, check_ports
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.loopback import free_port, own_address
@@ -25,13 +25,13 @@ def listener(port: int, group: str = "rpc", address: str = OWN, is_udp: bool = F
 def test_a_port_in_use_is_named() -> None:
     with listening() as port:
         found = check_port(listener(port))
-    assert (found.level, found.code) == (Level.ERROR, Code.PORT_TAKEN)
+    assert (found.level, found.code) == (FindingLevel.ERROR, Code.PORT_TAKEN)
     assert (found.text, found.remedy) == (
         f"port {port} is in use on {OWN}",
         "stop the program that uses it, or give another --rpc.port",
     )
-    assert check_port(listener(port)).level is Level.OK
-    assert check_port(listener(0)).level is Level.OK
+    assert check_port(listener(port)).level is FindingLevel.OK
+    assert check_port(listener(0)).level is FindingLevel.OK
 
 
 def test_a_udp_port_in_use_is_named() -> None:
@@ -40,7 +40,7 @@ def test_a_udp_port_in_use_is_named() -> None:
         port = taken.getsockname()[1]
         found = check_port(listener(port, "p2p", is_udp=True))
     assert found.code is Code.PORT_TAKEN and found.text == f"UDP port {port} is in use on {OWN}"
-    assert check_port(listener(port, "p2p", is_udp=True)).level is Level.OK
+    assert check_port(listener(port, "p2p", is_udp=True)).level is FindingLevel.OK
 
 
 def test_an_address_that_is_not_ours_is_named() -> None:

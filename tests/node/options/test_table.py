@@ -10,12 +10,11 @@ from collections import Counter
 
 import pytest
 
-from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS, SECTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
 from rollup_node.stages.l1.receipts_methods import KINDS
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import FORK_NAMES, OVERRIDABLE
 
 NO_EFFECT = "No effect."
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.node.runtime import task_runner
-from rollup_node.node.runtime.task_runner import Problems, TaskRunner, backoff
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner, pause_after
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
@@ -68,21 +68,21 @@ class ScriptedTask:
 
 @pytest.fixture(autouse=True)
 def backoff_attempts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Shortens back-offs to 50 ms; returns the attempt numbers passed to `backoff`."""
+    """Shortens back-offs to 50 ms; returns the attempt numbers passed to `pause_after`."""
     attempts: list[int] = []
 
     def short(attempt: int) -> float:
         attempts.append(attempt)
         return 0.05
 
-    monkeypatch.setattr(task_runner, "backoff", short)
+    monkeypatch.setattr(task_runner, "pause_after", short)
     return attempts
 
 
 def test_the_backoff_doubles_up_to_ten_seconds() -> None:
-    for attempt, least in enumerate([1, 2, 4, 8, 10, 10, 10]):
-        assert least <= backoff(attempt) <= least + 0.25
-    assert backoff(10**6) <= 10.25
+    for attempt, least in enumerate([1, 2, 4, 8, 10, 10, 10], 1):
+        assert least <= pause_after(attempt) <= least + 0.25
+    assert pause_after(10**6) <= 10.25
 
 
 def test_a_step_returns_its_pause() -> None:
@@ -126,7 +126,7 @@ def test_temporary_errors_back_off_and_are_reported(backoff_attempts: list[int])
         TemporaryError("away"), TemporaryError("away"), TemporaryError("slow"), 0.0, TemporaryError(), 0.0
     )
     assert task.run() == pytest.approx([0.05, 0.05, 0.05, 0.0, 0.05, 0.0])
-    assert backoff_attempts == [0, 1, 2, 0]
+    assert backoff_attempts == [1, 2, 3, 1]
     assert task.stage.reports == [
         ("RETRYING: poll: away",),
         ("RETRYING: poll: slow",),
@@ -142,7 +142,7 @@ def test_an_hour_of_failures_is_a_line_a_minute_for_all_tasks_together(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two tasks fail by the same engine for an hour, one each of the ten seconds of the longest back-off."""
-    monkeypatch.setattr(task_runner, "backoff", lambda attempt: min(2.0**attempt, 10.0))
+    monkeypatch.setattr(task_runner, "pause_after", lambda failures: min(2.0 ** (failures - 1), 10.0))
     text = "127.0.0.1:8551: cannot connect " + "x" * 10**6
 
     async def fail() -> float:

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.node.setup.endpoint_checks import (
-    Endpoints,
+    NodeEndpoints,
     RetryPolicy,
     check_endpoints,
     check_l2_source,
@@ -83,7 +83,7 @@ class EndpointsServer:
         """Runs the checks on these endpoints."""
 
         async def use(base: str) -> None:
-            endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", secret, "jwt.txt", base)
+            endpoints = NodeEndpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", secret, "jwt.txt", base)
             await check_endpoints(endpoints._replace(**changes), policy)
 
         asyncio.run(self.serve(use))
@@ -192,7 +192,7 @@ def check_with_signer(server: EndpointsServer, signer: SignerServer, **changes: 
 
     async def use(base: str) -> None:
         async with signer.running():
-            endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)
+            endpoints = NodeEndpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)
             await check_endpoints(endpoints._replace(signer=signer.config(**changes)), SHORT)
 
     asyncio.run(server.serve(use))
@@ -231,7 +231,7 @@ def test_a_remote_signer_with_a_wrong_certificate_ends_the_start(server: Endpoin
 
     async def use(base: str) -> None:
         async with SignerServer().running(files.server_context()) as signer:
-            endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)
+            endpoints = NodeEndpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)
             await check_endpoints(endpoints._replace(signer=files.config(signer.endpoint)), SHORT)
 
     with pytest.raises(SetupError, match=r"TLS: certificate not accepted, .*check .*--signer\.tls\.ca"):
@@ -287,7 +287,7 @@ def test_an_execution_client_is_no_follow_source(server: EndpointsServer, capsys
 def check_with_follow_source(server: EndpointsServer, url: str | None = None) -> None:
     async def use(base: str) -> None:
         follow = f"{base}/follow" if url is None else url
-        endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", follow=follow)
+        endpoints = NodeEndpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", follow=follow)
         await check_endpoints(endpoints, LONG)
 
     asyncio.run(server.serve(use))
@@ -301,7 +301,7 @@ def test_an_endpoint_that_starts_late_is_retried(server: EndpointsServer) -> Non
 
 def test_one_of_several_l1_endpoints_is_enough(server: EndpointsServer) -> None:
     async def use(base: str) -> None:
-        endpoints = Endpoints(ROLLUP, (UNREACHABLE, f"{base}/l1"), f"{base}/l2", SECRET, "jwt.txt")
+        endpoints = NodeEndpoints(ROLLUP, (UNREACHABLE, f"{base}/l1"), f"{base}/l2", SECRET, "jwt.txt")
         await check_endpoints(endpoints, SHORT)
 
     asyncio.run(server.serve(use))
@@ -311,7 +311,7 @@ def test_every_l1_endpoint_that_responds_is_checked(server: EndpointsServer) -> 
     server.responses["other"] = L1 | {"eth_chainId": "0x5"}
 
     async def use(base: str) -> None:
-        endpoints = Endpoints(ROLLUP, (f"{base}/l1", f"{base}/other"), f"{base}/l2", SECRET, "jwt.txt")
+        endpoints = NodeEndpoints(ROLLUP, (f"{base}/l1", f"{base}/other"), f"{base}/l2", SECRET, "jwt.txt")
         await check_endpoints(endpoints, SHORT)
 
     with pytest.raises(SetupError, match="incorrect L1 RPC chain id 5"):
@@ -392,7 +392,7 @@ def test_a_start_names_the_cause(code: Code, change: Callable[[CheckedEndpoints]
     checked = CheckedEndpoints()
     change(checked)
     with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text) as found:
-        asyncio.run(check_endpoints(Endpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon), LONG))
+        asyncio.run(check_endpoints(NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon), LONG))
     assert str(found.value).endswith(f"{code.remedy} ({code.text})")
 
 
@@ -402,13 +402,13 @@ def test_a_start_with_swapped_endpoints_says_so() -> None:
         CheckedEndpoints().served() as (l1, engine, beacon),
         pytest.raises(SetupError, match=r"--l1 and --l1\.beacon are swapped"),
     ):
-        asyncio.run(check_endpoints(Endpoints(ROLLUP, (beacon,), engine, SECRET, "jwt.txt", l1), LONG))
+        asyncio.run(check_endpoints(NodeEndpoints(ROLLUP, (beacon,), engine, SECRET, "jwt.txt", l1), LONG))
 
 
 @pytest.mark.condition("C11")
 def test_a_start_with_https_for_a_plain_port_says_so() -> None:
     with CheckedEndpoints().served() as (l1, engine, beacon):
-        endpoints = Endpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon.replace("http:", "https:"))
+        endpoints = NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon.replace("http:", "https:"))
         with pytest.raises(SetupError, match=r"the port does not speak TLS .*use http://"):
             asyncio.run(check_endpoints(endpoints, LONG))
 
@@ -424,7 +424,7 @@ def test_a_start_with_https_for_a_plain_port_says_so() -> None:
 )
 def test_the_l2_source_of_a_command(server: EndpointsServer, layer: str, secret: bytes, error: str | None) -> None:
     async def use(base: str) -> None:
-        await check_l2_source(Endpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given"), SHORT)
+        await check_l2_source(NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given"), SHORT)
 
     with nullcontext() if error is None else pytest.raises(SetupError, match=error):
         asyncio.run(server.serve(use))

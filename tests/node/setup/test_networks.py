@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.networks import (
+    LEFT,
     NETWORKS_FILE,
     find_network,
     network_names,
@@ -19,8 +21,7 @@ from rollup_node.node.setup.networks import (
     new_name,
     with_departure,
 )
-from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig
-from rollup_node.stages.protocol.config_check import ConfigError, check_config
+from rollup_node.stages.protocol.config import ChainOpConfig, ConfigError, ForeignFork, RollupConfig, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
 
 NAMES = network_names()
@@ -201,3 +202,39 @@ def test_a_chain_left_only_if_chain_id_and_genesis_block_are_those_of_a_network_
     for other in others:
         assert with_departure(other) is other
     assert network_of_config(others[0]) is None and network_of_config(stays) == find_network("op-mainnet")
+
+
+OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_each_is_a_built_in_network_with_an_end_after_its_last_fork(name: str) -> None:
+    config, left = find_network(name).config, LEFT[name]
+    assert config.foreign_fork == ForeignFork(left.fork, left.time)
+    assert left.time > max(config.fork_times.values())
+
+
+@pytest.mark.parametrize(("name", "last"), [("base-mainnet", 53_556_126), ("base-sepolia", 48_418_655)])
+def test_the_last_blocks_of_base(name: str, last: int) -> None:
+    """The block after it has the time of Denim, or is the first one later [LFT2]."""
+    config = find_network(name).config
+    assert config.last_block == last
+    assert config.foreign_fork is not None
+    after = config.genesis.l2_time + config.block_time * (last + 1)
+    assert f"`{name}` up to block {last}" in OPERATIONS.read_text()
+    assert 0 <= after - config.foreign_fork.time < config.block_time
+
+
+@pytest.mark.parametrize(("name", "first"), [("base-mainnet", 46_600_927), ("base-sepolia", 40_469_856)])
+def test_azul_changes_one_method_of_the_engine_and_no_rule_of_derivation(name: str, first: int) -> None:
+    """[LFT10]"""
+    config = find_network(name).config
+    schedule = config.schedule()
+    time = config.genesis.l2_time + config.block_time * first
+    before, after = (schedule.l2(at) for at in (time - config.block_time, time))
+    assert (before.get_payload_version, after.get_payload_version) == (4, 5)
+    assert after == replace(before, get_payload_version=5)
+    assert schedule.activations(time) == ()
+    assert (schedule.l1(time), schedule.epoch(time)) == (schedule.l1(time - 2), schedule.epoch(time - 2))
+    assert schedule.l1_info_format(time) == schedule.l1_info_format(time - 2)
+    assert not schedule.switches_stages(time - 2, time)

@@ -13,7 +13,7 @@ from rollup_node.stages.engine.process.admin_state_file import AdminStateFile
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from tests.node.setup.planning import prepare
 
 ROLLUP = find_network("op-sepolia").config

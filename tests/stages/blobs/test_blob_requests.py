@@ -6,7 +6,6 @@ from rollup_node.stages.blobs.blob_requests import (
     MAX_PAUSE,
     MAX_PENDING,
     URGENT_SECONDS,
-    ContentCache,
     PendingRequests,
 )
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
@@ -55,7 +54,7 @@ def test_a_repetition_is_the_same_request_and_may_make_it_urgent() -> None:
 
 def test_cached_blobs_are_filled_in() -> None:
     requests = PendingRequests(1 << 20)
-    requests.cache.put(content(7))
+    requests.cache.put(content(7).hash, content(7), 310)
     assert isinstance(requests.request(CLIENT, blobs_request(1, [7]), 0.0).response(), BlobsResponse)
 
 
@@ -117,18 +116,3 @@ def test_pending_requests_are_bounded() -> None:
     kept = {pending.block.number for pending in requests}
     assert {0, 1, 2} <= kept
     assert 3 not in kept
-
-
-def test_the_cache_drops_the_least_recently_used_blob() -> None:
-    cache = ContentCache(3_300)
-    for name in range(3):
-        cache.put(content(name, 700))
-    assert cache.get(bytes([0]) * 32) is not None
-    cache.put(content(0, 700))
-    assert cache.bytes == 3_000
-    cache.put(content(3, 700))
-    assert cache.get(bytes([1]) * 32) is None
-    assert cache.get(bytes([0]) * 32) is not None
-    assert (len(cache), cache.bytes) == (3, 3_000)
-    cache.put(content(4, 1_000_000))
-    assert len(cache) == 1

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.endpoint_pool import MAX_RETRY_AFTER, EndpointPool, Fault
+from rollup_node.stages.l1.endpoint_pool import MAX_RETRY_AFTER, EndpointFault, EndpointPool
 
 
 def test_the_first_that_is_not_set_aside_is_in_use() -> None:
     pool = EndpointPool(3)
     assert pool.pick(0.0) == 0
-    assert pool.set_aside(0, Fault.UNREACHABLE, "refused", 0.0)
+    assert pool.set_aside(0, EndpointFault.UNREACHABLE, "refused", 0.0)
     assert pool.pick(0.0) == 1 and pool.pick(1e9) == 1, "the end of a pause does not put it back"
     assert pool.to_probe(1.9) == [] and pool.next_probe(0.5) == 1.5
     assert pool.to_probe(2.0) == [0]
@@ -20,53 +20,55 @@ def test_the_first_that_is_not_set_aside_is_in_use() -> None:
 def test_pauses_double_and_begin_again() -> None:
     pool, now, pauses = EndpointPool(1), 0.0, []
     for _ in range(8):
-        assert pool.set_aside(0, Fault.BEHIND, "is behind", now)
+        assert pool.set_aside(0, EndpointFault.BEHIND, "is behind", now)
         pauses.append(pool.next_probe(now))
         now += pauses[-1] or 0.0
     assert pauses == [5, 10, 20, 40, 60, 60, 60, 60]
     pool.restore(0)
-    assert pool.set_aside(0, Fault.BEHIND, "is behind", now + 60 * 10)
+    assert pool.set_aside(0, EndpointFault.BEHIND, "is behind", now + 60 * 10)
     assert pool.next_probe(now + 60 * 10) == 5
 
 
 def test_what_fails_with_an_endpoint_that_is_set_aside_adds_nothing() -> None:
     """Ten requests in flight fail at once."""
     pool = EndpointPool(2)
-    assert pool.set_aside(0, Fault.UNREACHABLE, "refused", 0.0)
-    assert not any(pool.set_aside(0, Fault.FAILING, "refused", 0.1) for _ in range(9))
+    assert pool.set_aside(0, EndpointFault.UNREACHABLE, "refused", 0.0)
+    assert not any(pool.set_aside(0, EndpointFault.FAILING, "refused", 0.1) for _ in range(9))
     assert pool.next_probe(0.0) == 2
-    assert pool.set_aside(0, Fault.WRONG_DATA, "a root differs", 0.2), "that is worse"
+    assert pool.set_aside(0, EndpointFault.WRONG_DATA, "a root differs", 0.2), "that is worse"
     verdict = pool.verdicts[0]
-    assert verdict is not None and (verdict.fault, verdict.until) == (Fault.WRONG_DATA, 30.2)
-    assert not pool.set_aside(0, Fault.UNREACHABLE, "refused", 1.0)
+    assert verdict is not None and (verdict.fault, verdict.until) == (EndpointFault.WRONG_DATA, 30.2)
+    assert not pool.set_aside(0, EndpointFault.UNREACHABLE, "refused", 1.0)
 
 
 def test_the_retry_after_of_a_server_is_kept_within_a_bound() -> None:
     pool = EndpointPool(1)
-    assert pool.set_aside(0, Fault.THROTTLED, "429", 0.0, retry_after=20.0)
+    assert pool.set_aside(0, EndpointFault.THROTTLED, "429", 0.0, retry_after=20.0)
     assert pool.pick(19.9) is None and pool.pick(20.0) == 0
-    assert pool.set_aside(0, Fault.THROTTLED, "429", 20.0, retry_after=3000.0)
+    assert pool.set_aside(0, EndpointFault.THROTTLED, "429", 20.0, retry_after=3000.0)
     assert pool.next_probe(20.0) == MAX_RETRY_AFTER
 
 
 def test_one_is_used_where_all_are_set_aside_unless_they_throttle() -> None:
     pool = EndpointPool(3)
-    assert pool.set_aside(0, Fault.OTHER_CHAIN, "is on chain 1", 0.0)
-    assert pool.set_aside(1, Fault.FAILING, "boom", 0.0)
-    assert pool.set_aside(2, Fault.THROTTLED, "429", 0.0)
+    assert pool.set_aside(0, EndpointFault.OTHER_CHAIN, "is on chain 1", 0.0)
+    assert pool.set_aside(1, EndpointFault.FAILING, "boom", 0.0)
+    assert pool.set_aside(2, EndpointFault.THROTTLED, "429", 0.0)
     assert pool.pick(0.0) == 1
     assert pool.pick(1.0) == 2, "its pause ends first"
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(Fault), st.floats(0, 100))))
-def test_there_is_an_endpoint_unless_all_throttle(faults: list[tuple[int, Fault, float]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EndpointFault), st.floats(0, 100))))
+def test_there_is_an_endpoint_unless_all_throttle(faults: list[tuple[int, EndpointFault, float]]) -> None:
     pool, now = EndpointPool(3), 0.0
     for index, fault, pause in faults:
         pool.set_aside(index, fault, "", now)
         verdict = pool.verdicts[index]
         assert verdict is not None and now <= verdict.until <= now + 600
-        throttled = [each is not None and each.fault is Fault.THROTTLED and each.until > now for each in pool.verdicts]
+        throttled = [
+            each is not None and each.fault is EndpointFault.THROTTLED and each.until > now for each in pool.verdicts
+        ]
         assert (pool.pick(now) is None) == all(throttled)
         now += pause
-        if fault is Fault.BEHIND:
+        if fault is EndpointFault.BEHIND:
             pool.restore(index)

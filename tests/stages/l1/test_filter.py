@@ -12,7 +12,7 @@ from rollup_node.stages.l1.filter import (
     split_logs,
     wanted_events,
 )
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import Log

@@ -1,6 +1,6 @@
 """What the L1 endpoints say of the same block, compared."""
 
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.quorum import STALE_SECONDS, View, compare
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -22,7 +22,7 @@ def test_equal_views() -> None:
 def test_the_majority_is_right() -> None:
     findings, disagreement = compare(100, {0: view(2), 1: view(1), 2: view(1)}, NOW)
     assert disagreement is None and list(findings) == [0]
-    assert findings[0].fault is Fault.FORKED
+    assert findings[0].fault is EndpointFault.FORKED
     assert findings[0].reason == f"its block 100 is 0x{2:064x}, that of 2 others 0x{1:064x}"
 
 
@@ -36,12 +36,12 @@ def test_without_a_majority_nobody_is_wrong() -> None:
 def test_who_lacks_the_block_is_behind() -> None:
     findings, disagreement = compare(100, {0: view(None, number=90), 1: view(1)}, NOW)
     assert disagreement is None
-    assert findings[0] == (Fault.BEHIND, "it does not have block 100; its head is 90")
+    assert findings[0] == (EndpointFault.BEHIND, "it does not have block 100; its head is 90")
 
 
 def test_whose_head_is_old_is_behind() -> None:
     findings, _ = compare(100, {0: view(1, age=STALE_SECONDS + 1), 1: view(1)}, NOW)
-    assert list(findings) == [0] and findings[0].fault is Fault.BEHIND
+    assert list(findings) == [0] and findings[0].fault is EndpointFault.BEHIND
     assert findings[0].reason == f"its head 103 is {STALE_SECONDS + 1} s behind another one's"
 
 

@@ -22,8 +22,7 @@ from rollup_node.stages.l1.tasks import (
     VerifyReceipts,
     run,
 )
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
-from rollup_node.stages.protocol.commitments import keccak_commitment
+from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, keccak_commitment
 from rollup_node.stages.protocol.types import Log
 from tests.conformance.kit.l1_endpoint import L1_FILTER as ENDPOINT_FILTER
 from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
     IHave,
@@ -32,9 +32,9 @@ from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import UpnpError
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import ErrorResponse, RequestFailed
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from tests.support.p2p.blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p.fuzz import damaged
 

@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,

@@ -11,7 +11,6 @@ from rollup_node.stages.p2p.encoding.multistream import HEADER, Initiator, Multi
 from rollup_node.stages.p2p.encoding.protobuf import ProtobufError
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.identify import IdentifyError
-from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.identity.peer_id import (
     IdentityError,
     NetworkIdentity,
@@ -20,9 +19,10 @@ from rollup_node.stages.p2p.identity.peer_id import (
     peer_id_text,
     validate_peer_id,
 )
-from rollup_node.stages.p2p.muxer.yamux import YamuxError, YamuxSession
-from rollup_node.stages.p2p.security.noise import FrameDecoder, NoiseHandshake, encode_frame
-from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseHandshake, encode_frame
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, Upgrader
+from rollup_node.stages.p2p.transport.yamux import YamuxError, YamuxSession
 from tests.support.p2p.fuzz import damaged
 
 ROUNDS = 2_000

@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.muxer.yamux import INITIAL_WINDOW
+from rollup_node.stages.p2p.transport.yamux import INITIAL_WINDOW
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host, until
 from tests.support.p2p.raw import (
     DATA,

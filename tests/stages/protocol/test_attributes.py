@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import attributes as builder
-from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
 from rollup_node.stages.protocol.attributes import (
     L1InfoCreationError,
     OriginMismatchError,
@@ -35,7 +34,7 @@ from rollup_node.stages.protocol.system_config import (
     packed_scalar,
     system_config_of_block,
 )
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 

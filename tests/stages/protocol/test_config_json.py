@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.config_check import ConfigError
-from rollup_node.stages.protocol.config_json import (
-    TIMED_FORKS,
-    parse_rollup_config,
-    rollup_config_object,
+from rollup_node.stages.protocol.config import (
+    AltDaConfig,
+    ChainOpConfig,
+    ConfigError,
+    Genesis,
+    RollupConfig,
+    SystemConfig,
 )
+from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.stages.protocol.types import BlockId
 
 FULL: dict[str, Any] = {

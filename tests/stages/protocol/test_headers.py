@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import headers, rlp
-from rollup_node.stages.protocol.headers import Header, HeaderError
+from rollup_node.stages.protocol.headers import Header, HeaderError, withdrawals_root
+from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.tools.devnet.chain.responses import header_json
 
 REQUIRED: dict[str, Any] = {
@@ -156,3 +158,18 @@ def test_recorded_l2_parent_headers(shared_data: Path) -> None:
         known[digest] = path.name
         assert known.get(found.parent_hash, "") < path.name
     assert len(known) == 24
+
+
+def test_the_root_of_a_recorded_block(shared_data: Path) -> None:
+    block = json.loads((shared_data / "l1" / "op_service_blocks_post-shanghai-success_data.json").read_bytes())
+    assert block["withdrawals"]
+    assert withdrawals_root(block["withdrawals"]).hex() == block["withdrawalsRoot"][2:]
+
+
+def test_no_withdrawals_have_the_empty_root() -> None:
+    assert withdrawals_root([]) == EMPTY_ROOT
+
+
+def test_a_malformed_withdrawal_is_refused() -> None:
+    with pytest.raises(HexError):
+        withdrawals_root([{"index": "0x1"}])

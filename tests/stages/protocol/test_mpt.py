@@ -12,9 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import mpt, rlp
-from rollup_node.stages.protocol.addresses import L1_BLOCK, L2_TO_L1_MESSAGE_PASSER
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account, ProofError
+from rollup_node.stages.protocol.types import L1_BLOCK, L2_TO_L1_MESSAGE_PASSER
 
 
 class SimpleTrie:

@@ -13,8 +13,9 @@ from rollup_node.stages.protocol import receipts, rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.receipts import ReceiptError
+from rollup_node.stages.protocol.receipts import ReceiptError, decode_receipt
 from rollup_node.stages.protocol.rlp import RlpError
+from tests.support.chains.logs_bloom import logs_bloom
 
 ADDRESS, TOPIC = b"\x77" * 20, b"\x01" * 32
 LOG = {"address": "0x" + ADDRESS.hex(), "topics": ["0x" + TOPIC.hex()], "data": "0xabcd", "logIndex": "0x0"}
@@ -161,3 +162,31 @@ def test_recorded_l2_receipts_encode(shared_data: Path) -> None:
         assert len(found.logs) == len(each["logs"])
         assert found.cumulative_gas > gas
         gas = found.cumulative_gas
+
+
+@given(st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=10))
+def test_a_bloom_never_excludes_its_values(values: list[bytes]) -> None:
+    bloom = logs_bloom(values)
+    assert receipts.may_have(bloom, *map(receipts.bloom_mask, values))
+    assert not receipts.may_have(bytes(256), receipts.bloom_mask(values[0]))
+    assert receipts.may_have(b"\xff" * 256, receipts.bloom_mask(values[0]))
+
+
+def test_each_value_sets_at_most_three_bits() -> None:
+    assert receipts.bloom_mask(b"\x01" * 20).bit_count() == 3
+    assert logs_bloom([]) == bytes(256)
+
+
+def test_blooms_of_recorded_receipts(shared_data: Path) -> None:
+    lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
+    for line in lines[:6]:
+        block = json.loads(line)
+        union = 0
+        for text in block.get("receipts", []):
+            receipt = decode_receipt(bytes.fromhex(text))
+            values = [value for address, topics, _ in receipt.logs for value in (address, *topics)]
+            assert logs_bloom(values) == receipt.logs_bloom
+            union |= int.from_bytes(receipt.logs_bloom, "big")
+        if "receipts" in block:
+            header = decode_header(bytes.fromhex(block["header_rlp"]))
+            assert union == int.from_bytes(header.logs_bloom, "big")

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import secp256k1
-from rollup_node.stages.protocol.transactions import CURVE_ORDER
 
 NATIVE = get_backend("eth_keys.backends.NativeECCBackend")
-SECRETS = st.integers(1, CURVE_ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
+SECRETS = st.integers(1, secp256k1.ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
 DIGESTS = st.binary(min_size=32, max_size=32)
-NOT_SECRETS = (bytes(32), CURVE_ORDER.to_bytes(32, "big"), b"\xff" * 32, b"\x01" * 31, b"\x01" * 33, b"")
+NOT_SECRETS = (bytes(32), secp256k1.ORDER.to_bytes(32, "big"), b"\xff" * 32, b"\x01" * 31, b"\x01" * 33, b"")
 OFF_CURVE = b"\x02" + b"\xff" * 32
 SECRET, DIGEST = b"\x07" * 32, b"\x09" * 32
 POINT = secp256k1.public_key(SECRET)
@@ -25,11 +24,10 @@ def test_keys_and_signatures_are_those_of_another_implementation(secret: bytes, 
     point = secp256k1.public_key(secret)
     assert point == key.public_key.to_compressed_bytes()
     assert secp256k1.public_key(secret, compressed=False) == b"\x04" + key.public_key.to_bytes()
-    assert secp256k1.key_address(secret) == key.public_key.to_canonical_address()
     signature = secp256k1.sign_recoverable(digest, secret)
     assert Signature(signature, backend=NATIVE).recover_public_key_from_msg_hash(digest) == key.public_key
-    assert secp256k1.recover_address(digest, signature) == key.public_key.to_canonical_address()
-    assert secp256k1.recover_address(digest, key.sign_msg_hash(digest).to_bytes()) == secp256k1.key_address(secret)
+    theirs = key.sign_msg_hash(digest).to_bytes()
+    assert {secp256k1.recover_point(digest, each)[1:] for each in (signature, theirs)} == {key.public_key.to_bytes()}
     assert secp256k1.verify_compact(point, digest, signature[: secp256k1.COMPACT_SIZE])
     assert secp256k1.verify_der(point, digest, secp256k1.sign_der(digest, secret))
 
@@ -39,7 +37,7 @@ def test_keys_and_signatures_are_those_of_another_implementation(secret: bytes, 
 def test_both_sides_of_an_exchange_have_the_same_point(ours: bytes, theirs: bytes) -> None:
     shared = secp256k1.multiply_point(secp256k1.public_key(theirs), ours)
     assert shared == secp256k1.multiply_point(secp256k1.public_key(ours, compressed=False), theirs)
-    product = int.from_bytes(ours, "big") * int.from_bytes(theirs, "big") % CURVE_ORDER
+    product = int.from_bytes(ours, "big") * int.from_bytes(theirs, "big") % secp256k1.ORDER
     assert shared == secp256k1.public_key(product.to_bytes(32, "big"))
 
 
@@ -73,20 +71,12 @@ def test_what_is_no_point(point: bytes) -> None:
 
 @given(st.binary(max_size=80))
 def test_any_bytes_as_a_signature(signature: bytes) -> None:
-    assert secp256k1.recover_address(DIGEST, signature) != secp256k1.key_address(SECRET)
     assert not secp256k1.verify_compact(POINT, DIGEST, signature)
     assert not secp256k1.verify_der(POINT, DIGEST, signature)
 
 
-@pytest.mark.parametrize("recovery_id", (4, 27, 28, 255))
-def test_the_recovery_id_is_0_to_3(recovery_id: int) -> None:
-    signature = secp256k1.sign_recoverable(DIGEST, SECRET)[:64]
-    assert secp256k1.recover_address(DIGEST, signature + bytes((recovery_id,))) is None
-
-
-def test_a_high_s_recovers_but_does_not_verify() -> None:
+def test_a_high_s_does_not_verify() -> None:
     signature = secp256k1.sign_recoverable(DIGEST, SECRET)
-    high = (CURVE_ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
+    high = (secp256k1.ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
     other = signature[:32] + high + bytes((1 - signature[64],))
-    assert secp256k1.recover_address(DIGEST, other) == secp256k1.key_address(SECRET)
     assert not secp256k1.verify_compact(POINT, DIGEST, other[:64])

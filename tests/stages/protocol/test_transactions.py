@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import rlp, transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.secp256k1 import ORDER
 from rollup_node.stages.protocol.transactions import (
-    CURVE_ORDER,
     AccessTuple,
     Authorization,
     Transaction,
@@ -112,9 +112,9 @@ def test_set_code_transactions_have_a_sender() -> None:
     [
         {"r": 0},
         {"s": 0},
-        {"r": CURVE_ORDER},
-        {"s": CURVE_ORDER // 2 + 1},
-        {"s": CURVE_ORDER},
+        {"r": ORDER},
+        {"s": ORDER // 2 + 1},
+        {"s": ORDER},
         {"r": 2**256 - 1},
         {"r": 5},
     ],
@@ -126,7 +126,7 @@ def test_signatures_out_of_range_have_no_sender(changes: dict[str, int]) -> None
 
 def test_a_signature_with_high_s_has_no_sender() -> None:
     found = transactions.decode_transaction(signed("dynamic fee"))
-    mirrored = msgspec.structs.replace(found, s=CURVE_ORDER - found.s, y_parity=1 - found.y_parity)
+    mirrored = msgspec.structs.replace(found, s=ORDER - found.s, y_parity=1 - found.y_parity)
     assert transactions.recover_sender(mirrored, CHAIN) is None
 
 

@@ -1,6 +1,22 @@
 """Block references: their text, and how they are built from headers."""
 
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
+import pytest
+
+from rollup_node.stages.protocol import types
+from rollup_node.stages.protocol.types import (
+    ZERO_HASH,
+    Address,
+    BlobRef,
+    BlockId,
+    ChallengeLog,
+    InboxTransaction,
+    L1Block,
+    L1BlockRef,
+    L1Header,
+    L2BlockRef,
+    Log,
+    predeploy,
+)
 
 HASH, PARENT = b"\xab\xcd" + bytes(30), b"\x01" * 32
 HEADER = L1Header(HASH, 7, PARENT, 84, ZERO_HASH, 7, None, None)
@@ -18,3 +34,32 @@ def test_ids_and_references_of_blocks() -> None:
     assert HEADER.ref == L1BlockRef(HASH, 7, PARENT, 84)
     assert HEADER.ref.id == BlockId(7, HASH)
     assert L1Block(HEADER, (), (), ()).ref is HEADER.ref
+
+
+def test_all_that_a_block_holds_counts_as_its_memory() -> None:
+    empty, log = L1Block(HEADER, (), (), ()), Log(bytes(20), (), bytes(700), 0)
+    sent = InboxTransaction(3, bytes(20), bytes(500), (BlobRef(0, HASH), BlobRef(1, HASH)))
+    full = L1Block(HEADER, (sent,), (log,), (log, log), (ChallengeLog(log, bytes(50)), ChallengeLog(log, None)))
+    assert full.memory - empty.memory == (400 + 500 + 2 * 150) + 3 * (600 + 700) + 2 * (800 + 700) + 50
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (types.L1_ATTRIBUTES_DEPOSITOR, "DeaDDEaDDeAdDeAdDEAdDEaddeAddEAdDEAd0001"),
+        (types.OPTIMISTIC_BLOCK_DEPOSITOR, "deaddeaddeaddeaddeaddeaddeaddeaddead0002"),
+        (types.L1_BLOCK, "4200000000000000000000000000000000000015"),
+        (types.GAS_PRICE_ORACLE, "420000000000000000000000000000000000000F"),
+        (types.SEQUENCER_FEE_VAULT, "4200000000000000000000000000000000000011"),
+        (types.L2_TO_L1_MESSAGE_PASSER, "4200000000000000000000000000000000000016"),
+        (types.PROXY_ADMIN, "4200000000000000000000000000000000000018"),
+        (types.OPERATOR_FEE_VAULT, "420000000000000000000000000000000000001b"),
+        (types.ETH_LIQUIDITY, "4200000000000000000000000000000000000025"),
+    ],
+)
+def test_fixed_addresses(address: Address, text: str) -> None:
+    assert address == bytes.fromhex(text)
+
+
+def test_a_predeploy_ends_with_its_number() -> None:
+    assert predeploy(0xAB) == b"\x42" + bytes(18) + b"\xab"

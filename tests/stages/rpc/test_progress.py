@@ -13,8 +13,8 @@ from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.node_state import HOLD_SECONDS
 from rollup_node.stages.rpc.progress import LINE_SECONDS, Line, Progress
 from rollup_node.stages.rpc.readiness import Fault, ReadyLimits

@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend

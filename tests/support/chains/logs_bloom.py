@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rollup_node.stages.protocol.blooms import bloom_mask
+from rollup_node.stages.protocol.receipts import bloom_mask
 
 
 def logs_bloom(values: Iterable[bytes]) -> bytes:

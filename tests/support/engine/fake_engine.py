@@ -10,11 +10,10 @@ from aiohttp import web
 
 from rollup_node.stages.engine.api.engine_api import BlockName, ErrorAnswer, Label
 from rollup_node.stages.engine.api.heads import Forkchoice
-from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.transactions import decode_transaction
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.support.chains.chain_fixture import ChainFixture

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.p2p.signer.l1_chain import L1Chain
-from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SignedBlocks, SigningRequest
+from rollup_node.stages.p2p.signer.signed_blocks import (
+    BlockFate,
+    BlockRecord,
+    RecentL1Chain,
+    SignedBlocks,
+    SigningRequest,
+)
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 
 BLOCKS_PER_ORIGIN = 3
@@ -21,7 +26,7 @@ class ModelSequencer:
         self._by_height: dict[int, list[BlockRecord]] = {}
         self._taken_back: set[Hash] = set()
         self._last = self._derived = 0
-        self._l1_chain = L1Chain()
+        self._l1_chain = RecentL1Chain()
         self._l1 = [BlockId(0, self._new_hash())]
         self._blocks = [BlockRecord(0, self._new_hash(), bytes(32), self._l1[0])]
 
@@ -50,7 +55,7 @@ class ModelSequencer:
 
     def restart(self) -> None:
         """The signer's process starts again, with what it has stored; of L1 it knows nothing."""
-        self.signed, self._l1_chain = SignedBlocks(self._stored), L1Chain()
+        self.signed, self._l1_chain = SignedBlocks(self._stored), RecentL1Chain()
 
     def extend_l1(self) -> None:
         """Adds a block to L1."""

@@ -7,10 +7,9 @@ import msgspec
 from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 CHAIN_ID = 901

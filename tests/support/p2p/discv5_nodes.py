@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
-from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.node import (
     ChainNodeFound,
     Discv5Node,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy, varint
-from rollup_node.stages.p2p.gossipsub.message import (
+from rollup_node.stages.p2p.gossipsub.message_cache import (
     MessageId,
     MessageIdScheme,
     UnvalidatedMessage,

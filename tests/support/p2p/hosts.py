@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected, PeerIdentified, Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
 E = TypeVar("E", PeerConnected, PeerIdentified, PeerDisconnected)
 ECHO = "/rollup-node/test/echo/1"

@@ -8,10 +8,10 @@ import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
-from rollup_node.stages.p2p.host.upgrader import Upgrader
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.security.noise import SecureSession
-from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
+from rollup_node.stages.p2p.transport.noise import SecureSession
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
+from rollup_node.stages.p2p.transport.upgrader import Upgrader
 
 DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)
 SYN, ACK, FIN, RST = 1, 2, 4, 8

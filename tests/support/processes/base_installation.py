@@ -49,7 +49,7 @@ def block_extras(folder: Path) -> None:
     allowed = {_normal(name) for name in (*base_distributions(), "rollup-node")}
     packages = packages_distributions().items()
     names = {top for top, owners in packages if not any(_normal(owner) in allowed for owner in owners)}
-    assert {"jwt", "rich", "pytest"} <= names
+    assert {"web3", "rich", "pytest"} <= names
     (folder / "sitecustomize.py").write_text(_BLOCKER.format(names=sorted(names)))
 
 

@@ -44,7 +44,7 @@ class ForkedCommand:
     """A running command; the first word is its name."""
 
     def __init__(self, server: ForkServer, leftovers: Leftovers, *words: str) -> None:
-        imports = (f"rollup_node.node.commands.{words[0]}", *STAGES)
+        imports = (f"rollup_node.tools.commands.{words[0]}", *STAGES)
         folder = Path(leftovers.folder)
         self._out, self._err = (folder / f"command-{id(self)}.{kind}" for kind in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:

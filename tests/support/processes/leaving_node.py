@@ -8,7 +8,7 @@ from unittest import mock
 import msgspec
 
 from rollup_node.node import cli
-from rollup_node.node.setup.left_networks import LEFT, Departure
+from rollup_node.node.setup.networks import LEFT, Departure
 from rollup_node.stages.protocol.config import ForeignFork
 
 if __name__ == "__main__":

@@ -11,8 +11,13 @@ from aiohttp import web
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
-from rollup_node.stages.protocol.challenges import ChallengeEvent, ChallengeStatus, decode_event, resolve_data
-from rollup_node.stages.protocol.commitments import keccak_commitment
+from rollup_node.stages.protocol.commitments import (
+    ChallengeEvent,
+    ChallengeStatus,
+    decode_event,
+    keccak_commitment,
+    resolve_data,
+)
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash, L1Block

@@ -1,6 +1,6 @@
 """The blocks of benchmarks are consistent, and their transactions differ."""
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.stages.protocol.transactions import decode_transaction
 from rollup_node.tools.bench.sealed_blocks import genesis_payload, pool
 

@@ -6,7 +6,7 @@ import cramjam
 
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, chain_config, signed_message
 
 NOW = 1_700_000_000

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
@@ -14,6 +13,7 @@ from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.tools.commands import common
 from rollup_node.tools.commands.common import ParsedCommand, address, l2_secret, parse, run
+from rollup_node.tools.commands.flags import FlagParser
 
 OPTIONS = ("--network=op-sepolia", "--l1.beacon=http://b", "--workers=3")
 

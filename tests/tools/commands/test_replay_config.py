@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.commands.common import Outputs, parse
+from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.replay_config import replay_config
 from rollup_node.tools.inspect.row_formats import RowFormat
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.node.system.version import version
+from rollup_node.node.system.exit_codes import version
 from rollup_node.tools.history import range_task
 from rollup_node.tools.history.derivation_stage import RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, RunFile

@@ -8,8 +8,7 @@ from typing import Any, NoReturn
 import msgspec
 import pytest
 
-from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.version import version
+from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.tools.history import runner
 from rollup_node.tools.history.manifest import ManifestRow
 from rollup_node.tools.history.range_task import RangeFailed, RangeTask

@@ -1,4 +1,4 @@
-"""docs/conformance.md lists every case with its rules and the result of a run."""
+"""docs/evidence/conformance.md lists every case with its rules and the result of a run."""
 
 import re
 from pathlib import Path
@@ -38,8 +38,8 @@ def test_the_page_lists_every_case_as_the_table_has_it() -> None:
 def test_rules_are_linked_and_ranges_have_two_links() -> None:
     case = Case("x", "frame", ("P1", "P4-P8"), True, "expected")
     assert rows(page({"x": case}, {}))["x"] == [
-        "[P1](rules/derivation-frames.md#p1), "
-        "[P4](rules/derivation-frames.md#p4) to [P8](rules/derivation-frames.md#p8) (M)",
+        "[P1](../rules/derivation-frames.md#p1), "
+        "[P4](../rules/derivation-frames.md#p4) to [P8](../rules/derivation-frames.md#p8) (M)",
         "expected",
         "no test",
     ]
@@ -51,7 +51,7 @@ def test_an_unknown_rule_is_an_error() -> None:
 
 
 def test_the_page_names_the_files_of_the_tests() -> None:
-    root = PAGE.parents[1]
+    root = PAGE.parents[2]
     named = re.findall(r"^`(tests/[^`]+)`", PAGE.read_text(), re.MULTILINE)
     assert named and all((root / file).is_file() for file in named)
 

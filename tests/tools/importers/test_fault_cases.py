@@ -1,4 +1,4 @@
-"""docs/faults.md: each of the 61 faults has tests."""
+"""docs/evidence/faults.md: each of the 61 faults has tests."""
 
 from pathlib import Path
 

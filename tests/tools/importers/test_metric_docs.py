@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rollup_node.node.commands.doc import page
+from rollup_node.tools.commands.doc import page
 from rollup_node.tools.importers.metric_docs import PAGE, main
 
 

@@ -97,7 +97,7 @@ def test_it_is_shown_in_readyz_or_in_check(name: str, sign: Sign) -> None:
         text = source(test)
         assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), test
     for test in sign.check:
-        assert test.startswith(("node/checks/", "node/commands/test_check.py::"))
+        assert test.startswith(("node/checks/", "tools/preflight/", "tools/commands/test_check.py::"))
         assert names(source(test), sign.delay.check_code or sign.code), test
 
 

@@ -26,8 +26,8 @@ from rollup_node.stages.messages.engine import (
     StartRequest,
 )
 from rollup_node.stages.messages.l1 import L1BlocksRequest, L1RefsRequest, L1RefsResponse
-from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.headers import encode_header
+from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.inspect import explain_stage, replay_stage
 from rollup_node.tools.inspect.explain_stage import ExplainConfig, build

@@ -12,8 +12,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
-from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.tools.devnet.chain.responses import header_json
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
 from rollup_node.tools.inspect import l2_prefetch

@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import encode_header
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.responses import header_json
 from rollup_node.tools.inspect.l2_source import EngineSource, FileSource, SourceError

@@ -12,10 +12,10 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import encode_header
+from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.inspect import replay_stage
 from rollup_node.tools.inspect.replay_stage import EXHAUSTED_TIMEOUT, IDLE_SECONDS, RESET, ReplayFailed, ReplayStage

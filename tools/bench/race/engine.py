@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
     attributes_from_json,
@@ -14,6 +13,7 @@ from rollup_node.stages.protocol.engine_json import (
     payload_from_json,
 )
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.l1_server import NULL

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.headers import (
     EMPTY_REQUESTS_HASH,
     EMPTY_UNCLES_HASH,
@@ -15,14 +14,14 @@ from rollup_node.stages.protocol.headers import (
     Header,
     header_hash,
     l1_header,
+    withdrawals_root,
 )
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.receipts import receipt_from_json
+from rollup_node.stages.protocol.receipts import bloom_mask, receipt_from_json
 from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, LEGACY, Transaction, encode_transaction
 from rollup_node.stages.protocol.types import Address, Hash, L1Header, Log
-from rollup_node.stages.protocol.withdrawals import withdrawals_root
 from rollup_node.tools.bench.synthetic_chain import L1_BLOCK_TIME
 from rollup_node.tools.devnet.chain.responses import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import SignedTransaction

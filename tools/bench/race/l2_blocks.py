@@ -7,14 +7,13 @@ from typing import NamedTuple
 import orjson
 
 from rollup_node.stages.protocol.attributes import prepare_attributes, system_config_after, with_transactions
-from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, decode_deposit, is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_header
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, Transaction, decode_transaction, encode_transaction
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef, Log

@@ -6,7 +6,6 @@ import hashlib
 from functools import partial
 from typing import Any, NamedTuple
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
     attributes_from_json,
@@ -17,7 +16,7 @@ from rollup_node.stages.protocol.engine_json import (
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR
-from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_block_hash
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER, OPERATOR_FEE_VAULT, predeploy
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, encode_extra_data
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L2Rules
@@ -21,7 +20,7 @@ from rollup_node.stages.protocol.l1_info import SIZES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import BLOB
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, OPERATOR_FEE_VAULT, ZERO_HASH, Hash, predeploy
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
 from rollup_node.tools.devnet.engine.rollup_cost import (

@@ -5,7 +5,7 @@ Their parameters are in the storage of the L1Block contract, which the L1 attrib
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 
-from rollup_node.stages.protocol.addresses import L1_BLOCK
+from rollup_node.stages.protocol.types import L1_BLOCK
 from rollup_node.tools.devnet.evm.state import State
 
 _SIGNATURE_BYTES = 68

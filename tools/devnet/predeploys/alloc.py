@@ -4,16 +4,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from rollup_node.stages.protocol.addresses import (
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import (
     L1_BLOCK,
     L2_TO_L1_MESSAGE_PASSER,
     OPERATOR_FEE_VAULT,
     PROXY_ADMIN,
     SEQUENCER_FEE_VAULT,
+    Address,
     predeploy,
 )
-from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, ChainSpec
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, create2_deployer_code
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades

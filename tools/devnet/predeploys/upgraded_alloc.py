@@ -6,10 +6,9 @@ genesis must have their result."""
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rollup_node.stages.protocol.addresses import predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, predeploy
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment

@@ -9,8 +9,14 @@ from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanR
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
-from rollup_node.stages.protocol.challenges import ChallengeError, decode_event, resolve_data
-from rollup_node.stages.protocol.commitments import CommitmentError, decode_commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import (
+    ChallengeError,
+    CommitmentError,
+    decode_commitment,
+    decode_event,
+    keccak_commitment,
+    resolve_data,
+)
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.deposits import (
     DepositError,

@@ -8,21 +8,18 @@ import orjson
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.block_hash import payload_block_hash
-from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
+from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash, withdrawals_root
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.receipts import receipt_from_json
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
+from rollup_node.stages.protocol.receipts import bloom_mask, receipt_from_json
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.types import BlockId
-from rollup_node.stages.protocol.withdrawals import withdrawals_root
 
 L1_CHAIN, L2_CHAIN, GENESIS_TIME, NUMBER = 900, 901, 1_700_000_000, 100
 INBOX, DEPOSITS, SYSTEM_CONFIG = b"\xff" * 20, b"\xde" * 20, b"\x5c" * 20
@@ -77,7 +74,7 @@ def rollup() -> RollupConfig:
         channel_timeout=300,
         l1_chain_id=L1_CHAIN,
         l2_chain_id=L2_CHAIN,
-        fork_times={name: GENESIS_TIME for name in FORK_NAMES[1:]},
+        fork_times={name: GENESIS_TIME for name in TIMED_FORKS},
         batch_inbox=INBOX,
         deposit_contract=DEPOSITS,
         l1_system_config=SYSTEM_CONFIG,

@@ -7,10 +7,8 @@ from random import Random
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import EnrError, decode_enr
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, EnrError, LocalEnr, decode_enr
 from rollup_node.stages.p2p.discv5.node import Discv5Node, Discv5Settings
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
 from rollup_node.stages.p2p.nat import nat_pmp, upnp

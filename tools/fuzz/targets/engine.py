@@ -10,7 +10,6 @@ from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.follow_client import FollowClient
 from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK, SMALL, AnswerLimit
-from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
@@ -23,6 +22,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.mpt import ProofError
+from rollup_node.stages.protocol.payloads import payload_block_hash, payload_header
 from rollup_node.tools.fuzz.targets.chain_seeds import (
     ACCOUNT_NODE,
     LEGACY_TO_INBOX,

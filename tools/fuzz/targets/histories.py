@@ -10,9 +10,9 @@ import msgspec
 import orjson
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.tools.commands.history_range import _resume
 from rollup_node.tools.commands.history_report import _add
 from rollup_node.tools.fuzz.targets.chain_seeds import header_json, payload, rollup

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
-from rollup_node.node.setup.jwt_secret import stored_jwt_secret
+from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
 from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
@@ -38,11 +38,11 @@ from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata, PeerScores
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SigningRequest
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.peer_record import PeerMetadata, PeerScores
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup

@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (

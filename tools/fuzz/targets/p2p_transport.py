@@ -6,7 +6,6 @@ from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, decode_mu
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, Initiator, MultistreamError, Responder, encode_line
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.identity.peer_id import (
     IdentityError,
     NetworkIdentity,
@@ -15,9 +14,10 @@ from rollup_node.stages.p2p.identity.peer_id import (
     peer_id_text,
     validate_peer_id,
 )
-from rollup_node.stages.p2p.muxer.yamux import YamuxError, YamuxSession
-from rollup_node.stages.p2p.security.noise import FrameDecoder, NoiseHandshake, encode_frame
-from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseHandshake, encode_frame
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, Upgrader
+from rollup_node.stages.p2p.transport.yamux import YamuxError, YamuxSession
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
 OURS = NetworkIdentity(b"\x01" * 32)

@@ -10,10 +10,8 @@ from zlib import compress
 
 import msgspec
 
-from rollup_node.node.checks.blob_probe import find_blob_block
 from rollup_node.node.checks.engine import check_capabilities, check_forks, offered_methods, read_safe_head
 from rollup_node.node.checks.execution import check_chain, check_finality, check_head, read_block
-from rollup_node.node.commands.doctor import examine, report_lines
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process.da_client import DaClient
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
@@ -31,10 +29,12 @@ from rollup_node.stages.protocol.commitments import Commitment, keccak_commitmen
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.commands.doctor import examine, report_lines
 from rollup_node.tools.commands.explain import _line, drops_of
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.inspect.status_client import StatusClient, StatusError
+from rollup_node.tools.preflight.blob_probe import find_blob_block
 from rollup_node.tools.status_page.scenes import SCENES, scene
 
 T = TypeVar("T")

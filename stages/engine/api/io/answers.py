@@ -11,11 +11,12 @@ from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.stages.protocol.block_refs import l2_ref_from_json, payload_from_block_json
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PAYLOAD_FIELDS, envelope_from_json
-from rollup_node.stages.protocol.foreign_json import decode_json, one_line
+from rollup_node.stages.protocol.foreign_json import decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.transaction_json import TransactionJson
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
 

@@ -1,11 +1,12 @@
-"""The nodes that have answered, and our own record, kept over restarts in the file `p2p.discovery.path` [DSC9]. Times
-are Unix seconds."""
+"""The nodes that have answered, and our own record, kept over restarts in the file `p2p.discovery.path` [DSC9].
+
+Times are Unix seconds."""
 
 import time
 from collections.abc import Callable, Iterable
 
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.discv5.contact import NodeId
+from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
@@ -38,11 +39,11 @@ class NodeDatabase:
         return self._database.problem
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._database.close()
 
     def update_nodes(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
-        """Stores nodes that have answered, and removes those that no longer do."""
+        """Store nodes that have answered, and removes those that no longer do."""
         now = self._clock()
         self._database.write_all(
             [
@@ -56,13 +57,13 @@ class NodeDatabase:
         )
 
     def nodes(self) -> list[Enr]:
-        """The nodes that answered last."""
+        """Return the nodes that answered last."""
         query = "select record from nodes where seen >= ? order by seen desc limit ?"
         rows = self._database.read(query, (self._clock() - NODE_TTL, MAX_RESTORED))
         return _records(raw for (raw,) in rows)
 
     def save_local_enr(self, record: Enr) -> None:
-        """Stores our own record."""
+        """Store our own record."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (record.raw,))])
 
     def local_enr(self, node: NodeId) -> Enr | None:

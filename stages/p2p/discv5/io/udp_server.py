@@ -1,5 +1,6 @@
-"""Discovery over a UDP socket, with its clock and its database; the decisions are made in `discv5.node` [DSC1, DSC2,
-DSC4]."""
+"""Discovery over a UDP socket, with its clock and its database.
+
+The decisions are made in `discv5.node` [DSC1, DSC2, DSC4]."""
 
 import asyncio
 import ipaddress
@@ -18,11 +19,9 @@ from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.node import (
     ChainNodeFound,
     Discv5Node,
@@ -67,8 +66,9 @@ class _Protocol(asyncio.DatagramProtocol):
 
 
 class Discv5Server:
-    """Discovery on a socket: call `start` once, then `step` after the delay it returns. `on_found` is called with
-    peers, `on_enr_updated` with new versions of our own record."""
+    """Discovery on a socket: call `start` once, then `step` after the delay it returns.
+
+    `on_found` is called with peers, `on_enr_updated` with new versions of our own record."""
 
     def __init__(
         self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
@@ -92,8 +92,9 @@ class Discv5Server:
         self._tcp = 0
 
     async def start(self, tcp: int) -> None:
-        """Opens the database and the socket; `tcp` is the port that libp2p listens on. Raises DiscoveryError or
-        StoreError."""
+        """Open the database and the socket; `tcp` is the port that libp2p listens on.
+
+        Raises DiscoveryError or StoreError."""
         self._tcp = tcp
         self._database = NodeDatabase(self._config.discovery_path)
         try:
@@ -105,7 +106,7 @@ class Discv5Server:
         log.info("discovery listening", address=str(self.endpoint), record=self.enr.text)
 
     async def step(self) -> float:
-        """Does what is due; returns the seconds until the next call."""
+        """Do what is due; returns the seconds until the next call."""
         node, now = self.node, time.monotonic()
         self._resolve(node, now)
         node.tick(now)
@@ -116,7 +117,7 @@ class Discv5Server:
         return BUSY_INTERVAL if node.is_busy else IDLE_INTERVAL
 
     def close(self) -> None:
-        """Closes the socket and the database."""
+        """Close the socket and the database."""
         if self._resolving is not None:
             self._resolving.cancel()
         if self._transport is not None:
@@ -126,12 +127,12 @@ class Discv5Server:
             self._database.close()
 
     def set_peer_count(self, count: int) -> None:
-        """Sets the number of connected peers; below `p2p.peers.lo` more are sought [DSC6]."""
+        """Set the number of connected peers; below `p2p.peers.lo` more are sought [DSC6]."""
         if self._node is not None:
             self._node.peers_wanted = count < self._config.peers_lo
 
     def set_external_address(self, ip: IpAddress, udp: int, tcp: int) -> None:
-        """Sets the address and ports that a gateway maps to us; `p2p.advertise.*` takes precedence."""
+        """Set the address and ports that a gateway maps to us; `p2p.advertise.*` takes precedence."""
         if self._config.advertise_ip is None:
             config = self._config
             advertised = AdvertisedEndpoint(
@@ -173,8 +174,9 @@ class Discv5Server:
     # --- starting --------------------------------------------------------------------------------------------------
 
     async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
-        """Binds the socket of `p2p.listen.udp`; 0 means libp2p's TCP port, or any free port if both are 0 and that one
-        is taken."""
+        """Binds the socket of `p2p.listen.udp`.
+
+        0 means libp2p's TCP port, or any free port if both are 0 and that one is taken."""
         config = self._config
         ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
         for port in ports:
@@ -212,8 +214,9 @@ class Discv5Server:
         self._node.add_known_nodes(database.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
-        """The address of `p2p.advertise.ip`; of a name the first IPv4 address. Raises DiscoveryError when it cannot be
-        resolved."""
+        """Return the address of `p2p.advertise.ip`; of a name the first IPv4 address.
+
+        Raises DiscoveryError when it cannot be resolved."""
         host = self._config.advertise_ip
         if host is None:
             return None
@@ -223,7 +226,7 @@ class Discv5Server:
         return found
 
     def _resolve(self, node: Discv5Node, now: float) -> None:
-        """Resolves the names of bootnodes in the background, again after a while for those that failed."""
+        """Resolve the names of bootnodes in the background, again after a while for those that failed."""
         if self._bootnodes and now >= self._resolve_due and (self._resolving is None or self._resolving.done()):
             self._resolve_due = now + RESOLVE_INTERVAL
             self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(node))
@@ -302,7 +305,7 @@ class Discv5Server:
 
 
 async def _resolve(host: str) -> IpAddress | None:
-    """The address of a host, IPv4 preferred; None when it has none, or not in time."""
+    """Return the address of a host, IPv4 preferred; None when it has none, or not in time."""
     try:
         return parse_ip(host)
     except ValueError:

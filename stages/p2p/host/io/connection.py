@@ -1,5 +1,6 @@
-"""One TCP connection to a peer: the upgrade with its deadline, then streams over yamux. What a peer can make us hold is
-bounded, and a protocol violation ends the connection."""
+"""One TCP connection to a peer: the upgrade with its deadline, then streams over yamux.
+
+What a peer can make us hold is bounded, and a protocol violation ends the connection."""
 
 import asyncio
 import os
@@ -13,12 +14,13 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
-from rollup_node.stages.p2p.gating.token_bucket import TokenBucket
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
-from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
-from rollup_node.stages.p2p.muxer.yamux import (
+from rollup_node.stages.p2p.transport.noise import SecureSession
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
+from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.transport.yamux import (
     DataReceived,
     GoAwayCode,
     GoAwayReceived,
@@ -30,8 +32,7 @@ from rollup_node.stages.p2p.muxer.yamux import (
     YamuxEvent,
     YamuxSession,
 )
-from rollup_node.stages.p2p.security.noise import SecureSession
-from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0
@@ -57,8 +58,9 @@ class TransportError(Exception):
 
 
 class ConnectionTimeouts(NamedTuple):
-    """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two keepalive
-    checks."""
+    """Seconds: for the whole upgrade and for each stream's negotiation.
+
+    Without any stream data; between two keepalive checks."""
 
     handshake: float = 10.0
     idle: float = 3600.0
@@ -76,30 +78,31 @@ class ConnectionOwner(TypingProtocol):
     bytes_out: int
 
     def intercept_accept(self, connection: "Connection") -> str | None:
-        """Called when TCP is connected; returns why the connection is denied, or None."""
+        """Note that TCP is connected; returns why the connection is denied, or None."""
 
     def connection_upgraded(self, connection: "Connection") -> str | None:
-        """Called when the connection is ready for streams; returns why it is denied, or None."""
+        """Note that the connection is ready for streams; returns why it is denied, or None."""
 
     def connection_closed(self, connection: "Connection") -> None:
-        """Called once when the connection is gone, upgraded or not."""
+        """Note once that the connection is gone, upgraded or not."""
 
     def charge_work(self, peer: PeerId, seconds: float) -> float:
         """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
 
     def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Counts bytes held for a stream against the budget of all peers, which may drop streams."""
+        """Count bytes held for a stream against the budget of all peers, which may drop streams."""
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """The handler of a protocol, None if it is not served."""
+        """Return the handler of a protocol, None if it is not served."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task until the host stops."""
+        """Run a task until the host stops."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection; `expected_peer` is the peer that was dialled, None for an inbound one. `ready` resolves once it is
-    upgraded, or fails with TransportError. `opened_at` is in the event loop's time."""
+    """A connection; `expected_peer` is the peer that was dialled, None for an inbound one.
+
+    `ready` resolves once it is upgraded, or fails with TransportError. `opened_at` is in the event loop's time."""
 
     def __init__(self, owner: ConnectionOwner, direction: Direction, expected_peer: PeerId | None = None) -> None:
         self.direction = direction
@@ -147,7 +150,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Starts the upgrade."""
+        """Start the upgrade."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
@@ -172,7 +175,7 @@ class Connection(asyncio.Protocol):
         self._write([self._upgrader.data_to_send()])
 
     def data_received(self, data: bytes) -> None:
-        """Passes bytes to the upgrader, or decrypts them for the yamux session."""
+        """Pass bytes to the upgrader, or decrypts them for the yamux session."""
         if self.is_closed:
             return
         started = time.thread_time()
@@ -195,7 +198,7 @@ class Connection(asyncio.Protocol):
         self.flush()
 
     def eof_received(self) -> bool:
-        """The peer closed its side of TCP."""
+        """Return the peer closed its side of TCP."""
         self.close("closed by the peer")
         return False
 
@@ -204,18 +207,19 @@ class Connection(asyncio.Protocol):
         self._finish(self.close_reason or (str(error) if error else "closed by the peer"))
 
     def pause_writing(self) -> None:
-        """The socket's buffer is full."""
+        """Stop sending while the socket's buffer is full."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The socket's buffer has room again."""
+        """Send again: the socket's buffer has room."""
         self._writable.set()
 
     # --- called by the host
 
     async def open_stream(self, protocols: tuple[str, ...]) -> MuxedStream:
-        """Opens a stream for the first of the protocols that the peer supports. Raises StreamError when there is none,
-        or the connection has too many streams."""
+        """Open a stream for the first of the protocols that the peer supports.
+
+        Raises StreamError when there is none, or the connection has too many streams."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
         if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
             raise StreamError(self.close_reason or "too many streams")
@@ -229,7 +233,7 @@ class Connection(asyncio.Protocol):
         return stream
 
     def close(self, reason: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Sends GO_AWAY and closes; bytes not yet sent have a second to go out."""
+        """Send GO_AWAY and closes; bytes not yet sent have a second to go out."""
         if self.is_closed:
             return
         if self._secure_session is None:
@@ -243,7 +247,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
     def abort(self, reason: str) -> None:
-        """Closes the connection at once."""
+        """Close the connection at once."""
         transport = self._transport
         self._finish(reason)
         if transport is not None:
@@ -252,7 +256,7 @@ class Connection(asyncio.Protocol):
     # --- StreamCarrier
 
     def flush(self) -> None:
-        """Sends what the yamux session has to send; a peer that does not read is disconnected."""
+        """Send what the yamux session has to send; a peer that does not read is disconnected."""
         if self._secure_session is None or self.is_closed:
             return
         parts = self.session.data_to_send()
@@ -263,13 +267,14 @@ class Connection(asyncio.Protocol):
             self.abort("the peer does not read")
 
     async def wait_writable(self) -> None:
-        """Waits while the socket's buffer is full."""
+        """Wait while the socket's buffer is full."""
         while not self._writable.is_set():
             await self._writable.wait()
 
     def add_unread(self, count: int) -> None:
-        """Counts bytes received (positive) or read (negative); pauses reading from the socket while too many are
-        unread."""
+        """Count bytes received (positive) or read (negative).
+
+        Pauses reading from the socket while too many are unread."""
         self.unread_bytes += count
         limit = self._owner.limits.unread_bytes
         if not self._is_full and self.unread_bytes > limit:
@@ -280,23 +285,23 @@ class Connection(asyncio.Protocol):
             self._update_reading()
 
     def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Counts bytes held for a stream."""
+        """Count bytes held for a stream."""
         self._owner.add_held(stream, change)
 
     def stream_dropped(self) -> None:
-        """Closes the connection of a peer that goes on holding too much."""
+        """Close the connection of a peer that goes on holding too much."""
         self._dropped_streams += 1
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
             self.close("too many bytes held", GoAwayCode.PROTOCOL_ERROR)
 
     def stream_finished(self, stream: MuxedStream) -> None:
-        """Removes a stream that is closed in both directions."""
+        """Remove a stream that is closed in both directions."""
         self.streams.pop(stream.stream_id, None)
 
     # --- internal
 
     def _pause_reading(self, seconds: float) -> None:
-        """Does not read the socket for a time."""
+        """Do not read the socket for a time."""
         if seconds and self._in_debt is None and not self.is_closed:
             self._in_debt = self._loop.call_later(seconds, self._resume_reading)
             self._update_reading()
@@ -372,7 +377,7 @@ class Connection(asyncio.Protocol):
                 stream.window_updated()
 
     def _accept_stream(self, stream_id: int) -> None:
-        """Accepts an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
+        """Accept an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
         if not self._stream_limit.allow(self._loop.time()):
             return self.session.reset_stream(stream_id)
         responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
@@ -443,7 +448,7 @@ class Connection(asyncio.Protocol):
         self._transport.writelines(pieces)
 
     def _finish(self, reason: str) -> None:
-        """Marks the connection as closed and aborts its streams; the owner is called once."""
+        """Mark the connection as closed and aborts its streams; the owner is called once."""
         if self.is_closed:
             return
         self.is_closed, self.close_reason = True, reason

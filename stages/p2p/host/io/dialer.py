@@ -1,5 +1,4 @@
-"""The dialer: one attempt per peer at a time, a bounded number over all, each address in turn until one leads to the
-peer [NET5]."""
+"""The dialer: one attempt per peer, a bounded number over all, each address in turn [NET5]."""
 
 import asyncio
 import os
@@ -13,7 +12,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
 MAX_ADDRESSES = 8
 SHUTTING_DOWN = "shutting down"
@@ -29,10 +28,10 @@ class DialingHost(ConnectionOwner, Protocol):
     peerstore: PeerStore
 
     def intercept_addr_dial(self, ip: str) -> str | None:
-        """The reason why dialling an address is denied, None when it is allowed."""
+        """Return the reason why dialling an address is denied, None when it is allowed."""
 
     def intercept_peer(self, peer: PeerId) -> str | None:
-        """The reason why a connection with a peer is denied, None when it is allowed."""
+        """Return the reason why a connection with a peer is denied, None when it is allowed."""
 
 
 class Dialer:
@@ -45,8 +44,9 @@ class Dialer:
         self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        """Connects to the peer at one of the addresses, or at the known ones if none are given. While the peer is
-        being dialled, further calls wait for that attempt. Raises DialError."""
+        """Connect to the peer at one of the addresses, or at the known ones if none are given.
+
+        While the peer is being dialled, further calls wait for that attempt. Raises DialError."""
         task = self._running.get(peer)
         if task is None:
             task = self._running[peer] = asyncio.get_running_loop().create_task(self._dial(peer, addresses))
@@ -60,7 +60,7 @@ class Dialer:
             raise
 
     def stop(self) -> None:
-        """Cancels all attempts."""
+        """Cancel all attempts."""
         for task in self._running.values():
             task.cancel()
 
@@ -136,7 +136,7 @@ class Dialer:
 
 
 async def _resolve(target: TcpAddress) -> list[str]:
-    """The IP addresses of a dial target. Raises OSError when its name cannot be resolved."""
+    """Return the IP addresses of a dial target. Raises OSError when its name cannot be resolved."""
     if not target.is_host_name:
         return [target.host]
     family = {"ip4": socket.AF_INET, "ip6": socket.AF_INET6}.get(target.family or "", socket.AF_UNSPEC)

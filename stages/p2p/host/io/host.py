@@ -1,5 +1,6 @@
-"""The host: listens, keeps the connections to all peers, passes their streams to the handlers of services, and emits an
-event for each peer that connects, is identified, or disconnects [NET1 to NET6]. Everything runs in one event loop."""
+"""The host: connections to all peers, their streams for services' handlers, and events [NET1 to NET6].
+
+Events are a peer that connects, is identified, or disconnects. Everything runs in one event loop."""
 
 import asyncio
 import time
@@ -35,7 +36,7 @@ from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
 from rollup_node.stages.p2p.host.io.streams import MuxedStream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
-from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL, PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5
@@ -54,8 +55,9 @@ class ClosedConnection(NamedTuple):
 
 
 class Host:
-    """The libp2p host; see HostApi for what services use. `closed_connections` and `dialer.last_errors` have the most
-    recent ones, for the diagnosis."""
+    """The libp2p host; see HostApi for what services use.
+
+    `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
 
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config = config
@@ -89,7 +91,7 @@ class Host:
         self.ping.register()
 
     async def start(self) -> None:
-        """Starts listening [NET2]. Raises TransportError when the address cannot be bound."""
+        """Start listening [NET2]. Raises TransportError when the address cannot be bound."""
         ip, port = self.config.listen_ip, self.config.listen_tcp
         loop = asyncio.get_running_loop()
         try:
@@ -104,7 +106,7 @@ class Host:
         log.info("listening for peers", address=self.addresses[0], peer=peer_id_text(self.peer_id))
 
     async def stop(self) -> None:
-        """Closes all connections and ends all tasks, within two seconds. Handshakes that end later are denied."""
+        """Close all connections and ends all tasks, within two seconds. Handshakes that end later are denied."""
         self._is_stopping = True
         if self._server is not None:
             await stop_accepting(self._server)
@@ -147,12 +149,12 @@ class Host:
         return tuple(self._handlers)
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
-        """Serves inbound streams of a protocol; identify is pushed to connected peers."""
+        """Serve inbound streams of a protocol; identify is pushed to connected peers."""
         self._handlers[protocol] = handler
         self.identify.protocols_changed()
 
     def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
-        """Subscribes to events from now on."""
+        """Subscribe to events from now on."""
         self._subscribers.append(handler)
 
     def emit(self, event: HostEvent) -> None:
@@ -164,7 +166,7 @@ class Host:
                 log.crash("event subscriber failed", error, event=type(event).__name__)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task until the host stops; an exception is logged."""
+        """Run a task until the host stops; an exception is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
@@ -175,8 +177,9 @@ class Host:
             await self.dialer.dial(peer, addresses)
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
-        """Opens a stream on the peer's oldest connection; returns the negotiated protocol and the stream. Raises
-        StreamError."""
+        """Open a stream on the peer's oldest connection; returns the negotiated protocol and the stream.
+
+        Raises StreamError."""
         connections = self._connections.get(peer)
         if not connections:
             raise StreamError(f"{short_peer_id(peer)} is not connected")
@@ -196,23 +199,23 @@ class Host:
         return [self._info(peer, connections) for peer, connections in self._connections.items()]
 
     def connection(self, peer: PeerId) -> ConnectionInfo | None:
-        """A connected peer; None if it is not connected."""
+        """Return a connected peer; None if it is not connected."""
         connections = self._connections.get(peer)
         return self._info(peer, connections) if connections else None
 
     def connections_to_peer(self, peer: PeerId) -> list[Connection]:
-        """The connections of a peer, oldest first."""
+        """Return the connections of a peer, oldest first."""
         return list(self._connections.get(peer, ()))
 
     def disconnect(self, peer: PeerId, reason: str) -> None:
-        """Closes all connections to the peer."""
+        """Close all connections to the peer."""
         for connection in self.connections_to_peer(peer):
             connection.close(reason)
 
     # --- connection gating [NET12, NET13] ---------------------------------------------------------------------------
 
     def save_gater(self) -> None:
-        """Writes bans and blocks to the peerstore."""
+        """Write bans and blocks to the peerstore."""
         self.peerstore.save_gater(self.connection_gater)
 
     def ban(self, peer: PeerId, seconds: float, reason: str) -> None:
@@ -223,13 +226,13 @@ class Host:
         self.disconnect(peer, f"banned: {reason}")
 
     def intercept_peer(self, peer: PeerId) -> str | None:
-        """The reason why a connection with the peer is denied, None when it is allowed."""
+        """Return the reason why a connection with the peer is denied, None when it is allowed."""
         if peer == self.peer_id:
             return "that is this node itself"
         return self.connection_gater.peer_deny_reason(peer, time.time())
 
     def intercept_addr_dial(self, ip: str) -> str | None:
-        """The reason why dialling an address is denied, None when it is allowed."""
+        """Return the reason why dialling an address is denied, None when it is allowed."""
         denied = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
         self.meter.count("p2p_dials", allow=_metric_label(denied is None))
         return denied
@@ -254,7 +257,7 @@ class Host:
     # --- ConnectionOwner -------------------------------------------------------------------------------------------
 
     def connection_upgraded(self, connection: Connection) -> str | None:
-        """Adds a connection to those of its peer, or returns why it is denied."""
+        """Add a connection to those of its peer, or returns why it is denied."""
         self.pending_handshakes.remove(connection)
         peer = connection.peer
         denied = SHUTTING_DOWN if self._is_stopping else self.intercept_peer(peer) or self._limit_exceeded(connection)
@@ -275,7 +278,7 @@ class Host:
         return None
 
     def connection_closed(self, connection: Connection) -> None:
-        """Removes a connection, upgraded or not."""
+        """Remove a connection, upgraded or not."""
         self.pending_handshakes.remove(connection)
         peer = connection.peer
         connections = self._connections.get(peer)
@@ -301,7 +304,7 @@ class Host:
         return delay
 
     def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Counts bytes held for a stream; drops streams while too many are held for all peers."""
+        """Count bytes held for a stream; drops streams while too many are held for all peers."""
         self.held.add(stream, stream.peer, change)
         while (dropped := self.held.next_dropped()) is not None:
             held = self.held.peer_bytes(dropped.peer)
@@ -321,7 +324,7 @@ class Host:
             self._drop_warned_at, self._drops_since_warning = now, 0
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """The handler of a protocol."""
+        """Return the handler of a protocol."""
         return self._handlers.get(protocol)
 
     def _all_connections(self) -> Iterator[Connection]:

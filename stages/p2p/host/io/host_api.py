@@ -1,5 +1,6 @@
-"""The host as services see it (gossip, sync, identify, ping, discovery, peer management): a peer's streams, connections
-and events, and what all services share. `host.Host` implements it."""
+"""The host as services see it: a peer's streams, connections and events, and what all services share.
+
+`host.Host` implements it."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum
@@ -12,7 +13,7 @@ from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
-from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
 
 class StreamError(Exception):
@@ -57,9 +58,10 @@ HostEvent = PeerConnected | PeerIdentified | PeerDisconnected
 
 
 class ConnectionInfo(NamedTuple):
-    """A connected peer. `direction`, `address` and `local_ip` (empty: unknown) are of its oldest connection,
-    `remote_ips` and `streams` of all of them; `opened_at` is in monotonic seconds, `latency` in seconds
-    (None: not measured)."""
+    """A connected peer.
+
+    `direction`, `address` and `local_ip` (empty: unknown) are of its oldest connection, `remote_ips` and `streams`
+    of all of them; `opened_at` is in monotonic seconds, `latency` in seconds (None: not measured)."""
 
     peer: PeerId
     direction: Direction
@@ -73,9 +75,11 @@ class ConnectionInfo(NamedTuple):
 
 
 class Stream(Protocol):
-    """A two-way byte stream to a peer. Bytes that came before a reset by the peer can still be read. The side that
-    opens a stream must read it to its end or `reset` it, and `close` it after writing; a handler's stream is reset when
-    the handler raises, and closed when it returns. All methods raise StreamError once the stream is gone."""
+    """A two-way byte stream to a peer.
+
+    Bytes that came before a reset by the peer can still be read. The side that opens a stream must read it to its
+    end or `reset` it, and `close` it after writing; a handler's stream is reset when the handler raises, and closed
+    when it returns. All methods raise StreamError once the stream is gone."""
 
     @property
     def peer(self) -> PeerId:
@@ -90,40 +94,43 @@ class Stream(Protocol):
         """INBOUND if the peer opened it."""
 
     async def read(self, max_bytes: int = 1 << 16) -> bytes:
-        """Waits for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
+        """Wait for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
 
     async def read_exactly(self, size: int) -> bytes:
-        """Returns exactly `size` bytes. Raises StreamError when the stream ends before."""
+        """Return exactly `size` bytes. Raises StreamError when the stream ends before."""
 
     async def read_all(self, max_bytes: int) -> bytes:
-        """Returns everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
+        """Return everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
 
     async def read_message(self, max_bytes: int) -> bytes | None:
-        """Returns a message that is prefixed with its length as a varint; None when the stream ends between messages.
+        """Return a message that is prefixed with its length as a varint; None when the stream ends between messages.
+
         Raises StreamError for one that is longer than `max_bytes`, truncated, or takes longer than a minute."""
 
     async def write(self, data: bytes) -> None:
-        """Sends all of `data`; waits while the peer's window or the socket is full. One writer at a time."""
+        """Send all of `data`; waits while the peer's window or the socket is full. One writer at a time."""
 
     async def write_message(self, message: bytes) -> None:
-        """Sends a message prefixed with its length."""
+        """Send a message prefixed with its length."""
 
     def hold(self, count: int) -> None:
-        """Counts bytes that a handler keeps for the peer until it returns; the stream may be reset for them."""
+        """Count bytes that a handler keeps for the peer until it returns; the stream may be reset for them."""
 
     def close(self) -> None:
-        """Closes our direction; reading goes on."""
+        """Close our direction; reading goes on."""
 
     def reset(self) -> None:
-        """Ends both directions; unread bytes are dropped."""
+        """End both directions; unread bytes are dropped."""
 
 
 StreamHandler = Callable[[Stream], Awaitable[None]]
 
 
 class HostApi(Protocol):
-    """The host. All calls are from one event loop. After a change of `connection_gater` call `save_gater`;
-    `external_address` is where other machines reach us, None while that is unknown."""
+    """The host.
+
+    All calls are from one event loop. After a change of `connection_gater` call `save_gater`; `external_address` is
+    where other machines reach us, None while that is unknown."""
 
     config: P2pConfig
     identity: NetworkIdentity
@@ -153,24 +160,26 @@ class HostApi(Protocol):
         """The protocols that have a stream handler."""
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
-        """Serves inbound streams of a protocol, each in its own task; identify is pushed to connected peers."""
+        """Serve inbound streams of a protocol, each in its own task; identify is pushed to connected peers."""
 
     def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
-        """Subscribes to events from now on; `connections` has the peers that are already connected."""
+        """Subscribe to events from now on; `connections` has the peers that are already connected."""
 
     def emit(self, event: HostEvent) -> None:
         """Delivers an event to all subscribers."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task until the host stops."""
+        """Run a task until the host stops."""
 
     async def connect(self, peer: PeerId, addresses: Sequence[Multiaddr] = ()) -> None:
-        """Makes sure of a connection: dials the addresses given, else the known ones, if there is none. Raises
-        DialError when it cannot be made."""
+        """Make sure of a connection: dials the addresses given, else the known ones, if there is none.
+
+        Raises DialError when it cannot be made."""
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
-        """Opens a stream to a connected peer; returns the first of the protocols that the peer supports, and the
-        stream. Does not dial. Raises StreamError when there is none within the handshake timeout."""
+        """Open a stream to a connected peer; returns the first of the protocols that the peer supports, and the stream.
+
+        Does not dial. Raises StreamError when there is none within the handshake timeout."""
 
     async def measure_latency(self, peer: PeerId) -> None:
         """Pings a peer and updates its latency; a failure is logged only."""
@@ -182,16 +191,16 @@ class HostApi(Protocol):
         """All connected peers with their connections."""
 
     def connection(self, peer: PeerId) -> ConnectionInfo | None:
-        """A connected peer; None if it is not connected."""
+        """Return a connected peer; None if it is not connected."""
 
     def disconnect(self, peer: PeerId, reason: str) -> None:
-        """Closes all connections to the peer."""
+        """Close all connections to the peer."""
 
     def intercept_peer(self, peer: PeerId) -> str | None:
-        """The reason why a connection with the peer is denied, None when it is allowed [NET13]."""
+        """Return the reason why a connection with the peer is denied, None when it is allowed [NET13]."""
 
     def save_gater(self) -> None:
-        """Writes bans and blocks to the peerstore."""
+        """Write bans and blocks to the peerstore."""
 
     def ban(self, peer: PeerId, seconds: float, reason: str) -> None:
         """Bans a peer for a time and closes its connections [SCR7]."""

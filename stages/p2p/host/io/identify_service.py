@@ -1,5 +1,4 @@
-"""The identify service: requests identify from each new peer, serves the same request, and pushes our message to
-connected peers when our protocols change [NET4]."""
+"""The identify service: requests, serves and pushes identify, when our protocols change [NET4]."""
 
 import asyncio
 import ipaddress
@@ -13,8 +12,8 @@ from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, HostApi, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
-from rollup_node.stages.p2p.peerstore.io.peerstore import IDENTIFIED_TTL
-from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
+from rollup_node.stages.p2p.storage.io.peerstore import IDENTIFIED_TTL
+from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
 
 PUSH_MIN_INTERVAL = 1.0
 """Seconds between two pushes of one peer; an earlier one is rejected."""
@@ -38,21 +37,21 @@ class IdentifyService:
         self._pending_push: asyncio.TimerHandle | None = None
 
     def register(self) -> None:
-        """Registers the stream handlers."""
+        """Register the stream handlers."""
         self._host.set_stream_handler(identify.PROTOCOL, self._handle_identify)
         self._host.set_stream_handler(identify.PUSH_PROTOCOL, self._handle_push)
 
     def identified(self, peer: PeerId) -> IdentifyMessage | None:
-        """The identify message of a connected peer, pushes included; None until it has been received."""
+        """Return the identify message of a connected peer, pushes included; None until it has been received."""
         return self._identified.get(peer)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer."""
+        """Remove a disconnected peer."""
         self._identified.pop(peer, None)
         self._last_push.pop(peer, None)
 
     async def identify_peer(self, peer: PeerId) -> None:
-        """Requests identify from a new peer; without a valid response the peer stays connected, unidentified."""
+        """Request identify from a new peer; without a valid response the peer stays connected, unidentified."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 _, stream = await self._host.open_stream(peer, (identify.PROTOCOL,))
@@ -85,7 +84,7 @@ class IdentifyService:
             raise StreamError(str(error)) from None
 
     def _consume_message(self, peer: PeerId, raw: bytes, known: IdentifyMessage | None) -> None:
-        """Stores a peer's message, merged into the `known` one if it is a push. Raises IdentifyError."""
+        """Store a peer's message, merged into the `known` one if it is a push. Raises IdentifyError."""
         connection = self._host.connection(peer)
         if connection is None:
             return
@@ -128,8 +127,10 @@ class IdentifyService:
                 self._host.spawn(self._push(peer))
 
     async def _push(self, peer: PeerId) -> None:
-        """Pushes the current message. Repeats it when the peer rejects it, as this node does with one that follows
-        another within PUSH_MIN_INTERVAL."""
+        """Pushes the current message.
+
+        Repeats it when the peer rejects it, as this node does with one that follows another within
+        PUSH_MIN_INTERVAL."""
         for _ in range(_PUSH_ATTEMPTS):
             try:
                 async with asyncio.timeout(_TIMEOUT):
@@ -146,7 +147,7 @@ class IdentifyService:
 
 
 async def _read_message(stream: Stream) -> bytes:
-    """Reads a message, which may come in several length-prefixed parts that form one protobuf message."""
+    """Read a message, which may come in several length-prefixed parts that form one protobuf message."""
     parts: list[bytes] = []
     left = identify.MAX_MESSAGE_BYTES
     while len(parts) < _MAX_PARTS and (part := await stream.read_message(left)) is not None:
@@ -156,7 +157,7 @@ async def _read_message(stream: Stream) -> bytes:
 
 
 def _check_public_key(peer: PeerId, message: IdentifyMessage) -> None:
-    """Raises IdentifyError when the message holds another peer's key."""
+    """Raise IdentifyError when the message holds another peer's key."""
     if message.public_key is None:
         return
     try:
@@ -168,7 +169,7 @@ def _check_public_key(peer: PeerId, message: IdentifyMessage) -> None:
 
 
 def _first_protocols(protocols: Sequence[str]) -> tuple[str, ...]:
-    """The first protocols, as many as may be stored."""
+    """Return the first protocols, as many as may be stored."""
     ends = accumulate(map(len, protocols))
     return tuple(name for name, end in zip(protocols, ends, strict=True) if end <= MAX_STORED_CHARACTERS)
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+from dataclasses import dataclass
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
-from rollup_node.stages.p2p.host.ping import PING_BYTES, PROTOCOL, Latency
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
 _TIMEOUT = 10.0
@@ -22,16 +22,16 @@ class PingService:
         self._latencies: dict[PeerId, Latency] = {}
 
     def register(self) -> None:
-        """Registers the stream handler."""
+        """Register the stream handler."""
         self._host.set_stream_handler(PROTOCOL, self._echo)
 
     def latency(self, peer: PeerId) -> float | None:
-        """The average round-trip time of a connected peer in seconds; None if it was not measured."""
+        """Return the average round-trip time of a connected peer in seconds; None if it was not measured."""
         found = self._latencies.get(peer)
         return None if found is None else found.average
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Removes a disconnected peer."""
+        """Remove a disconnected peer."""
         self._latencies.pop(peer, None)
 
     async def ping(self, peer: PeerId) -> float:
@@ -72,3 +72,22 @@ class PingService:
                 if len(data) < PING_BYTES:
                     data += await stream.read_exactly(PING_BYTES - len(data))
                 await stream.write(data)
+
+
+PROTOCOL = "/ipfs/ping/1.0.0"
+PING_BYTES = 32
+_SMOOTHING = 0.1
+
+
+@dataclass
+class Latency:
+    """The moving average of a peer's round-trip times in seconds; None before the first measurement."""
+
+    average: float | None = None
+
+    def add(self, seconds: float) -> None:
+        """Add a measurement."""
+        if self.average is None:
+            self.average = seconds
+        else:
+            self.average += _SMOOTHING * (seconds - self.average)

@@ -1,4 +1,5 @@
 """A stream of a multiplexed connection: negotiates its protocol, then carries bytes both ways under yamux's windows.
+
 The window also bounds the bytes received and not yet read."""
 
 import asyncio
@@ -10,7 +11,7 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.muxer.yamux import YamuxSession
+from rollup_node.stages.p2p.transport.yamux import YamuxSession
 
 MESSAGE_TIMEOUT = 60.0
 """The time in seconds from a message's first byte to its last; until then its bytes are held."""
@@ -24,28 +25,29 @@ class StreamCarrier(Protocol):
     peer: PeerId
 
     def flush(self) -> None:
-        """Sends what the yamux session has to send."""
+        """Send what the yamux session has to send."""
 
     async def wait_writable(self) -> None:
-        """Waits while the socket's buffer is full."""
+        """Wait while the socket's buffer is full."""
 
     def add_unread(self, change: int) -> None:
-        """Counts bytes received (positive) or read by the application (negative)."""
+        """Count bytes received (positive) or read by the application (negative)."""
 
     def add_held(self, stream: "MuxedStream", change: int) -> None:
-        """Counts bytes held for a stream, or no longer held (negative), which may drop a stream, this one or
-        another."""
+        """Count bytes held for a stream, or no longer held (negative), which may drop this stream or another."""
 
     def stream_dropped(self) -> None:
-        """Called when a stream was dropped for what it held."""
+        """Note that a stream was dropped for what it held."""
 
     def stream_finished(self, stream: "MuxedStream") -> None:
-        """Called when the stream is closed in both directions."""
+        """Note that the stream is closed in both directions."""
 
 
 class MuxedStream:
-    """Implements host_api.Stream. `on_negotiated` is called once an inbound stream has its protocol, `on_finished` when
-    the stream carries nothing any more (it may be called more than once)."""
+    """Implements host_api.Stream.
+
+    `on_negotiated` is called once an inbound stream has its protocol, `on_finished` when the stream carries nothing
+    any more (it may be called more than once)."""
 
     def __init__(self, carrier: StreamCarrier, stream_id: int, negotiation: Initiator | Responder) -> None:
         self.stream_id = stream_id
@@ -88,7 +90,7 @@ class MuxedStream:
         self.hold(len(data))
 
     def receive_fin(self) -> None:
-        """The peer closed its direction."""
+        """Close the peer's direction."""
         self._fin_received = True
         if self._negotiation is not None:
             self.reset("closed before a protocol was negotiated")
@@ -96,11 +98,11 @@ class MuxedStream:
         self._finish_if_closed()
 
     def window_updated(self) -> None:
-        """The send window has grown."""
+        """Send on: the send window has grown."""
         self._changed.set()
 
     def abort(self, reason: str) -> None:
-        """The stream is gone: reset by the peer, or with its connection. Bytes received before can still be read."""
+        """End the stream, reset by the peer or with its connection. Bytes received before can still be read."""
         if not self._aborted:
             self._aborted, self._abort_reason = True, reason
             self._changed.set()
@@ -109,7 +111,7 @@ class MuxedStream:
     # --- called by the application
 
     async def negotiated(self) -> str:
-        """Waits for the protocol and returns it. Raises StreamError when the ends have none in common."""
+        """Wait for the protocol and returns it. Raises StreamError when the ends have none in common."""
         while self._negotiation is not None:
             self._raise_if_aborted()
             await self._wait()
@@ -117,13 +119,13 @@ class MuxedStream:
         return self.protocol
 
     async def read(self, max_bytes: int = 1 << 16) -> bytes:
-        """Waits for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
+        """Wait for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
         data = await self._take(max_bytes)
         self._release(len(data))
         return data
 
     async def read_exactly(self, size: int) -> bytes:
-        """Returns exactly `size` bytes. Raises StreamError when the stream ends before."""
+        """Return exactly `size` bytes. Raises StreamError when the stream ends before."""
         found = bytearray()
         try:
             while len(found) < size:
@@ -136,7 +138,7 @@ class MuxedStream:
             self._release(len(found))
 
     async def read_all(self, max_bytes: int) -> bytes:
-        """Returns everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
+        """Return everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
         found = bytearray()
         try:
             while data := await self._take(min(1 << 16, max_bytes + 1 - len(found))):
@@ -148,7 +150,7 @@ class MuxedStream:
             self._release(len(found))
 
     async def read_message(self, max_bytes: int) -> bytes | None:
-        """Returns a length-prefixed message; None when the stream ends between messages. Raises StreamError."""
+        """Return a length-prefixed message; None when the stream ends between messages. Raises StreamError."""
         first = await self.read(1)
         if not first:
             return None
@@ -176,7 +178,7 @@ class MuxedStream:
         return await self.read_exactly(length)
 
     async def write(self, data: bytes) -> None:
-        """Sends all of `data`; waits while the peer's window or the socket is full."""
+        """Send all of `data`; waits while the peer's window or the socket is full."""
         view = memoryview(data)
         while view:
             self._raise_if_aborted()
@@ -192,16 +194,16 @@ class MuxedStream:
                 await self._wait()
 
     async def write_message(self, message: bytes) -> None:
-        """Sends a message prefixed with its length."""
+        """Send a message prefixed with its length."""
         await self.write(varint.encode(len(message)) + message)
 
     def hold(self, count: int) -> None:
-        """Counts bytes that are held for the stream's peer until the stream ends, beside those received."""
+        """Count bytes that are held for the stream's peer until the stream ends, beside those received."""
         self._held += count
         self._carrier.add_held(self, count)
 
     def close(self) -> None:
-        """Closes our direction; reading goes on."""
+        """Close our direction; reading goes on."""
         if not self._fin_sent and not self._aborted:
             self._fin_sent = True
             self._carrier.session.close_stream(self.stream_id)
@@ -209,7 +211,7 @@ class MuxedStream:
             self._finish_if_closed()
 
     def reset(self, reason: str = "reset by us") -> None:
-        """Ends both directions; unread bytes are dropped."""
+        """End both directions; unread bytes are dropped."""
         self._drop_unread()
         if not self._aborted:
             self._fin_received = False
@@ -218,12 +220,12 @@ class MuxedStream:
             self.abort(reason)
 
     def drop(self, reason: str) -> None:
-        """Resets the stream because too much is held for its peer."""
+        """Reset the stream because too much is held for its peer."""
         self.reset(reason)
         self._carrier.stream_dropped()
 
     def discard_input(self) -> None:
-        """Drops data from now on: the handler has returned."""
+        """Drop data from now on: the handler has returned."""
         self._discarding = True
         self._drop_unread()
 
@@ -246,7 +248,7 @@ class MuxedStream:
         return negotiation.trailing_data
 
     def _send_negotiation(self, data: bytes) -> None:
-        """Sends lines of the negotiation, which never fill the window."""
+        """Send lines of the negotiation, which never fill the window."""
         if data:
             self._carrier.session.send_data(self.stream_id, memoryview(data))
 
@@ -294,16 +296,17 @@ class MuxedStream:
 
 
 def _no_callback(_: MuxedStream) -> None:
-    """The callback until one is set."""
+    """Do nothing, until a callback is set."""
 
 
 def _no_finish_callback() -> None:
-    """The callback until one is set."""
+    """Do nothing, until a callback is set."""
 
 
 async def negotiate_stream(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:
-    """Waits for the protocol of a stream just opened. Raises StreamError, and resets the stream, when there is none in
-    time."""
+    """Wait for the protocol of a stream just opened.
+
+    Raises StreamError, and resets the stream, when there is none in time."""
     try:
         async with asyncio.timeout(seconds):
             return await stream.negotiated()

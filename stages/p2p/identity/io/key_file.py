@@ -24,7 +24,7 @@ class LoadedIdentity(NamedTuple):
 
 
 def generate_secret() -> bytes:
-    """Generates a random secp256k1 private key."""
+    """Generate a random secp256k1 private key."""
     while True:
         secret = secrets.token_bytes(32)
         try:
@@ -34,7 +34,8 @@ def generate_secret() -> bytes:
 
 
 def load_identity(config: P2pConfig) -> LoadedIdentity:
-    """Loads the identity from `p2p.priv.raw`, else from the file `p2p.priv.path`, which is created when it is missing.
+    """Load the identity from `p2p.priv.raw`, else from the file `p2p.priv.path`, which is created when it is missing.
+
     Raises IdentityFileError when neither can be used."""
     if config.priv_raw is not None:
         return LoadedIdentity(_identity(config.priv_raw, "p2p.priv.raw"), False)
@@ -78,7 +79,7 @@ def _read(path: str) -> str | None:
 
 
 def _write(path: str, secret: bytes) -> None:
-    """Writes the key by a rename, so that a crash never leaves part of it."""
+    """Write the key by a rename, so that a crash never leaves part of it."""
     # A link to a file that does not exist reads as a missing file.
     check_private_file(path)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

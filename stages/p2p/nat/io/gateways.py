@@ -52,10 +52,10 @@ class NatGateway(Protocol):
     """A gateway. All methods raise NatError."""
 
     async def map_ports(self, ports: Sequence[LocalPort]) -> ExternalMapping:
-        """Maps the ports, or renews their mappings."""
+        """Map the ports, or renews their mappings."""
 
     async def unmap_ports(self, ports: Sequence[LocalPort]) -> None:
-        """Deletes the mappings."""
+        """Delete the mappings."""
 
 
 # --- NAT-PMP -------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class NatPmpGateway:
         self._external_ports: dict[LocalPort, int] = {}
 
     async def map_ports(self, ports: Sequence[LocalPort]) -> ExternalMapping:
-        """Maps the ports, or renews their mappings."""
+        """Map the ports, or renews their mappings."""
         ip = nat_pmp.parse_external_address(
             await self._ask(nat_pmp.external_address_request(), nat_pmp.parse_external_address)
         )
@@ -84,7 +84,7 @@ class NatPmpGateway:
         return ExternalMapping(ip, dict(self._external_ports), float(min(lifetimes, default=LEASE_SECONDS)))
 
     async def unmap_ports(self, ports: Sequence[LocalPort]) -> None:
-        """Deletes the mappings."""
+        """Delete the mappings."""
         for port in ports:
             await self._mapping(nat_pmp.mapping_request(port.transport, port.port, 0, 0), port)
 
@@ -95,7 +95,7 @@ class NatPmpGateway:
         return read(await self._ask(request, read))
 
     async def _ask(self, request: bytes, read: Callable[[bytes], object]) -> bytes:
-        """The first valid response. Raises NatError when there is none in time, or it is an error."""
+        """Return the first valid response. Raises NatError when there is none in time, or it is an error."""
 
         def is_valid(response: bytes) -> bool:
             try:
@@ -114,7 +114,7 @@ class NatPmpGateway:
 
 
 async def find_nat_pmp(target: GatewayAddress) -> NatGateway:
-    """The gateway at this address; nothing is sent yet."""
+    """Return the gateway at this address; nothing is sent yet."""
     return NatPmpGateway(target)
 
 
@@ -130,7 +130,7 @@ class UpnpGateway:
         self._is_permanent = False
 
     async def map_ports(self, ports: Sequence[LocalPort]) -> ExternalMapping:
-        """Maps the ports, or renews their mappings."""
+        """Map the ports, or renews their mappings."""
         try:
             ip = upnp.parse_external_ip(await self._post(upnp.external_ip_call(self._service)))
             for port in ports:
@@ -140,7 +140,7 @@ class UpnpGateway:
         return ExternalMapping(ip, {port: port.port for port in ports}, float(LEASE_SECONDS))
 
     async def unmap_ports(self, ports: Sequence[LocalPort]) -> None:
-        """Deletes the mappings."""
+        """Delete the mappings."""
         for port in ports:
             with suppress(UpnpError):
                 upnp.parse_response(
@@ -165,7 +165,7 @@ class UpnpGateway:
 
 
 async def find_upnp(target: GatewayAddress) -> NatGateway:
-    """The first gateway that responds to a search and maps ports. Raises NatError when there is none."""
+    """Return the first gateway that responds to a search and maps ports. Raises NatError when there is none."""
     errors = []
     for device in upnp.DEVICES:
         request = upnp.search_request(device, target.host, target.port)
@@ -182,7 +182,7 @@ async def find_upnp(target: GatewayAddress) -> NatGateway:
 
 
 async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """The body of a response with status 200 or 500 (which UPnP uses for faults). Raises NatError."""
+    """Return the body of a response with status 200 or 500 (which UPnP uses for faults). Raises NatError."""
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_HTTP_SECONDS)) as session,
@@ -231,8 +231,9 @@ class _ResponseCollector(asyncio.DatagramProtocol):
 async def _exchange(
     target: GatewayAddress, request: bytes, seconds: float, is_valid: Callable[[bytes], bool]
 ) -> list[tuple[bytes, IpAddress]]:
-    """Sends a datagram and returns the first response, and from a multicast group those of the next moments as well. A
-    unicast response must come from the address asked."""
+    """Send a datagram and returns the first response, and from a multicast group those of the next moments as well.
+
+    A unicast response must come from the address asked."""
     is_group = parse_ip(target.host).is_multicast
     loop = asyncio.get_running_loop()
     try:

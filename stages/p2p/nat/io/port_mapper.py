@@ -1,5 +1,6 @@
-"""Maps our ports on the gateway and learns our external address, by NAT-PMP or else UPnP (`p2p.nat`), and renews the
-mappings while the node runs. Only gateways on local networks, within `p2p.netrestrict`, are asked."""
+"""Maps ports on the gateway and learns our external address, by NAT-PMP or else UPnP (`p2p.nat`).
+
+Mappings are renewed while the node runs. Only gateways on local networks, within `p2p.netrestrict`, are asked."""
 
 import asyncio
 import ipaddress
@@ -38,7 +39,7 @@ class GatewayAddresses(NamedTuple):
 
 
 def default_gateways() -> GatewayAddresses:
-    """The gateway of the default route, and UPnP's multicast group."""
+    """Return the gateway of the default route, and UPnP's multicast group."""
     gateway = default_gateway()
     return GatewayAddresses(
         GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
@@ -47,7 +48,7 @@ def default_gateways() -> GatewayAddresses:
 
 
 def default_gateway(path: str = _ROUTES) -> str | None:
-    """The IPv4 gateway of the default route, from the kernel's routing table; None if there is none."""
+    """Return the IPv4 gateway of the default route, from the kernel's routing table; None if there is none."""
     with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as table:
         for line in table.readlines()[1:]:
             words = line.split()
@@ -57,8 +58,9 @@ def default_gateway(path: str = _ROUTES) -> str | None:
 
 
 class PortMapper:
-    """Keeps ports mapped: call `step` after the delay it returns. `on_mapping` is called when the external address or a
-    port changes; `problem` is the present error, for /readyz."""
+    """Keeps ports mapped: call `step` after the delay it returns.
+
+    `on_mapping` is called when the external address or a port changes; `problem` is the present error, for /readyz."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class PortMapper:
         self._gateway: NatGateway | None = None
 
     async def step(self) -> float:
-        """Searches for a gateway, or renews the mappings; returns the seconds until the next call."""
+        """Search for a gateway, or renews the mappings; returns the seconds until the next call."""
         try:
             gateway, mapping = await self._map_ports()
             if not mapping.ip.is_global:
@@ -92,7 +94,7 @@ class PortMapper:
         return max(mapping.lifetime / 2, _SHORTEST_RENEWAL)
 
     async def close(self) -> None:
-        """Deletes the mappings, within a second."""
+        """Delete the mappings, within a second."""
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             with suppress(NatError, TimeoutError):

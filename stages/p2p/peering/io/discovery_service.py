@@ -1,5 +1,6 @@
-"""Discovery for the host: peers of our chain that discv5 finds are stored with their addresses, ports are mapped on the
-gateway (`p2p.nat`), and both set the host's external address [DSC4, DSC7]."""
+"""Discovery for the host: stores peers of our chain that discv5 finds, and maps ports (`p2p.nat`) [DSC4, DSC7].
+
+Both set the host's external address."""
 
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
@@ -11,16 +12,17 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
 from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL
-from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata
+from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL
+from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 
 TAG_VALUE = 42
 """The value of the connection manager's tag of peers of our chain [DSC7]."""
 
 
 class DiscoveryService:
-    """Discovery and port mapping for one host, which must listen before `start`. `discv5` is None with
-    `p2p.no-discovery`."""
+    """Discovery and port mapping for one host, which must listen before `start`.
+
+    `discv5` is None with `p2p.no-discovery`."""
 
     def __init__(self, host: HostApi, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
@@ -44,7 +46,7 @@ class DiscoveryService:
         return tuple(found)
 
     async def start(self) -> None:
-        """Opens the discovery socket. Raises DiscoveryError or StoreError."""
+        """Open the discovery socket. Raises DiscoveryError or StoreError."""
         config, port = self._host.config, self._host.port
         ports = [LocalPort(TransportProtocol.TCP, port)]
         if self.discv5 is not None:
@@ -59,14 +61,14 @@ class DiscoveryService:
             )
 
     async def close(self) -> None:
-        """Closes the discovery socket and deletes the port mappings, within about a second."""
+        """Close the discovery socket and deletes the port mappings, within about a second."""
         if self.discv5 is not None:
             self.discv5.close()
         if self._port_mapper is not None:
             await self._port_mapper.close()
 
     def on_peer_found(self, found: DiscoveredPeer) -> None:
-        """Stores a peer, so that it is dialled when more are wanted."""
+        """Store a peer, so that it is dialled when more are wanted."""
         if found.peer == self._host.peer_id:
             return
         self._host.peerstore.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
@@ -83,11 +85,11 @@ class DiscoveryService:
             self.discv5.set_peer_count(len(self._host.connections()))
 
     def _tag_peer(self, peer: PeerId) -> None:
-        """Makes the connection manager trim other peers before this one."""
+        """Make the connection manager trim other peers before this one."""
         self._host.connection_manager.tag(peer, self._tag, TAG_VALUE)
 
     def _on_enr_updated(self, record: Enr) -> None:
-        """Sets the host's external address to that of our record."""
+        """Set the host's external address to that of our record."""
         endpoint = record.tcp(4) or record.tcp(6)
         if endpoint is not None:
             self._host.external_address = tcp_multiaddr(str(endpoint.ip), endpoint.port)

@@ -1,6 +1,7 @@
-"""The peer manager: keeps static peers connected, dials known peers while there are too few, trims when there are too
-many, bans peers by score and lifts expired bans, and measures latencies, each as a periodic task [NET6, NET8, NET9,
-DSC8, SCR7, SCR8, PST4]."""
+"""The peer manager: periodic tasks that dial, trim, ban and measure peers.
+
+It keeps static peers connected, dials known peers while there are too few, trims when there are too many, bans peers
+by score and lifts expired bans, and measures latencies [NET6, NET8, NET9, DSC8, SCR7, SCR8, PST4]."""
 
 import asyncio
 import random
@@ -21,8 +22,8 @@ from rollup_node.stages.p2p.host.io.host_api import (
     PeerDisconnected,
 )
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
-from rollup_node.stages.p2p.peering.static_peers import parse_static_peers
-from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
+from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
+from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
 
 STATIC = "static"
 API_PROTECTED = "api-protected"
@@ -42,8 +43,9 @@ log = get_logger("p2p")
 
 
 class PeerManager:
-    """The periodic tasks of one host. Static peers are protected from trimming, exempt from bans, and redialled for
-    ever."""
+    """The periodic tasks of one host.
+
+    Static peers are protected from trimming, exempt from bans, and redialled for ever."""
 
     def __init__(self, host: HostApi) -> None:
         self._host = host
@@ -78,8 +80,7 @@ class PeerManager:
         return peer in self._static
 
     def _on_host_event(self, event: HostEvent) -> None:
-        """A connection counts as a success only once it has lasted a while, so that a peer that always hangs up is not
-        dialled without backoff."""
+        """Count a connection as a success once it has lasted a while: a peer that always hangs up gets backoff."""
         if isinstance(event, PeerConnected):
             self._connected_at[event.peer] = time.monotonic()
         elif isinstance(event, PeerDisconnected):
@@ -113,8 +114,10 @@ class PeerManager:
             log.warn("cannot connect to static peer", code=Code.PEER_UNREACHABLE.text, **fields)
 
     async def _dial_known(self) -> float:
-        """One round of dialling known peers while there are too few. Peers with a node record come before those known
-        only from other peers, which may have filled the peerstore with false ones."""
+        """One round of dialling known peers while there are too few.
+
+        Peers with a node record come before those known only from other peers, which may have filled the peerstore
+        with false ones."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
             return DIAL_SLOW_INTERVAL
         candidates = self._candidates()

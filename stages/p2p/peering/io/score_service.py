@@ -1,14 +1,13 @@
-"""Scores over time: the counts of responses decay and are kept in the peerstore over restarts, scores are written there
-for bans, and both are metrics [SCR3, SCR6]."""
+"""Scores over time: decaying counts kept over restarts, scores stored for bans, and metrics [SCR3, SCR6]."""
 
 import time
 
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerScores, ReqRespScores
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerScores, ReqRespScores
 
 SAVE_INTERVAL = 15.0
 _STEP_INTERVAL = 1.0
@@ -24,7 +23,7 @@ class ScoreService:
         host.subscribe(self._on_host_event)
 
     def scores(self, peer: PeerId) -> PeerScores:
-        """A peer's present scores."""
+        """Return a peer's present scores."""
         snapshot = self._scorer.snapshot(peer)
         return PeerScores(
             GossipScores(
@@ -36,7 +35,7 @@ class ScoreService:
         )
 
     def save(self) -> None:
-        """Writes the scores of all connected peers to the peerstore."""
+        """Write the scores of all connected peers to the peerstore."""
         for peer in self._host.peers():
             self._host.peerstore.set_scores(peer, self.scores(peer), self._scorer.params.retain_score)
 

@@ -10,9 +10,9 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, Rpc
 from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, recover_signer, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
-from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
+from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash
 
 HEALTH_TIMEOUT = 3.0
@@ -21,8 +21,9 @@ MAX_ANSWER_BYTES = 64 << 10
 
 
 class RemoteSigner:
-    """Signs blocks by calls to `signer.endpoint`, one at a time over one connection. Its files are read, and the
-    connection is made, at the first call."""
+    """Signs blocks by calls to `signer.endpoint`, one at a time over one connection.
+
+    Its files are read, and the connection is made, at the first call."""
 
     option = "signer.address"
 
@@ -40,15 +41,18 @@ class RemoteSigner:
         )
 
     async def version(self) -> str:
-        """What `health_status` answers. Raises SigningError when the signer does not answer it within 3 s [SGN1]."""
+        """Return what `health_status` answers.
+
+        Raises SigningError when the signer does not answer it within 3 s [SGN1]."""
         answer = await self._call("health_status", timeout=HEALTH_TIMEOUT)
         if not isinstance(answer, str):
             raise SigningError(f"{self.name} does not answer health_status like a signer")
         return one_line(answer)
 
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
-        """The signature that the signer returns, if it is one of `address` [SGN3, SGN7]. Raises SigningError, after 5 s
-        at most."""
+        """Return the signature that the signer returns, if it is one of `address` [SGN3, SGN7].
+
+        Raises SigningError, after 5 s at most."""
         argument = {
             "domain": list(DOMAIN),
             # A plain number of up to 256 bits, which orjson does not write by itself.
@@ -74,7 +78,7 @@ class RemoteSigner:
         return signature
 
     async def close(self) -> None:
-        """Closes the connection; another call opens a new one."""
+        """Close the connection; another call opens a new one."""
         await self._client.close()
 
     async def _call(self, method: str, *params: Any, timeout: float) -> Any:

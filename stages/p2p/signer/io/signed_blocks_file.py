@@ -56,8 +56,9 @@ class EncodedPayload(NamedTuple):
 
 
 class SignedBlocksFile:
-    """The signed blocks of the chain with this L2 genesis, in the file `path` or in memory; the file may hold those of
-    other chains. Raises StoreError when the file cannot be used [SGN11]."""
+    """The signed blocks of the chain with this L2 genesis, in the file `path` or in memory.
+
+    The file may hold those of other chains. Raises StoreError when the file cannot be used [SGN11]."""
 
     def __init__(self, genesis: Hash, path: str = MEMORY) -> None:
         self._genesis = genesis
@@ -89,19 +90,20 @@ class SignedBlocksFile:
         return self._database.problem
 
     def close(self) -> None:
-        """Writes what is not written yet, and closes the file."""
+        """Write what is not written yet, and closes the file."""
         self._write(tuple(self._unwritten), dict(self._unwritten_payloads))
         self._database.close()
 
     def decide(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
-        """Decides about a block and remembers that; returns why it must not be signed, None if it may be once `write`
-        has returned."""
+        """Decides about a block and remembers that.
+
+        Returns why it must not be signed, None if it may be once `write` has returned."""
         refusal, new = self._blocks.decide(request, l1_hash)
         self._unwritten.extend(new)
         return refusal
 
     def keep(self, number: int, block_hash: Hash, payload: EncodedPayload) -> None:
-        """Keeps the payload of a block about which was decided, on the disk once `write` has returned [SGN12]."""
+        """Keep the payload of a block about which was decided, on the disk once `write` has returned [SGN12]."""
         added = self._kept.add(number, block_hash, len(payload.signed_part))
         if added is not None:
             self._unwritten_payloads[added] = payload
@@ -109,8 +111,9 @@ class SignedBlocksFile:
                 del self._unwritten_payloads[each]
 
     async def write(self) -> None:
-        """Writes what is not on the disk yet, and waits for the disk without blocking the process. When that fails it
-        is written the next time; it stops no signature, as what is in memory still counts."""
+        """Write what is not on the disk yet, and waits for the disk without blocking the process.
+
+        When that fails it is written the next time; it stops no signature, as what is in memory still counts."""
         records, payloads = tuple(self._unwritten), dict(self._unwritten_payloads)
         if await asyncio.to_thread(self._write, records, payloads):
             written = set(records)
@@ -119,7 +122,7 @@ class SignedBlocksFile:
                 self._unwritten_payloads.pop(each, None)
 
     def _write(self, records: Sequence[BlockRecord], payloads: dict[KeptPayload, EncodedPayload]) -> bool:
-        """Writes records and payloads; whether they are on the disk."""
+        """Write records and payloads; whether they are on the disk."""
         genesis = self._genesis
         with self._lock:
             rows: list[tuple[str, Sequence[Any]]] = [(_INSERT, self._row(record)) for record in records]
@@ -146,11 +149,11 @@ class SignedBlocksFile:
         return next((each for each in found if each is not None and each.fate is BlockFate.SIGNED), None)
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
-        """What is known of a block, its parent above all."""
+        """Return what is known of a block, its parent above all."""
         return self._blocks.find(number, block_hash)
 
     def payload(self, block_hash: Hash) -> ExecutionPayload | None:
-        """The payload of a block; None if it is not kept, or cannot be read."""
+        """Return the payload of a block; None if it is not kept, or cannot be read."""
         kept = self._kept.find(block_hash)
         if kept is None:
             return None

@@ -40,8 +40,9 @@ class TlsFiles:
         self._warnings = RepeatedWarnings(log)
 
     def context(self) -> ssl.SSLContext:
-        """The context of a new connection: the same until certificate or key change. While these do not fit together,
-        in the middle of a replacement say, the previous ones stay in use.
+        """Return the context of a new connection: the same until certificate or key change.
+
+        While these do not fit together, in the middle of a replacement say, the previous ones stay in use.
 
         Raises TlsFileError when there are no previous ones."""
         try:
@@ -65,7 +66,7 @@ class TlsFiles:
         )
 
     def _load(self) -> ssl.SSLContext:
-        """A context of the files as they are now, but of the CA as it was first."""
+        """Return a context of the files as they are now, but of the CA as it was first."""
         config = self._config
         if self._authorities is None:
             self._authorities = _read(config.tls_ca, "signer.tls.ca").decode("ascii", "ignore")

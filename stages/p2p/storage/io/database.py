@@ -1,6 +1,7 @@
-"""A small SQLite database in one file, or in memory, for data that should survive a restart but need not. A file that
-is in use or not ours is refused, a damaged one is moved aside; write errors at run time are reported in `problem` and
-stop nothing."""
+"""A small SQLite database in one file, or in memory, for data that should survive a restart but need not.
+
+A file that is in use or not ours is refused, a damaged one is moved aside; write errors at run time are reported in
+`problem` and stop nothing."""
 
 import os
 import sqlite3
@@ -18,9 +19,11 @@ log = get_logger("p2p")
 
 
 class SqliteFile:
-    """A database with its tables. `what` and `option` name it to operators; `application` is the 32-bit application id
-    that marks our files. With `durable` a change is on the disk when it returns, also if the machine fails, and a
-    damaged file is refused. One process at a time can open a file. Raises StoreError."""
+    """A database with its tables.
+
+    `what` and `option` name it to operators; `application` is the 32-bit application id that marks our files. With
+    `durable` a change is on the disk when it returns, also if the machine fails, and a damaged file is refused. One
+    process at a time can open a file. Raises StoreError."""
 
     def __init__(
         self, path: str, *, what: str, option: str, application: int, schema: str, durable: bool = False
@@ -30,7 +33,7 @@ class SqliteFile:
         self._connection = self._open(path)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._connection.close()
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -42,12 +45,12 @@ class SqliteFile:
             return []
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
-        """Executes one change."""
+        """Execute one change."""
         with self._record_errors():
             self._connection.execute(query, values)
 
     def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        """Executes changes in one transaction."""
+        """Execute changes in one transaction."""
         with self._record_errors():
             try:
                 self._connection.execute("begin")
@@ -84,7 +87,7 @@ class SqliteFile:
             return self._replace_damaged(path, str(error))
 
     def _replace_damaged(self, path: str, error: str) -> sqlite3.Connection:
-        """Moves a damaged file of ours aside and starts a new one."""
+        """Move a damaged file of ours aside and starts a new one."""
         aside = f"{path}.damaged"
         for end in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):

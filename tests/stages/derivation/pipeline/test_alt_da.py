@@ -15,8 +15,13 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     CommitmentInputTooLarge,
 )
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
-from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import (
+    CHALLENGE_TOPIC,
+    GENERIC,
+    ChallengeStatus,
+    Commitment,
+    keccak_commitment,
+)
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlobRef, ChallengeLog, Log
 from tests.conformance.kit.alt_da import CONTRACT, RESOLVE, WINDOW, AltDaChain, challenge_log, with_challenges

@@ -17,8 +17,13 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     ChallengeStatusUnknown,
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
-from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import (
+    CHALLENGE_TOPIC,
+    GENERIC,
+    ChallengeStatus,
+    Commitment,
+    keccak_commitment,
+)
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1Header, Log

@@ -5,15 +5,23 @@ import pytest
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_decoded, span_rules
+from rollup_node.stages.derivation.pipeline.channel_reader import (
+    ChannelBatches,
+    ChannelReader,
+    need_decoded,
+    span_rules,
+)
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
+from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
+from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
 from rollup_node.stages.derivation.tasks import DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.tools.batcher.channels import Compression, channel_body
-from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, forks_until, rollup
+from tests.conformance.kit.chain import BATCHER, GENESIS, GENESIS_TIME, SYSTEM_CONFIG, L1Blocks, forks_until, rollup
 from tests.conformance.kit.notation import channel_id
-from tests.conformance.kit.planning import plan, singulars
+from tests.conformance.kit.planning import channel, child, plan, singulars
 
 CONFIG = rollup(forks_until("granite"))
 RULES = CONFIG.schedule().l1(GENESIS_TIME)
@@ -59,3 +67,49 @@ def test_keys_depend_on_bytes_and_rules() -> None:
     keys = {need_decoded(body, each, span_rules(CONFIG)).key for body in (BODY, BODY[1:]) for each in rules}
     assert len(keys) == 6
     assert need_decoded(BODY, RULES, span_rules(CONFIG)).key == need_decoded(BODY, RULES, span_rules(CONFIG)).key
+
+
+HOLOCENE = rollup(forks_until("holocene"))
+FIRST, SECOND = plan(GENESIS, 2)
+
+
+class Batches:
+    """The batches of an L1 block with these items."""
+
+    def __init__(self, *items: bytes) -> None:
+        block = L1Blocks().add(*items)
+        self.events = PipelineEvents()
+        traversal = L1Traversal(HOLOCENE.schedule(), self.events, block.ref, SYSTEM_CONFIG)
+        ingestion = FrameIngestion(traversal.rules, self.events)
+        reader = ChannelReader(span_rules(HOLOCENE), self.events)
+        self.provider = ChannelBatches(traversal, ingestion, reader, self.events)
+        self._reader = reader
+        ingestion.open(block, BATCHER, traversal.rules)
+
+    def next_time(self) -> int | None:
+        """The time of the next batch; None when the block is exhausted."""
+        while (found := self.provider.next_batch()) is not Flow.OUT_OF_DATA:
+            if isinstance(found, NeedDecoded):
+                assert self._reader.add_decoded(found.key, run(found.task))
+            elif isinstance(found, SingularBatch):
+                return found.timestamp
+        return None
+
+
+def test_batches_of_all_channels_in_order() -> None:
+    batches = Batches(*channel("A", FIRST.singular), *channel("B", SECOND.singular))
+    assert [batches.next_time() for _ in range(3)] == [FIRST.ref.timestamp, SECOND.ref.timestamp, None]
+
+
+def test_a_flush_goes_on_with_the_next_channel() -> None:
+    batches = Batches(*channel("A", FIRST.singular, SECOND.singular), *channel("B", child(SECOND.ref).singular))
+    assert batches.next_time() == FIRST.ref.timestamp
+    batches.provider.flush_channel()
+    assert [batches.next_time(), batches.next_time()] == [SECOND.ref.timestamp + 2, None]
+
+
+def test_discarded_channels_are_not_decoded() -> None:
+    batches = Batches(*channel("A", FIRST.singular), *channel("B", SECOND.singular))
+    assert batches.provider.discard_block() is None
+    assert [type(each.reason) for each in batches.events.drops] == [ChannelBehindSafeHead] * 2
+    assert batches.next_time() is None

@@ -24,8 +24,7 @@ from rollup_node.stages.messages.blobs import InputRequest, InputResponse, Input
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult, PipelineStart
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable, L1Heads
-from rollup_node.stages.protocol.challenges import ChallengeStatus
-from rollup_node.stages.protocol.commitments import Commitment
+from rollup_node.stages.protocol.commitments import ChallengeStatus, Commitment
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS

@@ -7,10 +7,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.packed import PackedBytes, PackedTransactions, TransactionChunk
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
-from rollup_node.stages.derivation.process.decoding_client import MAX_RUNNING, DecodingClient
+from rollup_node.stages.derivation.process.decoding_client import MAX_RUNNING, DecodingClient, result_memory
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules
 
@@ -120,3 +123,15 @@ def test_without_a_pool_channels_are_decoded_at_once(number: int) -> None:
     client = DecodingClient(None, lambda: None)
     client.prefetch(_need(number))
     assert client.result(_need(number)) == run(_need(number).task)
+
+
+def test_the_memory_of_a_result_counts_transactions() -> None:
+    batch = SingularBatch(b"", 0, b"", 0, (bytes(967),))
+    rejected = RejectedBatch(SpanTransactionInvalid(0, ""))
+    assert result_memory(DecodedChannel((batch, rejected), None)) == 500 + 2 * 700 + 41 + 967
+
+
+def test_the_memory_of_a_result_counts_packed_batches() -> None:
+    chunks = (TransactionChunk(9, 9, b"a", False, bytes(3000)),)
+    span = SpanBatch(b"", b"", 0, 2, 1, 0, 0, bytes(70), PackedBytes(9, (bytes(80),)), PackedTransactions(chunks, 0, 9))
+    assert result_memory(DecodedChannel((span,), None)) == 500 + 700 + 70 + 250 + 80 + 250 + 3000

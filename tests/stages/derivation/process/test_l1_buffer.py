@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.process.l1_buffer import MAX_BUFFERED, L1Buffer
-from rollup_node.stages.protocol.types import InboxTransaction, L1Block
+from rollup_node.stages.protocol.types import InboxTransaction, L1Block, Log
 from tests.conformance.kit.chain import FIRST_L1, L1Blocks
 
 
@@ -110,6 +110,20 @@ def test_large_blocks_shorten_the_window() -> None:
     assert buffer.take(None) == second
     assert buffer.missing == (FIRST_L1 + 2, 8)
     assert buffer.add(third)
+
+
+def test_logs_of_deposits_count() -> None:
+    """64 blocks with 153.6 MB of logs are not 0 bytes of the bound."""
+    l1, buffer = _l1(64), _started(160)
+    log = Log(bytes(20), (bytes(32),) * 4, bytes(100_000), 0)
+    added = 0
+    for block in l1:
+        added += buffer.add(msgspec.structs.replace(block, deposits=(log,) * 24))
+    assert added * 24 * len(log.data) <= MAX_BUFFERED + 24 * len(log.data) < (added + 2) * 24 * len(log.data)
+    assert buffer.missing is None
+    while buffer.take(None) is not None:
+        pass
+    assert buffer.missing == (FIRST_L1 + added, 160), "what is taken does not count"
 
 
 def test_a_reorg_is_seen_without_taking_the_block() -> None:

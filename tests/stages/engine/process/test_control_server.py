@@ -71,15 +71,15 @@ def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp
             peer = rpc.handled[0][0]
             for number in range(1, 41):
                 rpc.server.respond(peer, sealed(number, 1_000_000))
-                assert rpc.server.responses.size <= MAX_RESPONSE_BYTES
+                assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
             assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
             await rpc.until(lambda: len(rpc.responses) == 40)
             rpc.client.send(SealBlockRequest(40, bytes(8), 0, False))
             await rpc.until(lambda: len(rpc.responses) == 41)
             assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
-            kept = rpc.server.responses.size
+            kept = rpc.server.responses.bytes
             rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
-            assert rpc.server.responses.size == kept, "a block too large to keep drives out no other response"
+            assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
             rpc.client.send(SealBlockRequest(41, bytes(8), 0, False))
             await rpc.until(lambda: len(rpc.handled) == 2)
 

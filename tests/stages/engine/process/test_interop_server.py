@@ -262,10 +262,10 @@ def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutio
 
         responses = await ask(range(40), "fetchReceipts", refs[2].id)
         assert all(len(each.result) > 1_000_000 for each in responses)
-        assert (len(server.responses), server.responses.size) == (0, 0)
+        assert (len(server.responses), server.responses.bytes) == (0, 0)
         for first in range(1000, 1000 + MAX_RESPONSES + 50, 50):
             await ask(range(first, first + 50), "updateFinalized", ABSENT)
-        assert len(server.responses) == MAX_RESPONSES and server.responses.size < 100_000
+        assert len(server.responses) == MAX_RESPONSES and server.responses.bytes < 100_000
 
     run_on(engine)(scene, interop=True)
 

@@ -20,7 +20,8 @@ from rollup_node.stages.io.http.json_answers import (
     failure_in,
 )
 from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, RECEIPTS, SMALL, AnswerLimit
-from rollup_node.stages.protocol.foreign_json import MAX_ERROR_TEXT, MalformedJsonError
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT
 
 CALLS: list[Call] = [("eth_a", []), ("eth_b", [])]
 

@@ -2,21 +2,19 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import orjson
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.io.http import jsonrpc
 from rollup_node.stages.io.http.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,
     JsonRpcClient,
-    RateLimiter,
     RpcFailure,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
@@ -293,25 +291,15 @@ def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
         with_client(handler, lambda client: client.batch([("a", [])] * 3), max_batch=2)
 
 
-def test_a_rate_of_0_is_no_limit() -> None:
-    limiter = RateLimiter(0, 20)
-    assert [limiter.take(1000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+@pytest.mark.parametrize("rate, least", [(0.0, 0.0), (20.0, 0.1)])
+def test_calls_beyond_the_rate_wait(rate: float, least: float) -> None:
+    async def use(client: JsonRpcClient) -> float:
+        started = time.monotonic()
+        for _ in range(3):
+            await client.call("m")
+        return time.monotonic() - started
 
-
-@given(
-    rate=st.floats(0.5, 100),
-    burst=st.integers(1, 50),
-    takes=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 3)), min_size=1, max_size=40),
-)
-def test_no_more_calls_pass_than_rate_and_burst(rate: float, burst: int, takes: list[tuple[int, float]]) -> None:
-    limiter = RateLimiter(rate, burst)
-    now = 0.0
-    passed = 0
-    for count, pause in takes:
-        now += pause
-        now += limiter.take(count, now)
-        passed += count
-        assert passed <= burst + rate * now + 1e-6
+    assert with_client(echo, use, rate_limit=rate, max_batch=1) >= least
 
 
 def test_each_request_asks_for_its_tls_context() -> None:

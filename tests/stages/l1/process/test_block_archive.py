@@ -16,7 +16,7 @@ from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.newest_block import NewestBlock
+from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher

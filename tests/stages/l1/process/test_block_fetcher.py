@@ -15,7 +15,7 @@ from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
+from rollup_node.stages.l1.head_tracker import NewestBlock, NewestBody
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult

@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process import endpoint_checks
 from rollup_node.stages.l1.process.client import L1Endpoints
@@ -36,7 +36,7 @@ class Checked:
         self.times_checked += 1
 
     @property
-    def faults(self) -> list[Fault | None]:
+    def faults(self) -> list[EndpointFault | None]:
         return [verdict and verdict.fault for verdict in self.endpoints.pool.verdicts]
 
     def let_pauses_pass(self) -> None:
@@ -82,10 +82,10 @@ def test_an_endpoint_is_used_again_once_it_does_well() -> None:
 
     async def scenario(checked: Checked) -> None:
         first, second = checked.endpoints.all
-        checked.endpoints.set_aside(first, Fault.UNREACHABLE, "no answer")
+        checked.endpoints.set_aside(first, EndpointFault.UNREACHABLE, "no answer")
         assert checked.endpoints.pick() is second
         await checked.step()
-        assert checked.endpoints.pick() is second and checked.faults == [Fault.FAILING, None]
+        assert checked.endpoints.pick() is second and checked.faults == [EndpointFault.FAILING, None]
         assert "database is down" in checked.endpoints.verdicts()[0]
         down[0] = False
         await checked.step()
@@ -100,7 +100,7 @@ def test_the_only_endpoint_is_asked_nothing() -> None:
 
     async def scenario(checked: Checked) -> None:
         assert await checked.step() == IDLE_SECONDS
-        checked.endpoints.set_aside(checked.endpoints.all[0], Fault.THROTTLED, "429")
+        checked.endpoints.set_aside(checked.endpoints.all[0], EndpointFault.THROTTLED, "429")
         await checked.step()
         assert checked.faults == [None]
 
@@ -115,10 +115,10 @@ def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> No
 
     async def scenario(checked: Checked) -> None:
         await checked.step()
-        assert [fault is Fault.FORKED for fault in checked.faults] == [index == wrong for index in range(3)]
+        assert [fault is EndpointFault.FORKED for fault in checked.faults] == [index == wrong for index in range(3)]
         assert checked.times_checked == 1 and checked.checks.disagreement is None
         await checked.step()
-        assert checked.faults[wrong] is Fault.FORKED
+        assert checked.faults[wrong] is EndpointFault.FORKED
         checked.checks.on_new_head(True)
         assert checked.endpoints.pick() is checked.endpoints.all[1 if wrong == 0 else 0]
 
@@ -134,7 +134,7 @@ def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem
     other.reorg(20, 20)
 
     async def scenario(checked: Checked) -> None:
-        checked.endpoints.set_aside(checked.endpoints.all[0], Fault.FORKED, "for a test")
+        checked.endpoints.set_aside(checked.endpoints.all[0], EndpointFault.FORKED, "for a test")
         await checked.step()
         assert checked.endpoints.pick() is checked.endpoints.all[0]
         assert "disagree on block 36" in str(checked.checks.disagreement)
@@ -155,7 +155,7 @@ def test_endpoints_of_another_chain_and_behind_are_named() -> None:
 
     async def scenario(checked: Checked) -> None:
         await checked.step()
-        assert checked.faults == [None, Fault.OTHER_CHAIN, Fault.BEHIND]
+        assert checked.faults == [None, EndpointFault.OTHER_CHAIN, EndpointFault.BEHIND]
         assert "does not have block 36; its head is 19" in checked.endpoints.verdicts()[1]
 
     with_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain, scenario)
@@ -171,7 +171,7 @@ def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest
     async def scenario(checked: Checked) -> None:
         checked.checks._compare_at += 300
         await checked.step()
-        assert checked.faults == [Fault.BEHIND, None]
+        assert checked.faults == [EndpointFault.BEHIND, None]
 
     with_checks([stuck.methods(5), moving.methods(5)], stuck, scenario)
 
@@ -179,7 +179,7 @@ def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest
 def test_before_the_head_is_known_nothing_is_compared() -> None:
     async def scenario(checked: Checked) -> None:
         checked.tracker.drop_finalized()
-        checked.endpoints.set_aside(checked.endpoints.all[0], Fault.BEHIND, "for a test")
+        checked.endpoints.set_aside(checked.endpoints.all[0], EndpointFault.BEHIND, "for a test")
         assert await checked.step() <= endpoint_checks.HEADLESS_SECONDS
         assert checked.times_checked == 0 and checked.faults == [None, None]
 

@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.process.failures import BehindError, OtherChainError, ThrottledError, code_of, fault_of
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
@@ -37,17 +37,17 @@ def test_the_code_of_an_error(error: Exception, code: Code) -> None:
 @pytest.mark.parametrize(
     ("error", "fault"),
     [
-        (OtherChainError("x", "is on L1 chain 1"), Fault.OTHER_CHAIN),
-        (BehindError("no receipts yet"), Fault.BEHIND),
-        (InvalidDataError("a root differs"), Fault.WRONG_DATA),
-        (RpcFailure(-32005, "daily request count exceeded"), Fault.THROTTLED),
-        (RpcFailure(-32000, "Your app has exceeded its compute units per second"), Fault.THROTTLED),
-        (RpcFailure(-32000, "database is down"), Fault.FAILING),
-        (EndpointError("x", "HTTP status 429", 429), Fault.THROTTLED),
-        (EndpointError("x", "HTTP status 503", 503, retry_after=5.0), Fault.THROTTLED),
-        (EndpointError("x", "HTTP status 503", 503), Fault.UNREACHABLE),
-        (EndpointError("x", "timeout"), Fault.UNREACHABLE),
+        (OtherChainError("x", "is on L1 chain 1"), EndpointFault.OTHER_CHAIN),
+        (BehindError("no receipts yet"), EndpointFault.BEHIND),
+        (InvalidDataError("a root differs"), EndpointFault.WRONG_DATA),
+        (RpcFailure(-32005, "daily request count exceeded"), EndpointFault.THROTTLED),
+        (RpcFailure(-32000, "Your app has exceeded its compute units per second"), EndpointFault.THROTTLED),
+        (RpcFailure(-32000, "database is down"), EndpointFault.FAILING),
+        (EndpointError("x", "HTTP status 429", 429), EndpointFault.THROTTLED),
+        (EndpointError("x", "HTTP status 503", 503, retry_after=5.0), EndpointFault.THROTTLED),
+        (EndpointError("x", "HTTP status 503", 503), EndpointFault.UNREACHABLE),
+        (EndpointError("x", "timeout"), EndpointFault.UNREACHABLE),
     ],
 )
-def test_what_an_error_shows(error: Exception, fault: Fault) -> None:
+def test_what_an_error_shows(error: Exception, fault: EndpointFault) -> None:
     assert fault_of(error) is fault

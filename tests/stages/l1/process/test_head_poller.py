@@ -11,8 +11,7 @@ from aiohttp import web
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.head_tracker import HeadTracker
-from rollup_node.stages.l1.newest_block import NewestBlock
+from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
 from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import DISPROOFS, SUBSCRIBED_POLL_SECONDS, HeadPoller

@@ -12,8 +12,8 @@ from rollup_node.stages.p2p.blocks.signing import (
     recover_signer,
     signing_hash,
 )
+from rollup_node.stages.protocol.secp256k1 import ORDER
 
-CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 A, B, C = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
 
 
@@ -35,7 +35,7 @@ def test_the_chain_id_is_part_of_the_signature() -> None:
 def test_a_high_s_has_the_same_signer() -> None:
     signer = LocalSigner(b"\x22" * 32)
     signature = signer.sign(10, b"block")
-    high = CURVE_ORDER - int.from_bytes(signature[32:64], "big")
+    high = ORDER - int.from_bytes(signature[32:64], "big")
     other = signature[:32] + high.to_bytes(32, "big") + bytes([1 - signature[64]])
     assert recover_signer(signing_hash(10, b"block"), other) == signer.address
 

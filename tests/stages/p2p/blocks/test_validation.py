@@ -11,12 +11,12 @@ from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Un
 from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.secp256k1 import ORDER
 from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 
 STRANGER = LocalSigner(b"\x33" * 32)
-CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 class ValidatorHarness:
@@ -89,7 +89,7 @@ def test_the_signature() -> None:
 @pytest.mark.fault("F47")
 def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
     harness, message = ValidatorHarness(), signed(block())
-    high = CURVE_ORDER - int.from_bytes(message[32:64], "big")
+    high = ORDER - int.from_bytes(message[32:64], "big")
     other = message[:32] + high.to_bytes(32, "big") + bytes([1 - message[64]]) + message[65:]
     assert failure_of(harness.validate_content(message)) is None
     assert failure_of(harness.validate_content(other)) is ValidationFailure.SEEN

@@ -8,11 +8,11 @@ from rollup_node.stages.p2p.discv5.calls import (
     CALL_TIMEOUT,
     ActiveCalls,
     CallPurpose,
-    CallResult,
+    DiscoveryResult,
     OutgoingCall,
     ResponseStatus,
 )
-from rollup_node.stages.p2p.discv5.contact import log_distance
+from rollup_node.stages.p2p.discv5.enr import log_distance
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from tests.support.p2p.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
@@ -44,7 +44,7 @@ def test_a_ping_is_answered() -> None:
     calls, call = submitted_call()
     assert calls.outbox[0].endpoint == CONTACT.endpoint and calls.has_call(PEER.node_id)
     pong = messages.Pong(call.request_id, 1, parse_ip("127.0.0.1"), 9222)
-    assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) == CallResult(call, True, pong)
+    assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) == DiscoveryResult(call, True, pong)
     assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
     assert not calls.has_call(PEER.node_id)
 
@@ -94,7 +94,7 @@ def test_a_request_waits_for_a_handshake_no_longer_than_for_a_response() -> None
     assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT / 2) == [] and not calls.outbox
     assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == []
     assert len(calls.outbox) == 1
-    assert calls.expire(LOCAL_ENR, 10.1 + 2 * CALL_TIMEOUT) == [CallResult(call, False)]
+    assert calls.expire(LOCAL_ENR, 10.1 + 2 * CALL_TIMEOUT) == [DiscoveryResult(call, False)]
 
 
 def test_unsolicited_responses_are_dropped() -> None:
@@ -118,7 +118,7 @@ def test_nodes_responses_are_assembled() -> None:
         messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
     ]
     assert calls.handle_response(response(parts[0]), LOCAL_ENR, 10.1) is ResponseStatus.INCOMPLETE
-    assert calls.handle_response(response(parts[1]), LOCAL_ENR, 10.2) == CallResult(call, True)
+    assert calls.handle_response(response(parts[1]), LOCAL_ENR, 10.2) == DiscoveryResult(call, True)
     assert list(call.records.values()) == records
 
 
@@ -129,7 +129,7 @@ def test_part_of_the_responses_counts_after_the_timeout() -> None:
         is ResponseStatus.INCOMPLETE
     )
     assert calls.expire(LOCAL_ENR, 10.2) == []
-    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [CallResult(call, True)]
+    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [DiscoveryResult(call, True)]
 
 
 def test_invalid_and_unrequested_records_are_skipped() -> None:
@@ -137,9 +137,9 @@ def test_invalid_and_unrequested_records_are_skipped() -> None:
     at_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
     calls, call = submitted_call((256,))
     raws = (at_other_distance.raw, b"\xc0", at_distance.raw[:-1] + b"\0", at_distance.raw)
-    assert calls.handle_response(response(messages.Nodes(call.request_id, 0, raws)), LOCAL_ENR, 10.1) == CallResult(
-        call, True
-    )
+    assert calls.handle_response(
+        response(messages.Nodes(call.request_id, 0, raws)), LOCAL_ENR, 10.1
+    ) == DiscoveryResult(call, True)
     assert list(call.records.values()) == [at_distance]
 
 

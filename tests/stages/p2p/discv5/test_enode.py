@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
+from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of, secret_of
 

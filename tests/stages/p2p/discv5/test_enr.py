@@ -1,4 +1,4 @@
-"""Node records (ENR)."""
+"""Distances of node ids, and endpoints as text."""
 
 import base64
 
@@ -8,20 +8,37 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import (
     MAX_RECORD_BYTES,
+    AdvertisedEndpoint,
+    Endpoint,
     EnrError,
+    LocalEnr,
     OpStackEntry,
     decode_enr,
     decode_opstack,
+    log_distance,
     parse_enr,
     sign_enr,
+    xor_distance,
 )
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from tests.support.p2p.discv5_nodes import record_of, secret_of
+from tests.support.p2p.discv5_nodes import endpoint, record_of, secret_of
+
+
+def test_distances() -> None:
+    zero, one, top = bytes(32), bytes(31) + b"\1", b"\x80" + bytes(31)
+    assert [log_distance(zero, other) for other in (zero, one, top)] == [0, 1, 256]
+    assert xor_distance(one, top) == (1 << 255) + 1
+    assert log_distance(one, top) == log_distance(top, one)
+
+
+def test_endpoints_as_text() -> None:
+    assert str(Endpoint(parse_ip("127.0.0.1"), 5)) == "127.0.0.1:5"
+    assert str(Endpoint(parse_ip("::1"), 5)) == "[::1]:5"
+
 
 SECRET = secret_of("enr")
 KEY = crypto.public_key(SECRET)
@@ -156,3 +173,44 @@ def test_any_signed_list_decodes_or_raises(items: list[bytes]) -> None:
 def test_signing_a_record_that_is_too_long_fails() -> None:
     with pytest.raises(EnrError, match="more than 300"):
         sign_enr(SECRET, 1, {b"z": bytes(200)})
+
+
+OTHER_SECRET = secret_of("local")
+ADVERTISED = AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 9222, 9223)
+
+
+def test_the_record_has_the_advertised_endpoint() -> None:
+    record = decode_enr(LocalEnr(OTHER_SECRET, ADVERTISED, 5).enr.raw)
+    assert record.seq == 5 and record.opstack == OpStackEntry(901, 0)
+    assert record.udp(4) == endpoint("127.0.0.1", 9222) and record.tcp(4) == endpoint("127.0.0.1", 9223)
+    assert sorted(record.pairs) == [b"id", b"ip", b"opstack", b"secp256k1", b"tcp", b"udp"]
+
+
+def test_ports_are_omitted_without_an_address() -> None:
+    record = LocalEnr(OTHER_SECRET, AdvertisedEndpoint(901, None, 9222, 9222), 5).enr
+    assert sorted(record.pairs) == [b"id", b"opstack", b"secp256k1"]
+    no_port = LocalEnr(OTHER_SECRET, AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 9222, 0), 5).enr
+    assert no_port.tcp(4) is None and no_port.udp(4) is not None
+
+
+def test_ipv6_has_its_own_keys() -> None:
+    record = LocalEnr(OTHER_SECRET, AdvertisedEndpoint(901, parse_ip("::1"), 9222, 80), 5).enr
+    assert record.udp(6) == endpoint("::1", 9222) and record.tcp(6) == endpoint("::1", 80)
+    assert record.value(b"tcp6") == b"\x50"
+
+
+def test_a_change_increments_the_sequence_number() -> None:
+    local = LocalEnr(OTHER_SECRET, ADVERTISED, 5)
+    assert not local.update(ADVERTISED) and local.enr.seq == 5
+    assert local.set_endpoint(endpoint("127.0.0.9", 7)) and local.enr.seq == 6
+    assert local.enr.udp(4) == endpoint("127.0.0.9", 7)
+    assert local.enr.tcp(4) == endpoint("127.0.0.9", 9223)
+    assert not local.set_endpoint(endpoint("127.0.0.9", 7))
+
+
+def test_the_sequence_number_rises_over_restarts() -> None:
+    former = LocalEnr(OTHER_SECRET, ADVERTISED, 100).enr
+    assert LocalEnr(OTHER_SECRET, ADVERTISED, 5000, former).enr is former
+    other = AdvertisedEndpoint(902, ADVERTISED.ip, 9222, 9223)
+    assert LocalEnr(OTHER_SECRET, other, 5000, former).enr.seq == 5000
+    assert LocalEnr(OTHER_SECRET, other, 50, former).enr.seq == 101

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets, sessions
 from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, CallPurpose, OutgoingCall, OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET

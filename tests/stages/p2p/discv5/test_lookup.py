@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.discv5.contact import Contact, log_distance, xor_distance
+from rollup_node.stages.p2p.discv5.enr import Contact, log_distance, xor_distance
 from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MAX_QUERIED, RESULT_SIZE, Lookup, query_distances
 from tests.support.p2p.discv5_nodes import contact_of, record_of, seeded
 

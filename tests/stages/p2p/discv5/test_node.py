@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
-from rollup_node.stages.p2p.discv5.contact import Contact, xor_distance
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, xor_distance
 from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.p2p.discv5_nodes import (

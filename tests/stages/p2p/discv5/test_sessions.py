@@ -2,7 +2,7 @@
 
 from rollup_node.stages.p2p.discv5 import encryption, packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
-from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, DecryptedMessage, Discv5Session, Sessions
+from rollup_node.stages.p2p.discv5.sessions import Challenges, DecryptedMessage, Discv5Session, SentChallenge, Sessions
 from tests.support.p2p.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
@@ -101,7 +101,7 @@ def test_the_number_of_sessions_is_bounded() -> None:
 def test_challenges_expire_and_are_bounded_per_node() -> None:
     kept = Challenges()
     for number in range(5):
-        kept.add(NODE, ENDPOINT, Challenge(bytes([number]), None, 10.0 + number, number), 9.0)
+        kept.add(NODE, ENDPOINT, SentChallenge(bytes([number]), None, 10.0 + number, number), 9.0)
     assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 9.0)] == [4, 3, 2]
     assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 13.0)] == [4]
     assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
@@ -113,6 +113,6 @@ def test_the_number_of_challenges_is_bounded() -> None:
     kept = Challenges()
     for number in range(5000):
         kept.add(
-            number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), Challenge(b"", None, 10.0, number), 9.0
+            number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), SentChallenge(b"", None, 10.0, number), 9.0
         )
     assert len(kept) <= sessions.MAX_CHALLENGES

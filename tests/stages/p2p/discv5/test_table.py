@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.discv5.contact import log_distance, xor_distance
-from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.enr import Enr, log_distance, xor_distance
 from rollup_node.stages.p2p.discv5.table import (
     BUCKET_SIZE,
     PER_NETWORK,

@@ -1,6 +1,7 @@
 """Lazy gossip: IHAVE, IWANT and promises, with their bounds."""
 
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
 from rollup_node.stages.p2p.gossipsub.rpc import IHave
 from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of
@@ -131,3 +132,21 @@ def test_published_messages_are_announced_and_served() -> None:
     harness.receive_control(non_member, iwant=[id_of(b"own")])
     assert harness.sent_to(non_member).messages[0].data == compressed(b"own")
     assert len(members) == 8
+
+
+A, B = b"a" * 20, b"b" * 20
+
+
+def test_promises() -> None:
+    promises = GossipPromises(3.0)
+    promises.add(b"p", A, 10.0)
+    promises.add(b"p", A, 12.0)
+    promises.add(b"q", A, 12.0)
+    promises.add(b"p", B, 10.0)
+    promises.fulfill(B)
+    promises.fulfill(b"never promised")
+    assert len(promises) == 2
+    assert promises.broken(13.0) == {}
+    assert promises.broken(13.1) == {b"p": 1}
+    assert promises.broken(16.0) == {b"q": 1}
+    assert promises.broken(99.0) == {} and len(promises) == 0

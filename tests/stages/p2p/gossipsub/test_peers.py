@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.gossipsub.params import (
     MESHSUB_12,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RpcQueue
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 
@@ -76,3 +76,13 @@ def test_graft_and_prune_that_find_no_room_are_kept() -> None:
     assert list(table.states[A].pending_grafts) == ["t"] and table.states[A].pending_prunes == {"u": prune}
     assert not table.send_frame(A, bytes(MAX_RPC_BYTES + 1))
     assert table.event_counts == {TraceEvent.SEND_RPC: 1, TraceEvent.DROP_RPC: 2}
+
+
+def test_order_and_bounds() -> None:
+    queue = RpcQueue(3, 100)
+    assert queue.push(b"one") and queue.push(b"two") and queue.push(b"now", urgent=True)
+    assert not queue.push(b"four") and not queue.push(b"four", urgent=True)
+    assert queue.bytes == 9 and len(queue) == 3
+    assert [queue.pop() for _ in range(4)] == [b"now", b"one", b"two", None]
+    assert queue.push(bytes(60)) and not queue.push(bytes(41)) and queue.push(bytes(40))
+    assert queue.bytes == 100

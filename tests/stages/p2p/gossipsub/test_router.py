@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB, MESHSUB_10, MESHSUB_11, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (

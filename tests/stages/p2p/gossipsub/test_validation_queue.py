@@ -2,12 +2,15 @@
 
 import random
 
+import pytest
+
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+from rollup_node.stages.p2p.gossipsub.validation_queue import MAX_SAVED, MIN_PEERS, TOTAL_SHARE, WorkBudget
 from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 
 
@@ -93,3 +96,39 @@ def test_seen_ids_expire() -> None:
     harness.now += 66
     harness.heartbeats()
     assert len(harness.router.validation_queue.seen) == 0
+
+
+A, B = b"a", b"b"
+
+
+def test_debt_is_repaid_at_the_rate_of_a_share() -> None:
+    budget = WorkBudget()
+    assert budget.delay(A, 0.0) == 0.0
+    budget.charge(A, 0.1, 0.0)
+    assert budget.delay(A, 0.0) == pytest.approx(0.1 * MIN_PEERS / TOTAL_SHARE)
+    assert budget.delay(A, 1.0) == pytest.approx(0.1 * MIN_PEERS / TOTAL_SHARE - 1.0)
+    assert budget.delay(A, 0.1 * MIN_PEERS / TOTAL_SHARE + 0.01) == 0.0 and budget.delay(B, 0.0) == 0.0
+
+
+def test_the_share_shrinks_with_more_peers() -> None:
+    budget = WorkBudget()
+    for number in range(4 * MIN_PEERS):
+        budget.charge(bytes([number]), 0.1, 0.0)
+    assert budget.delay(b"\x00", 0.0) == pytest.approx(0.1 * 4 * MIN_PEERS / TOTAL_SHARE)
+
+
+def test_savings_are_bounded() -> None:
+    budget = WorkBudget()
+    budget.charge(A, 0.0, 0.0)
+    budget.charge(A, MAX_SAVED, 1e6)
+    assert budget.delay(A, 1e6) == 0.0
+    budget.charge(A, 0.1, 1e6)
+    assert budget.delay(A, 1e6) > 0.0
+
+
+def test_removed_peers_have_no_debt() -> None:
+    budget = WorkBudget()
+    budget.charge(A, 1.0, 0.0)
+    budget.remove_peer(A)
+    budget.remove_peer(B)
+    assert len(budget) == 0 and budget.delay(A, 0.0) == 0.0

@@ -1,17 +1,22 @@
 """The JSON forms of `opp2p_*`: addresses, node ids, networks, in order."""
 
+import pytest
+
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import ED25519, NetworkIdentity, PublicKey, node_id, peer_id_text
 from rollup_node.stages.p2p.peering.peer_info import (
     IpNet,
+    StaticPeerError,
     full_addresses,
     ip_net,
     node_id_text,
+    parse_static_peers,
     sorted_ips,
     sorted_nets,
     sorted_peers,
 )
+from tests.support.p2p.hosts import RecordingHost
 
 OURS = NetworkIdentity(bytes([1]) * 32)
 OTHER = NetworkIdentity(bytes([2]) * 32)
@@ -41,3 +46,17 @@ def test_lists_are_sorted() -> None:
     assert sorted_ips(map(parse_ip, ("::1", "10.0.0.10", "10.0.0.9"))) == ("10.0.0.9", "10.0.0.10", "::1")
     nets = sorted_nets(map(parse_subnet, ("fd00::/8", "10.0.0.0/16", "10.0.0.0/8")))
     assert [net.IP for net in nets] == ["10.0.0.0", "10.0.0.0", "fd00::"] and nets[0] == IpNet("10.0.0.0", "/wAAAA==")
+
+
+OWN, STRANGER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
+
+
+def test_static_peers_need_address_port_and_id() -> None:
+    text = RecordingHost(2).multiaddr.replace("/tcp/0", "/tcp/9222")
+    assert parse_static_peers([text, " " + text], OWN.peer_id) == {
+        STRANGER.peer_id: [tcp_multiaddr("127.0.0.1", 9222)] * 2
+    }
+    assert parse_static_peers([text], STRANGER.peer_id) == {}
+    for wrong in ("/ip4/127.0.0.1/tcp/1", "nonsense", text.replace("/tcp/9222", ""), text.replace("tcp", "udp")):
+        with pytest.raises(StaticPeerError, match=r"p2p\.static"):
+            parse_static_peers([wrong], OWN.peer_id)

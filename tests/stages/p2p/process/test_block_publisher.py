@@ -13,9 +13,8 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.signing_queue import MAX_WAITING
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.p2p.blocks import SIGNER, block, l1_info_transaction, publish_request, signed

@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
+from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, LocalEnr
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 

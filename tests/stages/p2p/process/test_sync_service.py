@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
 from rollup_node.stages.p2p.reqresp import payload_by_number
-from rollup_node.stages.protocol.block_hash import payload_block_hash
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from tests.support.p2p.nodes import P2pNode, chain_of_now, run_scenario, timed_chain
 
 protocols = payload_by_number.protocols

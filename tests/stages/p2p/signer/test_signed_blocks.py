@@ -7,16 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.signer.signed_blocks import (
+    MAX_BLOCKS,
     MAX_BLOCKS_PER_HEIGHT,
     MAX_HEIGHTS,
     BlockFate,
     BlockRecord,
     L1Hash,
+    RecentL1Chain,
     SignedBlocks,
     SigningRequest,
     signing_request,
 )
-from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 from tests.support.engine.sequencer_model import ModelSequencer
 from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, block, chain_config, l1_info_transaction
 
@@ -221,3 +223,63 @@ def test_the_request_for_a_payload() -> None:
     readable = block(number=7, transactions=(first,))
     expected = BlockRecord(7, readable.block_hash, readable.parent_hash, origin(100))
     assert signing_request(config, readable, parent, 4).block == expected
+
+
+def l1_hash_of(number: int, fork: int = 0) -> Hash:
+    return bytes([fork]) + number.to_bytes(31, "big")
+
+
+def l1_head(number: int, fork: int = 0, parent: int | None = None) -> L1BlockRef:
+    return L1BlockRef(
+        l1_hash_of(number, fork), number, l1_hash_of(number - 1, fork if parent is None else parent), 12 * number
+    )
+
+
+def chain_of(*heads: L1BlockRef) -> RecentL1Chain:
+    chain = RecentL1Chain()
+    for each in heads:
+        chain.take(each)
+    return chain
+
+
+def known(chain: RecentL1Chain, *numbers: int) -> list[int | None]:
+    """The forks of the blocks that are known."""
+    found = (chain.hash_of(number) for number in numbers)
+    return [None if each is None else each[0] for each in found]
+
+
+def test_a_head_shows_itself_and_its_parent() -> None:
+    assert known(chain_of(l1_head(7)), 5, 6, 7, 8) == [None, 0, 0, None]
+
+
+def test_heads_that_follow_each_other_are_a_chain() -> None:
+    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9)), 6, 7, 8, 9) == [0, 0, 0, 0]
+
+
+def test_a_reorg_replaces_blocks() -> None:
+    assert known(chain_of(l1_head(7), l1_head(8), l1_head(8, 1, parent=0)), 6, 7, 8) == [0, 0, 1]
+    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9), l1_head(8, 1, parent=0)), 7, 8, 9) == [0, 1, None]
+
+
+def test_behind_a_gap_nothing_is_known() -> None:
+    """Block 7 may have been replaced as well."""
+    assert known(chain_of(l1_head(7), l1_head(8), l1_head(10, 1)), 6, 7, 8, 9, 10) == [None, None, None, 1, 1]
+    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9, 1)), 6, 7, 8, 9) == [None, None, 1, 1]
+
+
+def test_an_older_head_of_the_chain_changes_nothing() -> None:
+    assert known(chain_of(l1_head(7), l1_head(8), l1_head(9), l1_head(7)), 6, 7, 8, 9) == [0, 0, 0, 0]
+
+
+def test_a_head_below_what_is_known_changes_nothing() -> None:
+    chain = chain_of(l1_head(7), l1_head(8), l1_head(9), l1_head(5), l1_head(3, 1))
+    assert known(chain, 3, 4, 5, 6, 7, 8, 9) == [None, None, None, 0, 0, 0, 0]
+    chain.take(l1_head(10))
+    assert known(chain, 6, 10) == [0, 0]
+
+
+def test_the_number_of_blocks_is_bounded() -> None:
+    chain = chain_of(*(l1_head(number) for number in range(1, 3 * MAX_BLOCKS)))
+    newest = 3 * MAX_BLOCKS - 1
+    assert known(chain, newest - MAX_BLOCKS, newest - MAX_BLOCKS + 1, newest) == [None, 0, 0]
+    assert sum(chain.hash_of(number) is not None for number in range(newest + 2)) == MAX_BLOCKS

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import TypeVar
 
 from rollup_node.stages.protocol.forks.rules import EpochRules, L1Rules, L2Rules
-from rollup_node.stages.protocol.forks.table import FORK_NAMES, FORKS, OPTIONAL_FORK
+from rollup_node.stages.protocol.forks.table import FORK_NAMES, FORKS, OPTIONAL_FORK, OVERRIDABLE, TIMED_FORKS
 
 R = TypeVar("R", L1Rules, EpochRules, L2Rules)
 
@@ -61,3 +61,14 @@ def test_layouts_rise_with_the_forks() -> None:
     layouts = [fork.l1_info for fork in FORKS if fork.l1_info is not None]
     assert layouts == sorted(layouts) and len(set(layouts)) == 3
     assert all(layout.packed for layout in layouts)
+
+
+def test_engines_know_the_forks_that_change_execution() -> None:
+    assert [fork.name for fork in FORKS if not fork.engine] == ["delta"]
+    pairs = {fork.name: fork.ethereum for fork in FORKS if fork.ethereum}
+    assert pairs == {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "karst": "osaka"}
+
+
+def test_forks_with_a_time_and_with_an_option() -> None:
+    assert ("bedrock", *TIMED_FORKS) == FORK_NAMES
+    assert ("regolith", *OVERRIDABLE) == (*TIMED_FORKS, OPTIONAL_FORK)

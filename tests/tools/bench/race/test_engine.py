@@ -4,9 +4,9 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.block_refs import payload_from_block_json
 from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.engine import Engine
 

@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.tools.devnet.conductor import cluster as clusters
 from rollup_node.tools.devnet.conductor.cluster import Cluster, CommitRefused
 from tests.support.p2p.blocks import chain

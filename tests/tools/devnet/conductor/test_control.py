@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.tools.devnet.conductor import control as controls
 from rollup_node.tools.devnet.conductor import sequencers
 from rollup_node.tools.devnet.conductor.cluster import Cluster

@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.execution import DaLimits, InvalidBlock
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction

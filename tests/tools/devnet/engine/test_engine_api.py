@@ -5,11 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.traits import Trait

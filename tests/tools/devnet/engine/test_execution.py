@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.protocol.addresses import (
-    L2_TO_L1_MESSAGE_PASSER,
-    OPERATOR_FEE_VAULT,
-    SEQUENCER_FEE_VAULT,
-)
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.engine_json import attributes_from_json
 from rollup_node.stages.protocol.headers import Header, decode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.receipts import decode_receipt
+from rollup_node.stages.protocol.types import (
+    L2_TO_L1_MESSAGE_PASSER,
+    OPERATOR_FEE_VAULT,
+    SEQUENCER_FEE_VAULT,
+)
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.execution import (

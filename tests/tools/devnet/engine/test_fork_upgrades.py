@@ -2,8 +2,8 @@
 
 import pytest
 
-from rollup_node.stages.protocol.addresses import GAS_PRICE_ORACLE, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import GAS_PRICE_ORACLE, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
 from rollup_node.tools.devnet.engine.backend import L2Backend

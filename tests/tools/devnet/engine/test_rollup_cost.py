@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.addresses import L1_BLOCK
+from rollup_node.stages.protocol.types import L1_BLOCK
 from rollup_node.tools.devnet.engine import rollup_cost
 from rollup_node.tools.devnet.engine.rollup_cost import FeeParameters, estimated_size_scaled, fastlz_length
 from rollup_node.tools.devnet.evm.state import State, StateDatabase

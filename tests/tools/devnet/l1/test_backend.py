@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
-from rollup_node.stages.protocol.blooms import bloom_mask, may_have
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_from_json, header_hash
+from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.batcher.signing import Fees, blob_transaction, dynamic_fee_transaction

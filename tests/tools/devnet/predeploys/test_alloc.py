@@ -2,11 +2,11 @@
 
 import pytest
 
-from rollup_node.stages.protocol.addresses import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, L2_TO_L1_MESSAGE_PASSER, predeploy
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
+from rollup_node.stages.protocol.types import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, L2_TO_L1_MESSAGE_PASSER, predeploy
 from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.call_frame import BlockContext

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.protocol.addresses import L1_BLOCK
+from rollup_node.stages.protocol.types import L1_BLOCK
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.state import State, StateDatabase

@@ -95,7 +95,7 @@ def test_three_runs_add_up(
 
 
 def test_the_page_of_the_repository_has_the_table() -> None:
-    text = (Path(__file__).parents[4] / "docs" / "chaos.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "evidence" / "chaos.md").read_text()
     body = text.partition(BEGIN)[2].partition(END)[0]
     assert with_table(text, TABLE, body.strip("\n").splitlines()) == text
     assert body.startswith("\n| | |\n") and "| Kills | " in body

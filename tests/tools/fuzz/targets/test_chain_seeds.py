@@ -1,10 +1,10 @@
 """The blocks and payloads that targets mutate agree with their own hashes and roots."""
 
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.mpt import verify_account, verify_storage
+from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.tools.fuzz.targets import chain_seeds
 from rollup_node.tools.fuzz.targets.configuration import _rollup_configs
 

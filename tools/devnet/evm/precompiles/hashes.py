@@ -2,10 +2,10 @@
 
 import hashlib
 
-from rollup_node.stages.protocol.secp256k1 import recover_address
+from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import ORDER
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
-_CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _WORD = (1 << 64) - 1
 _BLAKE2_START = (
     0x6A09E667F3BCC908,
@@ -54,7 +54,7 @@ def recover(data: bytes) -> bytes:
     data = data[:128].ljust(128, b"\0")
     parity = int.from_bytes(data[32:64], "big") - 27
     r, s = int.from_bytes(data[64:96], "big"), int.from_bytes(data[96:128], "big")
-    if parity not in (0, 1) or not 0 < r < _CURVE_ORDER or not 0 < s < _CURVE_ORDER:
+    if parity not in (0, 1) or not 0 < r < ORDER or not 0 < s < ORDER:
         return b""
     address = recover_address(data[:32], data[64:128] + bytes((parity,)))
     return b"" if address is None else address.rjust(32, b"\0")

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.receipts import bloom_mask
 from rollup_node.stages.protocol.types import Address, Hash
 from rollup_node.tools.devnet.evm.call_frame import (
     SYSTEM_ADDRESS,

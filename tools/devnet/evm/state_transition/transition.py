@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.secp256k1 import recover_address
+from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import ORDER
 from rollup_node.stages.protocol.transactions import (
-    CURVE_ORDER,
     AccessTuple,
     Authorization,
     Transaction,
@@ -249,7 +249,7 @@ def _authority(environment: TransactionEnvironment, authorization: Authorization
     chain_id, address, nonce, parity, r, s = authorization
     if chain_id not in (0, environment.block.chain_id) or nonce >= MAX_NONCE or parity > 1:
         return None
-    if not 0 < r < CURVE_ORDER or not 0 < s <= CURVE_ORDER // 2:
+    if not 0 < r < ORDER or not 0 < s <= ORDER // 2:
         return None
     fields = (rlp.encode_int(chain_id), rlp.encode_bytes(address), rlp.encode_int(nonce))
     signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))

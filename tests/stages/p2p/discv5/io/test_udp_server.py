@@ -9,8 +9,8 @@ import pytest
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
+from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.protocol import secp256k1

@@ -6,6 +6,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     Stream,
     StreamError,
 )
+from rollup_node.stages.p2p.host.io.ping_service import Latency
 from tests.support.p2p.hosts import RecordingHost, with_two_hosts
 
 
@@ -26,3 +27,12 @@ def test_ping_measures_latency() -> None:
         await ours.ping.measure_latency(theirs.peer_id)
 
     with_two_hosts(test)
+
+
+def test_latency_is_a_moving_average() -> None:
+    latency = Latency()
+    assert latency.average is None
+    latency.add(1.0)
+    assert latency.average == 1.0
+    latency.add(2.0)
+    assert latency.average == pytest.approx(1.1)

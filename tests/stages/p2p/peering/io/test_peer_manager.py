@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager
-from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerMetadata, PeerScores
 from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks, until
 
 OWN, OTHER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)

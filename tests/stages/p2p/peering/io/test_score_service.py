@@ -5,8 +5,8 @@ import asyncio
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.host.io.host_api import Direction, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
-from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerScores, ReqRespScores
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerScores, ReqRespScores
 from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks, until
 
 PEER = b"\x00\x01peer"

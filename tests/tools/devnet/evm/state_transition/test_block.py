@@ -2,9 +2,8 @@
 
 import pytest
 
-from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
-from rollup_node.stages.protocol.receipts import decode_receipt
+from rollup_node.stages.protocol.receipts import bloom_mask, decode_receipt
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, BlockContext
 from rollup_node.tools.devnet.evm.state import State, StateDatabase

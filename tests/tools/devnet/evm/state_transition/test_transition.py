@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.protocol import rlp, secp256k1
+from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.transactions import (
     AccessTuple,
     Authorization,
@@ -22,8 +23,8 @@ from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution, 
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_transaction
 
-KEY, OTHER_KEY = b"\x01" * 32, b"\x02" * 32
-SENDER, AUTHORITY = map(secp256k1.key_address, (KEY, OTHER_KEY))
+KEY, OTHER_KEY = private_key(b"\x01" * 32), private_key(b"\x02" * 32)
+SENDER, AUTHORITY = (key.public_key.to_canonical_address() for key in (KEY, OTHER_KEY))
 TO, COINBASE = b"\xdd" * 20, b"\xcc" * 20
 BLOB_HASH = b"\x01" + bytes(31)
 FUNDS = 10**20
@@ -53,13 +54,8 @@ def signed(**values: Any) -> bytes:
         "s": 0,
     }
     fields |= values
-    signature = secp256k1.sign_recoverable(signing_hash(Transaction(**fields)), KEY)
-    signed_fields: dict[str, Any] = {
-        "r": int.from_bytes(signature[:32], "big"),
-        "s": int.from_bytes(signature[32:64], "big"),
-        "y_parity": signature[64],
-    }
-    return encode_transaction(Transaction(**(fields | signed_fields)))
+    y_parity, r, s = KEY.sign_msg_hash(signing_hash(Transaction(**fields))).vrs
+    return encode_transaction(Transaction(**(fields | {"y_parity": y_parity, "r": r, "s": s})))
 
 
 def apply(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
@@ -138,9 +134,8 @@ def test_blob_gas_is_charged_and_limited_by_block() -> None:
 
 def authorization(target: bytes, nonce: int, chain_id: int = 5) -> Authorization:
     fields = (rlp.encode_int(chain_id), rlp.encode_bytes(target), rlp.encode_int(nonce))
-    signature = secp256k1.sign_recoverable(keccak256(b"\x05" + rlp.encode_list(fields)), OTHER_KEY)
-    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
-    return Authorization(chain_id, target, nonce, signature[64], r, s)
+    y_parity, r, s = OTHER_KEY.sign_msg_hash(keccak256(b"\x05" + rlp.encode_list(fields))).vrs
+    return Authorization(chain_id, target, nonce, y_parity, r, s)
 
 
 def test_authorizations_set_and_clear_delegations() -> None:

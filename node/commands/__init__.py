@@ -1,1 +1,0 @@
-"""The program's commands besides running a node."""

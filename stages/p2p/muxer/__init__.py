@@ -1,1 +1,0 @@
-"""Yamux, the stream multiplexer."""

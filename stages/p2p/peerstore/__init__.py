@@ -1,1 +1,0 @@
-"""The peerstore: what the node keeps about peers between connections and across restarts."""

@@ -1,1 +1,0 @@
-"""The peerstore's file."""

@@ -1,1 +1,0 @@
-"""Noise, libp2p's secure channel."""

@@ -1,0 +1,78 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.encoding.multistream import MultistreamError, encode_line
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+
+OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
+
+
+def ends(early: bool = True, their_early: bool = True, expected: bytes | None = None) -> tuple[Upgrader, Upgrader]:
+    keys = [NoiseKeys(bytes([number]) * 32, bytes([number + 1]) * 32) for number in (3, 5)]
+    return (
+        Upgrader(OURS, keys[0], initiator=True, expected_peer=expected, early_muxer=early),
+        Upgrader(THEIRS, keys[1], initiator=False, early_muxer=their_early),
+    )
+
+
+def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedConnection, UpgradedConnection]:
+    """Passes bytes both ways, cut by the sizes, until both ends are done."""
+    done: dict[bool, UpgradedConnection] = {}
+    for _ in range(12):
+        for is_ours, writer, reader in ((True, ours, theirs), (False, theirs, ours)):
+            raw = writer.data_to_send()
+            for size in [*sizes, len(raw)]:
+                part, raw = raw[:size], raw[size:]
+                found = reader.receive_data(part) if part else None
+                if found is not None:
+                    done[not is_ours] = found
+    return done[True], done[False]
+
+
+@given(st.booleans(), st.booleans(), st.lists(st.integers(1, 60), max_size=30))
+def test_upgrades_work_however_the_bytes_are_split(early: bool, their_early: bool, sizes: list[int]) -> None:
+    ours, theirs = run(*ends(early, their_early, THEIRS.peer_id), sizes)
+    assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)
+    assert ours.early_data == theirs.early_data == b""
+    assert theirs.session.receive_data(b"".join(ours.session.encrypt(b"there"))) == [b"there"]
+    assert ours.session.receive_data(b"".join(theirs.session.encrypt(b"back"))) == [b"back"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_bytes_right_after_the_upgrade_are_returned(early: bool) -> None:
+    """The dialler may send its first streams together with the last message of its upgrade."""
+    ours, theirs = ends(early, early)
+    result = None
+    while result is None:
+        theirs.receive_data(ours.data_to_send())
+        result = ours.receive_data(theirs.data_to_send())
+    last = ours.data_to_send() + b"".join(result.session.encrypt(b"first stream"))
+    found = theirs.receive_data(last)
+    assert found is not None and found.early_data == b"first stream"
+
+
+def test_an_unexpected_peer_is_rejected() -> None:
+    with pytest.raises(NoiseError):
+        run(*ends(expected=OURS.peer_id), [])
+
+
+def test_other_protocols_are_rejected() -> None:
+    ours, theirs = ends()
+    with pytest.raises(MultistreamError):
+        ours.receive_data(encode_line("/multistream/1.0.0") + encode_line("na"))
+    theirs.receive_data(encode_line("/multistream/1.0.0") + encode_line("/tls/1.0.0"))
+    assert theirs.data_to_send().endswith(encode_line("na"))
+
+
+@given(st.booleans(), st.binary(max_size=300))
+def test_any_bytes_are_accepted_or_raise(initiator: bool, raw: bytes) -> None:
+    ours, theirs = ends()
+    end = ours if initiator else theirs
+    for data in (raw, encode_line("/multistream/1.0.0") + encode_line("/noise") + raw):
+        try:
+            assert end.receive_data(data) is None
+        except UPGRADE_ERRORS:
+            return

@@ -1,0 +1,70 @@
+"""The completion scripts, that of bash run by bash."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.cli import COMMANDS, main
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.tools.commands.command_line import SHELLS
+
+SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
+
+
+def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == ExitCode.OK
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_option_and_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = script(shell, capsys)
+    assert not [name for name in (*SHOWN, *COMMANDS) if name not in text]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    (
+        (["--netw"], {"--network"}),
+        (["--network", "op-m"], {"op-mainnet"}),
+        (["--l1.trust"], {"--l1.trustrpc"}),
+        (["--syncmode", "cons"], {"consensus-layer"}),
+        (["dec"], {"decode"}),
+        (["completion", "z"], {"zsh"}),
+        (["help", "bea"], {"beacon"}),
+        (["--sequencer.enabled", "--p2p.di"], {"--p2p.disable", "--p2p.discovery.path"}),
+    ),
+)
+def test_bash_completes(
+    words: list[str], expected: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    file = tmp_path / "completion.bash"
+    file.write_text(script("bash", capsys))
+    line = " ".join(("rollup-node", *words))
+    code = f"""source {file}
+COMP_WORDS=({line}); COMP_CWORD={len(words)}; COMP_LINE='{line}'; COMP_POINT={len(line)}
+$(complete -p rollup-node | sed 's/.*-F //; s/ .*//') rollup-node {words[-1]} '' 2>/dev/null
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.parametrize("shell", ("zsh", "fish"))
+def test_other_shells_accept_the_script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    file = tmp_path / "script"
+    file.write_text(script(shell, capsys))
+    subprocess.run([shell, "-n", str(file)], timeout=30, check=True)
+
+
+@pytest.mark.parametrize("words", ((), ("ksh",), ("bash", "zsh")))
+def test_a_wrong_shell(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", *words]) == ExitCode.SETUP
+    assert len(capsys.readouterr().err.splitlines()) == 1

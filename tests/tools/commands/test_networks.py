@@ -1,0 +1,78 @@
+"""The list of built-in networks [CMD13]."""
+
+import json
+import time
+
+import msgspec
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.setup.networks import find_network, network_names, registry_version
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.tools.commands.networks import main
+
+
+def test_a_line_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    head, *lines, foot = capsys.readouterr().out.splitlines()
+    assert head.split() == ["NETWORK", "L1", "CHAIN", "L2", "CHAIN", "NEWEST", "FORK", "END"]
+    rows = {line.split()[0]: line.split() for line in lines}
+    assert tuple(rows) == network_names()
+    assert rows["zora-sepolia"] == ["zora-sepolia", "11155111", "999999999", "karst", "-"]
+    assert rows["base-mainnet"][3:] == ["jovian", "block", "53556126,", "before", "Denim", "at", "2026-11-05T18:00:00Z"]
+    assert rows["mint-mainnet"][3:] == ["isthmus", "no", "longer", "in", "op-node", "1.21.0"]
+    assert registry_version().checked in foot
+
+
+def test_the_time_that_is_left_until_a_fork(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[CMD13]"""
+    start = find_network("op-sepolia").config.fork_times["lagoon"]
+    for now, shown in (
+        (start - 12 * 86_400 - 3_600, ["lagoon", "from", "2026-12-10T16:00:01Z,", "in", "12d1h", "-"]),
+        (start, ["lagoon", "-"]),
+    ):
+        monkeypatch.setattr(time, "time", lambda now=now: float(now))
+        assert main([]) == 0
+        (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("op-sepolia "))
+        assert row[3:] == shown
+
+
+def test_json_has_an_object_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json"]) == 0
+    found = {each["name"]: each for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert tuple(found) == network_names()
+    assert found["base-sepolia"]["end"]["last_block"] == 48_418_655
+    assert found["base-sepolia"]["end"]["source"].startswith("docs.base.org/")
+    assert found["op-mainnet"] == {
+        "name": "op-mainnet",
+        "l1_chain": 1,
+        "l2_chain": 10,
+        "newest_fork": "lagoon",
+        "newest_fork_time": 1_799_683_201,
+        "dependencies": [10, 130],
+        "removed": None,
+        "end": None,
+    }
+
+
+def test_the_rollup_config_of_a_network(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """[CMD5, CMD10]"""
+    config = find_network("ink-sepolia").config
+    assert main(["dump-rollup-config", "--network", "ink-sepolia"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith('{\n  "genesis": {\n    "l1": {') and parse_rollup_config(text.encode()).config == config
+    monkeypatch.setenv("NODE_OVERRIDE_LAGOON", "4000000000")
+    monkeypatch.setenv("NODE_L2_ENGINE_RPC", "not read")
+    assert main(["dump-rollup-config", "--network=ink-sepolia"]) == 0
+    changed = msgspec.structs.replace(config, fork_times=config.fork_times | {"lagoon": 4_000_000_000})
+    assert parse_rollup_config(capsys.readouterr().out.encode()).config.fork_times == changed.fork_times
+
+
+def test_a_rollup_config_needs_the_name_of_a_network() -> None:
+    with pytest.raises(SetupError, match="must specify a network name"):
+        main(["dump-rollup-config"])
+    with pytest.raises(OptionError, match="op-sepolia"):
+        main(["dump-rollup-config", "--network=op-sepola"])

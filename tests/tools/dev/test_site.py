@@ -1,0 +1,80 @@
+"""The documentation site: what its pages make of those of the repository, and that it loads nothing from elsewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.dev import site
+from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, site_markdown
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "shown"),
+    [
+        ("docs/a.md", "[x](b.md#c)", "[x](b.md#c)"),
+        ("docs/a.md", "[x](../DECISIONS.md#c)", "[x](DECISIONS.md#c)"),
+        ("docs/rules/a.md", "[x](../../CONTRIBUTING.md), [y](b.md)", "[x](../CONTRIBUTING.md), [y](b.md)"),
+        ("docs/evidence/a.md", "[x](../rules/b.md)", "[x](../rules/b.md)"),
+        ("CHANGELOG.md", "[x](docs/rules/b.md), [y](SECURITY.md)", "[x](rules/b.md), [y](SECURITY.md)"),
+        ("docs/a.md", "[`t`](../tests/test_x.py), [r](../README.md)", "`t`, r"),
+        ("docs/a.md", "[x](https://example.org/a), [y](#z)", "[x](https://example.org/a), [y](#z)"),
+        ("docs/a.md", "![p](pictures/a.png)", "![p](pictures/a.png)"),
+        ("docs/rules/a.md", "[glossary.md](../glossary.md#z)", "[Glossary](../glossary.md#z)"),
+        ("docs/a.md", "[CHANGELOG.md](../CHANGELOG.md)", "[Changelog](CHANGELOG.md)"),
+    ],
+)
+def test_links_lead_to_pages_of_the_site_or_nowhere(path: str, text: str, shown: str) -> None:
+    assert site_markdown(text, path) == shown
+
+
+def test_cited_rules_are_links_that_show_their_beginning() -> None:
+    text = "T3 and ENG18, `ENG18`, [ENG18](rules/node-engine.md#eng18), ZZ9"
+    shown = site_markdown(text, "docs/a.md")
+    link = re.match(r'T3 and \[ENG18\]\(rules/node-engine.md#eng18 "(build start SYNCING [^"|`]*)"\), (.*)$', shown)
+    assert link is not None and len(link[1]) < 170
+    assert link[2] == "`ENG18`, [ENG18](rules/node-engine.md#eng18), ZZ9"
+    assert "[ENG18](node-engine.md#eng18" in site_markdown("ENG18", "docs/rules/node-l1.md")
+    assert "[SGN10](rules/node-roles.md#sgn10" in site_markdown("[SGN10]", "DECISIONS.md")
+    assert site_markdown('<a id="eng1"></a>**ENG1** x', "docs/rules/node-engine.md").startswith(
+        '<a id="eng1"></a>**ENG1**'
+    )
+
+
+def test_code_is_left_alone_and_diagrams_become_tables() -> None:
+    code = "```sh\nx [y](../z.py)\n```"
+    diagram = '```mermaid\nflowchart LR\n  a["one"]\n  subgraph s\n  end\n  a --> b\n  a -.->|status| c\n```'
+    shown = site_markdown(f"{code}\n\n{diagram}\n", "docs/a.md")
+    assert shown == f"{code}\n\n| From | To |\n|---|---|\n| `one` | `b`, `c` (status) |\n"
+
+
+def test_sources_on_other_hosts_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<link rel="canonical" href="https://x/a"><link rel="stylesheet" href="b.css"><script src="//x/s.js"></script>'
+        '<a href="https://x/">x</a><img src="https://x/i.png">'
+    )
+    (tmp_path / "b.css").write_text("@import 'https://x/f.css'; a { background: url(i.png) }")
+    assert foreign_sources(tmp_path) == ["a.html: //x/s.js", "a.html: https://x/i.png", "b.css: https://x/f.css"]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")}
+    missing = [page for page in sorted(pages | set(TOP_PAGES)) if f" {page}\n" not in navigation]
+    assert missing == []
+
+
+def test_a_broken_link_fails_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text("# Index\n\n[x](#index)\n")
+    (tmp_path / "mkdocs.yml").write_text(
+        "site_name: x\ntheme: {name: material, font: false}\nvalidation: {anchors: warn}\n"
+    )
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    assert site.main(["--out", str(tmp_path / "site")]) == 0
+    (docs / "index.md").write_text("# Index\n\n[x](#nothing)\n")
+    assert site.main([]) == 1
+    assert "#nothing" in capfd.readouterr().err

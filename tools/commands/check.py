@@ -1,0 +1,184 @@
+"""`rollup-node check`: everything that would keep a node from its work, in one run and before a start [LIF24]."""
+
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
+from rollup_node.node.options.errors import OptionError, error_lines
+from rollup_node.node.options.parsing import ParsedOptions, read_options
+from rollup_node.node.options.rules import uses_el_sync
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.bundles import folder_of_choice
+from rollup_node.node.setup.introduction import bundles_in_doubt, local_safe
+from rollup_node.node.setup.plan import (
+    NodePlan,
+    NodeSecrets,
+    endpoints_to_check,
+    listeners,
+    node_configs,
+    plan_node,
+)
+from rollup_node.node.setup.schedule_check import schedule_notices
+from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
+from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.p2p.config import MEMORY
+from rollup_node.stages.protocol.texts import escaped_line
+from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
+from rollup_node.tools.commands.flags import FlagParser
+from rollup_node.tools.preflight.preflight import Subject, preflight
+
+DESCRIPTION = """Checks what a node with these options needs: options, JWT secret, L1, execution engine, beacon node,
+clocks, ports, directories, disks, static peers, and whether the blobs that derivation needs are still there. All
+findings come in one run, each with a code (rollup-node explain CODE). Nothing is written. Exit code 0 without errors, 1
+with any."""
+EPILOG = "Options are given as to the node: rollup-node --help-all."
+_SHOWN = (FindingLevel.OK, FindingLevel.NOT_CHECKED, FindingLevel.WARNING, FindingLevel.ERROR)
+
+
+class _Jwt(NamedTuple):
+    secret: bytes
+    path: Path
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run all checks; the exit code is SETUP if there is an error."""
+    parser = FlagParser("check", DESCRIPTION, EPILOG)
+    parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
+    flags, rest = parser.parse_known_args(list(arguments))
+    findings = check(read_options(rest, os.environ, parser.flags))
+    if flags.json:
+        print(orjson.dumps(_as_json(findings), option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(findings)
+    return ExitCode.SETUP if any(each.is_error for each in findings) else ExitCode.OK
+
+
+def check(parsed: ParsedOptions) -> list[Finding]:
+    """Return the findings for a command line. Without valid options nothing else can be checked."""
+    try:
+        reject_wrong_options(parsed)
+        plan = plan_node(parsed.values)
+    except OptionError as failure:
+        found = [error("options", Code.OPTIONS, line) for line in error_lines(failure)]
+        return [*found, not_checked("endpoints, ports, files", "the options are wrong")]
+    notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
+    notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
+    for notice in schedule_notices(plan.chain, time.time()):
+        advice = Code.FORK_SCHEDULE.remedy.replace("use the option in the line", f"use {notice.fields['option']}")
+        notes.append(warning("fork times", Code.FORK_SCHEDULE, notice.text, advice))
+    secrets, jwt = _jwt_secrets(plan.values)
+    notes += [
+        error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(each, time.time()), bundle_remedy(each.fork))
+        for each in bundles_in_doubt(plan.values, plan.chain)
+    ]
+    for notice in local_safe(plan.values, plan.chain):
+        text = (
+            f"from {notice.fields['since']} on, {notice.text}: the dependency set is {notice.fields['dependency_set']}"
+        )
+        notes.append(warning("upgrades", Code.LOCAL_SAFE, text))
+    found = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
+    return [*found, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
+
+
+def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
+    # The other secrets concern nobody but the node itself.
+    secrets = NodeSecrets(jwt.secret, jwt.path, None, None)
+    configs = node_configs(plan, secrets)
+    return Subject(
+        endpoints_to_check(plan, configs, secrets),
+        configs.blobs,
+        plan.p2p,
+        listeners(configs),
+        _files(plan),
+        not uses_el_sync(plan.values),
+    )
+
+
+def _files(plan: NodePlan) -> dict[str, str]:
+    """Return the files and directories that the node writes, by their options."""
+    paths = {"runtime.dir": str(plan.runtime_dir)}
+    if plan.p2p is not None:
+        paths["p2p.peerstore.path"] = plan.p2p.peerstore_path
+        if not plan.p2p.no_discovery:
+            paths["p2p.discovery.path"] = plan.p2p.discovery_path
+        paths["p2p.priv.path"] = plan.p2p.priv_path
+    for name in ("safedb.path", "rpc.admin-state"):
+        if plan.values[name]:
+            paths[name] = str(plan.values[name])
+    if (folder := folder_of_choice(plan.values)) is not None:
+        paths["rollup.bundle-dir"] = folder
+    return {option: path for option, path in paths.items() if path != MEMORY}
+
+
+def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
+    """Return the findings for the files of JWT secrets, and the engine's secret, empty where there is none to use."""
+    wanted = [("l2.jwt-secret", values["l2.jwt-secret"])]
+    if values["rpc.jwt-secret"]:
+        wanted.append(("rpc.jwt-secret", values["rpc.jwt-secret"]))
+    if values["interop.rpc.addr"]:
+        wanted.append(("interop.jwt-secret", values["interop.jwt-secret"]))
+    found = [_jwt_secret(option, file) for option, file in wanted]
+    engine = _Jwt(b"", Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute())
+    with suppress(OptionError):
+        stored = stored_jwt_secret(values["l2.jwt-secret"])
+        if stored is not None:
+            engine = _Jwt(stored.secret, stored.path)
+    return found, engine
+
+
+def _jwt_secret(option: str, file: str | None) -> Finding:
+    name = f"--{option}"
+    try:
+        stored = stored_jwt_secret(file, option)
+    except OptionError as failure:
+        return error(name, Code.JWT_FILE, str(failure))
+    if stored is not None:
+        return ok(name, f"{stored.path} has a secret")
+    text = f"{Path(file or DEFAULT_FILE).absolute()} has no secret yet: a start makes one"
+    return warning(name, Code.JWT_FILE, text)
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
+    rows = [
+        {
+            "level": each.level.value,
+            "check": each.check,
+            "code": None if each.code is None else each.code.text,
+            "text": each.text,
+            "remedy": each.remedy,
+        }
+        for each in findings
+    ]
+    return {"ok": not any(each.is_error for each in findings), "findings": rows}
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    """Print a line each, aligned, the worst last with their remedies."""
+    width = min(32, max(len(each.check) for each in findings))
+    for each in sorted(findings, key=lambda each: _SHOWN.index(each.level)):
+        code = "" if each.code is None else f"{each.code.text}: "
+        print(f"{each.level.value:<11}  {escaped_line(each.check):<{width}}  {code}{escaped_line(each.text)}")
+        if each.remedy:
+            print(f"{'':<11}  {'':<{width}}  -> {escaped_line(each.remedy)}")
+    counts = Counter(each.level for each in findings)
+    print(", ".join(_counted(counts[level], level) for level in _SHOWN if counts[level]))
+    sys.stdout.flush()
+
+
+def _counted(count: int, level: FindingLevel) -> str:
+    plural = "s" if count > 1 and level in (FindingLevel.WARNING, FindingLevel.ERROR) else ""
+    return f"{count} {level.value}{plural}"

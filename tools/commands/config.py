@@ -1,0 +1,107 @@
+"""`rollup-node config show`: the value of each option, and where it comes from."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.parsing import read_options
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.chain import ChosenChain, choose_chain
+from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
+from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
+from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
+from rollup_node.stages.protocol.texts import escaped_line
+from rollup_node.tools.commands.flags import FlagParser
+
+DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are
+given as to the node. Secrets, and what follows the host in addresses, are shown as ***."""
+MASK = "***"
+SHOW = "show"
+
+
+class Setting(NamedTuple):
+    """The value of an option as text, None for no value. `origin` is a word, `source` the flag, variable or file."""
+
+    name: str
+    value: str | None
+    origin: str
+    source: str
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the settings. Raises SetupError for options that would not start a node."""
+    words = list(arguments)
+    parser = FlagParser("config show", DESCRIPTION)
+    parser.add_argument("--json", action="store_true", help="one JSON object by option")
+    if not {"-h", "--help"}.isdisjoint(words):
+        parser.parse_args(["--help"])
+    if not words or words.pop(0) != SHOW:
+        raise SetupError(f"the command is {PROGRAM} config {SHOW} [--json] [options of the node]")
+    flags, rest = parser.parse_known_args(words)
+    parsed = read_options(rest, os.environ, parser.flags)
+    reject_wrong_options(parsed)
+    for warning in parsed.warnings:
+        print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
+    found = settings(parsed.values)
+    if flags.json:
+        rows = {row.name: {"value": row.value, "origin": row.origin, "source": row.source} for row in found}
+        print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+    else:
+        for row in found:
+            print(f"{row.name:36} {'-' if row.value is None else escaped_line(row.value) or '(empty)':40} {row.source}")
+    return 0
+
+
+def settings(values: Values) -> list[Setting]:
+    """Every option in the order of the table, hidden ones only where they are set."""
+    chain = choose_chain(values, lambda text: None, lambda text: None)
+    by_chain = _values_of_chain(values, chain)
+    shown = (option for option in OPTIONS.values() if values.given(option.name) or not option.hidden)
+    return [_setting(option, values, by_chain, chain.name) for option in shown]
+
+
+def _setting(option: AnyOption, values: Values, by_chain: Mapping[str, str | None], chain: str) -> Setting:
+    name = option.name
+    if values.given(name):
+        source = values.source(name)
+        origin = "file" if " in file " in source else source.split()[0]
+        return Setting(name, _masked(option, ",".join(values.texts(name))), origin, source)
+    if name in by_chain:
+        origin = "network" if values["network"] else "file"
+        return Setting(name, by_chain[name], origin, f"{origin} {chain}")
+    return Setting(name, option.default, "default", "default")
+
+
+def _values_of_chain(values: Values, chain: ChosenChain) -> dict[str, str | None]:
+    """By option, what the chain's configuration sets when the option is not given."""
+    config = chain.config
+    times = {fork: config.fork_times.get(fork) for fork in OVERRIDABLE} | {
+        OPTIONAL_FORK: config.pectra_blob_schedule_time
+    }
+    found = {f"override.{fork}": None if time is None else str(time) for fork, time in times.items()}
+    bootnodes = choose_bootnodes((), network=values["network"], rollup_config=values["rollup.config"])
+    return {**found, "p2p.bootnodes": ",".join(bootnodes) or None}
+
+
+def _masked(option: AnyOption, text: str) -> str:
+    if option.secret:
+        return MASK if text else ""
+    return ",".join(map(_masked_address, text.split(","))) if "://" in text else text
+
+
+def _masked_address(text: str) -> str:
+    """Return an address without user, path and query, which hold the keys of providers."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https", "ws", "wss"):
+        return text
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{MASK}@" if "@" in parts.netloc else ""
+    rest = f"/{MASK}" if parts.path.strip("/") or parts.query or parts.fragment else ""
+    return f"{parts.scheme}://{user}{host}{rest}"

@@ -1,0 +1,1 @@
+"""Checks of all that a node needs, before it is started: `rollup-node check` [LIF24]."""

@@ -1,0 +1,271 @@
+"""Every check of a node's surroundings in one run, concurrently and bounded in time [LIF24]."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rollup_node.node.checks.beacon import beacon_version
+from rollup_node.node.checks.causes import clock_skew, skew_text
+from rollup_node.node.checks.engine import SafeHead, check_capabilities, check_forks, read_safe_head
+from rollup_node.node.checks.execution import (
+    Block,
+    check_finality,
+    check_head,
+    check_l1_methods,
+    check_method,
+    read_block,
+)
+from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
+from rollup_node.node.checks.ports import ListenAddress, check_ports
+from rollup_node.node.setup.endpoint_checks import (
+    BeaconCheck,
+    EngineCheck,
+    L1Check,
+    NodeEndpoints,
+    find_follow_source,
+    find_signer,
+)
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.process.client import BeaconEndpoints
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
+from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER
+from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
+from rollup_node.tools.preflight.files import check_files
+from rollup_node.tools.preflight.memory import check_memory
+from rollup_node.tools.preflight.peers import check_peers
+
+CHECK_SECONDS = 10.0
+"""How long one check may take."""
+
+CALL_SECONDS = 4.0
+"""How long one call of a check may take: two may fail before the check ends."""
+
+MOST_SKEW = 5.0
+"""Seconds that clocks may differ: blocks of peers are accepted up to 5 s ahead of our clock."""
+
+_SILENT = (Code.L1_UNREACHABLE, Code.TLS_PORT, Code.TLS_CERTIFICATE, Code.ENDPOINTS_SWAPPED)
+
+Check = Callable[[list[Finding]], Awaitable[None]]
+"""Adds findings to the list as it makes them."""
+
+
+class Subject(NamedTuple):
+    """What is checked.
+
+    `blobs` is None where the node fetches none, `p2p` without a peer-to-peer network, and `files` are paths by
+    option; without `needs_safe_blobs` the engine syncs by itself."""
+
+    endpoints: NodeEndpoints
+    blobs: BlobsConfig | None
+    p2p: P2pConfig | None
+    listeners: list[ListenAddress]
+    files: Mapping[str, str]
+    needs_safe_blobs: bool = True
+
+
+async def preflight(subject: Subject) -> list[Finding]:
+    """Return the findings of all checks, in the order of their subjects."""
+    async with AsyncExitStack() as stack:
+        return await _Preflight(subject, stack).run()
+
+
+class _Preflight:
+    def __init__(self, subject: Subject, stack: AsyncExitStack) -> None:
+        self._subject, self._endpoints = subject, subject.endpoints
+        self._stack = stack
+        self._l1 = [L1Check(self._endpoints, url, CALL_SECONDS) for url in self._endpoints.l1]
+        self._engine = EngineCheck(self._endpoints, CALL_SECONDS)
+        for each in self._l1:
+            stack.push_async_callback(each.close)
+        stack.push_async_callback(self._engine.close)
+        self._heads: list[tuple[JsonRpcClient, Block]] = []
+        self._safe_head: SafeHead | None = None
+        self._knows_safe_head = False
+
+    async def run(self) -> list[Finding]:
+        """All checks; those of blobs begin when L1 and engine are known."""
+        l1 = [_bounded(each.name, partial(self._check_l1, each)) for each in self._l1]
+        groups = [
+            *l1,
+            _bounded(self._engine.name, self._check_engine),
+            _bounded("beacon", self._check_beacon),
+            _bounded("clocks", self._check_clocks),
+            _bounded("follow source", self._check_follow_source),
+            _bounded("signer", self._check_signer),
+            _bounded("ports", self._check_ports),
+            _bounded("files", self._check_files),
+            _bounded("memory", self._check_memory),
+            _bounded("peers", self._check_peers),
+        ]
+        results = await asyncio.gather(*groups)
+        if self._heads:
+            # As at the start: one L1 endpoint is enough.
+            results[: len(l1)] = [[_softened(each) for each in found] for found in results[: len(l1)]]
+        blobs = await asyncio.gather(
+            _bounded("blobs of the L1 head", self._check_new_blobs),
+            _bounded("blobs of the safe head", self._check_safe_blobs),
+        )
+        return [finding for found in (*results, *blobs) for finding in found]
+
+    async def _check_l1(self, check: L1Check, found: list[Finding]) -> None:
+        try:
+            found += await check.find()
+        except (EndpointError, RpcFailure) as failure:
+            found.append(await check.unusable(failure))
+        if any(each.is_error for each in found):
+            found.append(not_checked(check.name, "its head and methods: see its error"))
+            return
+        head = await read_block(check.client, "latest")
+        if head is None:
+            found.append(warning(check.name, Code.L1_HEAD, "it has no latest block"))
+            return
+        self._heads.append((check.client, head))
+        found.append(check_head(check.name, head))
+        found.append(await check_finality(check.client, check.name, head))
+        contract = self._endpoints.rollup.l1_system_config
+        found += await check_l1_methods(check.client, check.name, head, contract)
+
+    async def _check_engine(self, found: list[Finding]) -> None:
+        check, rollup = self._engine, self._endpoints.rollup
+        if not self._endpoints.jwt_secret:
+            found += await check.find_without_secret()
+            found.append(not_checked(check.name, "there is no JWT secret to ask it with"))
+            return
+        try:
+            found += await check.find()
+        except (EndpointError, RpcFailure) as failure:
+            found.append(await check.unusable(failure))
+        if any(each.is_error for each in found):
+            found.append(not_checked(check.name, "its capabilities, forks and safe head: see its error"))
+            return
+        if check.offered is not None:
+            found += check_capabilities(check.name, check.offered, rollup, int(time.time()))
+        forks = await check_forks(check.client, check.name, rollup)
+        found.append(forks)
+        params: tuple[Any, ...] = (to_hex(L2_TO_L1_MESSAGE_PASSER), [], "latest")
+        found.append(await check_method(check.client, check.name, Code.ENGINE_METHODS, "eth_getProof", params))
+        if forks.is_error:
+            found.append(not_checked(check.name, "its safe head: its blocks have other forks"))
+            return
+        try:
+            self._safe_head = await read_safe_head(check.client, rollup)
+            self._knows_safe_head = True
+        except HexError as failure:
+            found.append(error(check.name, Code.ENGINE_FORKS, f"the safe head cannot be read: {failure}"))
+
+    async def _check_beacon(self, found: list[Finding]) -> None:
+        if self._endpoints.beacon is None:
+            found.append(not_checked("beacon", "there is none (--l1.beacon)"))
+            return
+        check = BeaconCheck(self._endpoints, CALL_SECONDS)
+        try:
+            found += await check.find()
+        except EndpointError as failure:
+            found.append(await check.unusable(failure))
+        else:
+            version = await beacon_version(check.reader)
+            found.append(ok(check.name, version or "it does not say which software it is"))
+        if self._endpoints.beacon_may_fail:
+            found[:] = [each._replace(level=FindingLevel.WARNING) if each.is_error else each for each in found]
+
+    async def _check_clocks(self, found: list[Finding]) -> None:
+        beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
+        urls = [*self._endpoints.l1, self._endpoints.l2, *beacon]
+        for url, skew in zip(urls, await asyncio.gather(*(clock_skew(url, CALL_SECONDS) for url in urls)), strict=True):
+            check = f"clock {endpoint_name(url)}"
+            if skew is None:
+                found.append(not_checked(check, "no answer with a date"))
+            elif abs(skew) > MOST_SKEW:
+                found.append(warning(check, Code.CLOCK, skew_text(skew)))
+            else:
+                found.append(ok(check, skew_text(skew)))
+
+    async def _check_follow_source(self, found: list[Finding]) -> None:
+        if self._endpoints.follow is not None:
+            found += await find_follow_source(self._endpoints, CALL_SECONDS)
+
+    async def _check_signer(self, found: list[Finding]) -> None:
+        if self._endpoints.signer is not None:
+            found += await find_signer(self._endpoints.signer)
+
+    async def _check_ports(self, found: list[Finding]) -> None:
+        # A name of a host may have to be resolved.
+        found += await asyncio.to_thread(check_ports, self._subject.listeners)
+
+    async def _check_files(self, found: list[Finding]) -> None:
+        # A file system of a network may not answer.
+        found += await asyncio.to_thread(check_files, self._subject.files)
+
+    async def _check_memory(self, found: list[Finding]) -> None:
+        found.append(check_memory())
+
+    async def _check_peers(self, found: list[Finding]) -> None:
+        found += await check_peers(self._subject.p2p, CALL_SECONDS)
+
+    async def _check_new_blobs(self, found: list[Finding]) -> None:
+        check = "blobs of the L1 head"
+        sources = self._sources(check, found)
+        if sources is not None:
+            client, head = self._heads[0]
+            block = await find_blob_block(client, head.height, -1)
+            found.append(await probe_blobs(sources, check, block, False, time.time()))
+
+    async def _check_safe_blobs(self, found: list[Finding]) -> None:
+        check = "blobs of the safe head"
+        if not self._subject.needs_safe_blobs:
+            found.append(not_checked(check, "the engine syncs by itself (--syncmode)"))
+            return
+        if not self._knows_safe_head:
+            found.append(not_checked(check, "the safe head of the engine is not known"))
+            return
+        sources = self._sources(check, found)
+        if sources is not None:
+            safe = self._safe_head
+            origin = self._endpoints.rollup.genesis.l1.number if safe is None else safe.origin
+            block = await find_blob_block(self._heads[0][0], origin, 1)
+            found.append(await probe_blobs(sources, check, block, True, time.time()))
+
+    def _sources(self, check: str, found: list[Finding]) -> BeaconEndpoints | None:
+        """Return the sources of blobs, None where there is nothing to ask or nobody to ask."""
+        config = self._subject.blobs
+        if config is None or not (config.beacon or config.fallbacks):
+            found.append(not_checked(check, "there is no source of blobs"))
+            return None
+        if not self._heads:
+            found.append(not_checked(check, "no L1 endpoint can be used"))
+            return None
+        sources = BeaconEndpoints(msgspec.structs.replace(config, timeout=CALL_SECONDS), Meter("check"))
+        self._stack.push_async_callback(sources.close)
+        return sources
+
+
+def _softened(finding: Finding) -> Finding:
+    return finding._replace(level=FindingLevel.WARNING) if finding.is_error and finding.code in _SILENT else finding
+
+
+async def _bounded(check: str, fill: Check) -> list[Finding]:
+    """Return what a check finds within CHECK_SECONDS, and whether that is all.
+
+    What it finds before it fails is kept."""
+    found: list[Finding] = []
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await fill(found)
+    except TimeoutError:
+        found.append(error(check, Code.NO_RESULT, f"no result within {CHECK_SECONDS:g} s"))
+    except (EndpointError, RpcFailure, HexError) as failure:
+        found.append(error(check, Code.NO_RESULT, f"the check failed: {failure}"))
+    except Exception as failure:
+        # A bug in one check must not hide what the others find.
+        found.append(error(check, Code.NO_RESULT, f"the check failed: {type(failure).__name__}: {failure}"))
+    return found
