@@ -32,6 +32,21 @@ CONFIG_FIELDS = {"eip1559_denominator_canyon", "keep_karst_upgrade_gas"}
 """Fields of rollup.json that are named after a fork and are no activation."""
 MAX_LINES = 500
 BEHAVIOUR_TESTS = ROOT / "tests" / "behaviour.txt"
+NOT_IN_THE_WHEEL = tuple(
+    Path("tools", folder)
+    for folder in (
+        "bench",
+        "devnet/faults",
+        "devnet/soak",
+        "dev",
+        "faults",
+        "fuzz",
+        "importers",
+        "recorded",
+        "status_page",
+    )
+)
+"""Tools for work on the repository: their tests are of whole programs, at least one file for each of these folders."""
 ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
 FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.MULTILINE)
 CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
@@ -181,21 +196,31 @@ def _has_functions(path: Path) -> bool:
     return FUNCTION.search(_text(path)) is not None
 
 
+def _is_in_the_wheel(path: Path) -> bool:
+    return not any(path.is_relative_to(folder) for folder in NOT_IN_THE_WHEEL)
+
+
 def test_every_source_file_has_tests() -> None:
     """A file with functions is tested by the file of its name in the folder of its name below `tests`."""
-    sources = [path for path in _sources(*PACKAGES) if path.name not in ("__init__.py", "__main__.py")]
+    packaged = [path for path in _sources(*PACKAGES) if _is_in_the_wheel(path)]
+    sources = [path for path in packaged if path.name not in ("__init__.py", "__main__.py")]
     missing = [
         str(path)
         for path in sources
         if _has_functions(path) and not (ROOT / "tests" / path.with_name(f"test_{path.name}")).is_file()
     ]
     assert missing == []
+    assert [folder for folder in NOT_IN_THE_WHEEL if not list((ROOT / "tests" / folder).rglob("test_*.py"))] == []
 
 
 def test_test_files_are_named_after_source_files() -> None:
     """Tests of behaviour that several files share are the exceptions; each is listed and exists."""
     listed = {line for line in BEHAVIOUR_TESTS.read_text().splitlines() if line and not line.startswith("#")}
-    tests = [path for path in _sources("tests") if path.name.startswith("test_") and path.parts[1] in PACKAGES]
+    tests = [
+        path
+        for path in _sources("tests")
+        if path.name.startswith("test_") and path.parts[1] in PACKAGES and _is_in_the_wheel(Path(*path.parts[1:]))
+    ]
     unnamed = {
         str(path)
         for path in tests

@@ -12,11 +12,17 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from rollup_node.tools.dev.bounds import wheel_files
 from tests.support.processes.base_installation import base_distributions
 
 ROOT = Path(__file__).parent.parent
 TOPS = ("ipc", "node", "stages", "tools")
 PACKAGED = {".py", ".typed", ".json", ".sol", ".hex", ".toml", ".txt", ".html", ".js", ".css"}
+NEED_A_CHECKOUT = (
+    *(f"tools/{name}/" for name in ("bench", "dev", "faults", "fuzz", "importers", "recorded", "status_page")),
+    *("tools/devnet/faults/", "tools/devnet/soak/"),
+)
+"""What is for those who work on the repository."""
 
 
 def _tracked() -> list[Path]:
@@ -47,9 +53,11 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def _expected() -> set[str]:
+def _packaged() -> set[str]:
+    """The files that the wheel has: those of TOPS without what needs a checkout."""
     paths = [path for path in _tracked() if path.parts[0] in TOPS and path.suffix in PACKAGED]
-    return {f"rollup_node/{path.as_posix()}" for path in paths}
+    names = {path.as_posix() for path in paths if not path.as_posix().startswith(NEED_A_CHECKOUT)}
+    return {f"rollup_node/{name}" for name in names}
 
 
 def test_every_dependency_has_a_pinned_version() -> None:
@@ -76,14 +84,14 @@ def test_the_base_installation_is_below_85_mb(distributions: Path) -> None:
 def test_the_wheel_holds_the_files_of_the_tree(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert names == _expected()
+    assert names == _packaged() == {f"rollup_node/{name}" for name in wheel_files(ROOT)}
 
 
 def test_the_sdist_holds_the_files_of_the_tree(distributions: Path) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
-    assert {f"src/{name}" for name in _expected()} <= names
+    assert {f"src/{name}" for name in _packaged()} <= names
 
 
 def test_both_carry_the_license(distributions: Path) -> None:
@@ -115,3 +123,13 @@ def test_the_wheel_installs_and_runs(distributions: Path, tmp_path: Path) -> Non
     program = [str(tmp_path / "bin" / "rollup-node"), "--version"]
     ran = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("rollup-node version v")
+    # As installed, without the checkout beside it: what the commands import is there, and what is not says so.
+    for words, code, text in (
+        (["devnet", "--help"], 0, "usage: rollup-node devnet"),
+        (["history", "--help"], 0, "usage: rollup-node history"),
+        (["devnet", "--faults", "any.toml"], 1, "error: --faults: it needs a checkout of the repository"),
+    ):
+        ended = subprocess.run(
+            [program[0], *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, (ended.stdout + ended.stderr).startswith(text)) == (code, True), ended

@@ -71,7 +71,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "500,000": "stages.protocol.answer_limits.L1_BLOCK.values",
     },
     "blocks and receipts over": {"6 MiB": "stages.protocol.answer_limits.ORDINARY_L1_BLOCK.bytes"},
-    "HTTP headers": {"64 KiB": "stages.io.http.http_connection.MAX_FRAMING"},
+    "HTTP headers": {"256 KiB": "stages.io.http.connection.MAX_FRAMING"},
     "an error message": {"4 KiB": "stages.io.http.json_answers.MAX_ERROR_DATA"},
     "an answer of the engine": {
         "256 MiB": "stages.protocol.answer_limits.L2_BLOCK.bytes",

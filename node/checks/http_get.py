@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from yarl import URL
 
-from rollup_node.stages.io.http.http_reader import http_reader
+from rollup_node.stages.io.http.client import HttpClient
 
 
 class Answer(NamedTuple):
@@ -24,11 +24,11 @@ class Answer(NamedTuple):
 async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
     """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
 
-    Redirects are not followed. Raises EndpointError, in which the endpoint goes by `name`."""
-    reader = http_reader(address, name, headers)
+    Raises EndpointError, in which the endpoint goes by `name`."""
+    client = HttpClient(address, name, lambda: headers)
     sent = time.time()
     try:
-        status, found, body = await reader.get(address, {}, timeout, limit)
-        return Answer(status, body, found, sent, time.time())
+        status, answered, body = await client.get(address, {}, timeout, limit)
+        return Answer(status, body, answered, sent, time.time())
     finally:
-        await reader.close()
+        await client.close()

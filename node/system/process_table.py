@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,10 @@ class ProcessTemplate:
     """What is the same for a process in every node.
 
     An `optional` process runs only in nodes that have a config for it; a `numbered` one has as many copies as
-    workers. `node_preload` are modules that only some endpoints need: a node, whose processes may be started again,
-    preloads them, a command leaves them to the process."""
+    workers."""
 
     role: str
     preload: tuple[str, ...] = ()
-    node_preload: tuple[str, ...] = ()
     max_cpu: float | None = None
     numbered: bool = False
     optional: bool = False
@@ -76,10 +74,10 @@ KEYS = "rollup_node.stages.protocol.keys"
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
     ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", KEYS)),
-    ProcessTemplate("blobs", node_preload=("aiohttp",), optional=True),
+    ProcessTemplate("blobs", optional=True),
     ProcessTemplate("derivation", preload=("brotlicffi",), optional=True),
     ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True, optional=True),
-    ProcessTemplate("engine", preload=("sqlite3",), node_preload=("aiohttp",)),
+    ProcessTemplate("engine", preload=("sqlite3",)),
     ProcessTemplate("p2p", preload=("cryptography", KEYS, "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
@@ -92,11 +90,7 @@ def node_processes(configs: Mapping[str, object], workers: int) -> tuple[Process
     required = {template.role for template in PROCESSES if not template.optional}
     if not required <= set(configs) <= {template.role for template in PROCESSES}:
         raise ValueError(f"the configs are those of {', '.join(configs)}, required are {', '.join(sorted(required))}")
-    return tuple(
-        replace(template.spec(configs[template.role], workers), preload=template.preload + template.node_preload)
-        for template in PROCESSES
-        if template.role in configs
-    )
+    return command_processes(configs, workers)
 
 
 def command_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:

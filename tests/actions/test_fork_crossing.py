@@ -19,11 +19,10 @@ from rollup_node.stages.protocol.upgrade_transactions import (
     upgrade_gas,
     upgrade_transactions,
 )
-from rollup_node.tools.batcher.channel_config import ChannelConfig
-from rollup_node.tools.batcher.channels import Compression
+from rollup_node.tools.batcher.channels import ChannelConfig, Compression
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
-from rollup_node.tools.devnet.l2_alloc import read_alloc
+from rollup_node.tools.devnet.l2_genesis import read_alloc
 from tests.support.chains.small_rollup import NEWEST, InProcessEngine, SmallRollup
 
 FORKS = FORK_NAMES[1:]

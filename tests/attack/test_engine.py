@@ -134,7 +134,7 @@ text, before = b'"0x' + b"11" * each + b'",', b'"transactions":['
 raw = answer(envelope_to_json(payload(4))).replace(before, before + text * (size // len(text)))
 reset_peak_memory(os.getpid())
 used = peak_memory(os.getpid())
-found = answers.payload_of_envelope(decode_answer(raw, 1, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
+found = answers.payload_of_envelope(decode_answer(raw, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
 assert len(found.transactions) > size // len(text)
 print((peak_memory(os.getpid()) - used) / len(raw))
 """

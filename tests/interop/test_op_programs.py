@@ -18,10 +18,10 @@ from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
-from tests.support.engine.remote_signers import certificate
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
+from tests.support.servers.certificates import certificate
 from tests.support.servers.loopback import free_port, own_address
 
 BLOCKS = 3

@@ -1,14 +1,17 @@
-"""Encodes batches into a compressed channel [RD2, RD3, ST1], the channel into frames [P4], and data into blobs
+"""Channels: the rules for one, which batches go into which, their compression [RD2, RD3, ST1], frames [P4] and blobs
 [BL1 to BL8]."""
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 import brotlicffi
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.types import Hash
 
 DERIVATION_VERSION = b"\x00"
 BROTLI_VERSION = b"\x01"
@@ -86,3 +89,84 @@ def _encode_round(chunk: bytes) -> bytes:
     tops = (x & 0x3F, (y & 0x0F) | ((x & 0xC0) >> 2), z & 0x3F, ((z & 0xC0) >> 2) | ((y & 0xF0) >> 4))
     bodies = (chunk[0:31], chunk[32:63], chunk[64:95], chunk[96:127])
     return b"".join(bytes((top,)) + body for top, body in zip(tops, bodies, strict=True))
+
+
+class ChannelConfig(NamedTuple):
+    """How a channel is encoded and posted: span or singular batches, blobs or calldata, and its compression."""
+
+    spans: bool
+    blobs: bool
+    compression: Compression
+
+
+def supported_config(wanted: ChannelConfig, schedule: ForkSchedule, l1_time: int, origin_time: int) -> ChannelConfig:
+    """The wanted configuration with each part replaced by its older form until its fork is active.
+
+    `l1_time` is the L1 head's time in seconds: the block that includes the channel is later, and the older forms stay
+    valid after a fork. `origin_time` is the time of the L1 origin of the channel's first L2 block."""
+    rules = schedule.l1(l1_time)
+    return ChannelConfig(
+        spans=wanted.spans and rules.span_batches and schedule.epoch(origin_time).span_batches,
+        blobs=wanted.blobs and rules.blobs_as_data,
+        compression=wanted.compression if rules.brotli else Compression.ZLIB,
+    )
+
+
+SAFE_TIMEOUT = 8
+"""L1 blocks within which a submitted channel becomes safe."""
+MAX_BLOCKS_PER_CHANNEL = 120
+
+
+@dataclass(frozen=True)
+class SubmittedChannel:
+    """A channel on its way to safety: its L2 blocks, its L1 transactions, and the L1 head when it was sent."""
+
+    first: int
+    last: int
+    last_hash: Hash
+    transactions: tuple[Hash, ...]
+    sent_at: int
+
+
+@dataclass
+class ChannelManager:
+    """`next_block` is the first L2 block that is not submitted yet, None until the safe head is known."""
+
+    next_block: int | None = None
+    last_hash: Hash | None = None
+    submitted: list[SubmittedChannel] = field(default_factory=list)
+    restarts: int = 0
+    last_sent_at: int = -1
+
+    def update_safe_head(self, number: int, block_hash: Hash) -> None:
+        """Drops the channels that are safe, and starts after the safe head where nothing later is submitted."""
+        self.submitted = [channel for channel in self.submitted if channel.last > number]
+        if self.next_block is None or self.next_block <= number:
+            self.next_block, self.last_hash = number + 1, block_hash
+
+    def restart(self) -> None:
+        """Drops everything submitted; the next `update_safe_head` says where to start."""
+        self.next_block, self.last_hash = None, None
+        self.last_sent_at = -1
+        self.submitted.clear()
+        self.restarts += 1
+
+    def timed_out(self, l1_head: int) -> bool:
+        """Whether a submitted channel is not safe after `SAFE_TIMEOUT` L1 blocks; the caller restarts."""
+        return any(l1_head > channel.sent_at + SAFE_TIMEOUT for channel in self.submitted)
+
+    def next_blocks(self, unsafe_number: int, l1_head: int) -> range:
+        """The numbers of the L2 blocks for the next channel, empty where one was already sent at this L1 head."""
+        if self.next_block is None or l1_head == self.last_sent_at:
+            return range(0)
+        return range(self.next_block, min(unsafe_number, self.next_block + MAX_BLOCKS_PER_CHANNEL - 1) + 1)
+
+    def extends(self, parent_hash: Hash) -> bool:
+        """Whether a block with this parent follows what is submitted; if not, the unsafe chain was reorged."""
+        return self.last_hash is None or self.last_hash == parent_hash
+
+    def add(self, channel: SubmittedChannel) -> None:
+        """Records a channel that was sent."""
+        self.submitted.append(channel)
+        self.last_sent_at = channel.sent_at
+        self.next_block, self.last_hash = channel.last + 1, channel.last_hash

@@ -16,18 +16,19 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
-from rollup_node.tools.batcher.blocks import L2Block, parse_block
-from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
-from rollup_node.tools.batcher.channel_manager import ChannelManager, SubmittedChannel
+from rollup_node.tools.batcher.batches import BatchBlock, L2Block, parse_block, singular_batch, span_batch
 from rollup_node.tools.batcher.channels import (
     CHANNEL_ID_BYTES,
     MAX_BLOB_DATA,
+    ChannelConfig,
+    ChannelManager,
     Compression,
+    SubmittedChannel,
     batcher_data,
     channel_body,
     encode_blob,
     frames,
+    supported_config,
 )
 from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
 

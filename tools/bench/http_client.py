@@ -1,6 +1,5 @@
-"""Measures the CPU time of one JSON-RPC call over loopback: a bare socket, our transport for plain HTTP, aiohttp's, and
-a forkchoice update by the engine client. The server is another process that sends the same bytes whatever it receives.
-"""
+"""Measures the CPU time of one JSON-RPC call over loopback: a bare socket, our HTTP client, and a forkchoice update by
+the engine client. The server is another process that sends the same bytes whatever it receives."""
 
 import argparse
 import asyncio
@@ -15,8 +14,7 @@ from multiprocessing.connection import Connection
 from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.io.http.http_transport import HttpTransport
-from rollup_node.stages.io.http.plain_http import PlainHttpTransport
+from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.measure import Figure, show
@@ -39,7 +37,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when our transport takes more than half of aiohttp's time."""
+    """Prints the figures; 1 when our client takes more than nine times the time of the bare socket."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--runs", type=int, default=5)
@@ -47,37 +45,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     with server() as port:
         bare = tuple(bare_socket(port, given.calls) for _ in range(given.runs))
         measured = asyncio.run(clients(f"http://127.0.0.1:{port}/", given.calls, given.runs))
-    plain, other, engine = measured
-    ratios = tuple(ours / theirs for ours, theirs in zip(plain, other, strict=True))
+    ours, engine = measured
+    ratios = tuple(mine / least for mine, least in zip(ours, bare, strict=True))
     return show(
         f"a JSON-RPC call over loopback, {given.calls} calls a run",
         [
             Figure("bare blocking socket", "us", bare),
-            Figure("plain HTTP", "us", plain),
-            Figure("aiohttp", "us", other),
-            Figure("plain HTTP / aiohttp", "x", ratios, 0.5),
+            Figure("HTTP client", "us", ours),
+            Figure("HTTP client / bare socket", "x", ratios, 9.0),
             Figure("forkchoice update by the engine client", "us", engine),
         ],
     )
 
 
 async def clients(url: str, calls: int, runs: int) -> list[tuple[float, ...]]:
-    """CPU microseconds a call of the two transports and the engine client, in turn."""
-    transports = (PlainHttpTransport(url, "plain", None), HttpTransport(url, "aiohttp", None, None, 10))
+    """CPU microseconds a call of the HTTP client and the engine client, in turn."""
+    client = HttpClient(url, "server")
     engine = EngineClient(url, HASH, SECONDS, synthetic_chain.config(), Meter("bench"))
     update = ForkchoiceUpdate(Forkchoice(HASH, HASH, HASH))
-    work: list[Call] = [_exchange(each) for each in transports]
-    work.append(lambda: engine.ask(update))
+    work: list[Call] = [lambda: client.post(REQUEST, SECONDS, MAX_ANSWER), lambda: engine.ask(update)]
     try:
         rounds = [[await cpu_of(call, calls) for call in work] for _ in range(runs)]
     finally:
-        for each in (*transports, engine):
-            await each.close()
+        await client.close()
+        await engine.close()
     return list(zip(*rounds, strict=True))
-
-
-def _exchange(transport: PlainHttpTransport | HttpTransport) -> Call:
-    return lambda: transport.exchange(REQUEST, SECONDS, MAX_ANSWER)
 
 
 async def cpu_of(call: Call, count: int) -> float:

@@ -7,10 +7,11 @@ from hexbytes import HexBytes
 from web3.method import Method
 from web3.module import Module
 
-from rollup_node.tools.client.calls import IpAddress, IpNetwork, call
 from rollup_node.tools.client.results import (
     DependencySet,
+    IpAddress,
     IpNet,
+    IpNetwork,
     OutputAtBlock,
     PeerDump,
     PeerInfo,
@@ -18,6 +19,7 @@ from rollup_node.tools.client.results import (
     SafeHead,
     SdmStatus,
     SyncStatus,
+    call,
 )
 
 

@@ -18,8 +18,14 @@ from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.tools.commands.flags import FlagParser, block_number, chain_id, timestamp
-from rollup_node.tools.commands.input_files import NotHex, TooLarge, read_content, shown_name
-from rollup_node.tools.commands.output_file import CommandOutput, open_output
+from rollup_node.tools.commands.output_file import (
+    CommandOutput,
+    NotHex,
+    TooLarge,
+    open_output,
+    read_content,
+    shown_name,
+)
 from rollup_node.tools.inspect.batch_summary import DECODED, BlockNumbers, batch_values, block_numbers
 from rollup_node.tools.inspect.decoding import READERS, Decoder, DecoderOutput, DecodingRules, FoundBatch
 from rollup_node.tools.inspect.lazy_batches import LazyBlock, LazySpanBatch

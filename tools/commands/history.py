@@ -21,7 +21,7 @@ COMMANDS = {
     "range": "history_range",
     "status": "history_status",
     "verify": "history_status",
-    "report": "history_report",
+    "report": "history_status",
     "safedb": "history_safedb",
 }
 PUBLIC = ("plan", "run", "status", "verify", "report", "safedb")

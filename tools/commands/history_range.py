@@ -17,9 +17,9 @@ from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedComman
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.replay_config import replay_config
 from rollup_node.tools.history.derivation_stage import RangeConfig
+from rollup_node.tools.history.l1_view import read_blocks
 from rollup_node.tools.history.manifest import Resume
 from rollup_node.tools.history.reading_stage import ReadingConfig
-from rollup_node.tools.history.recent_blocks import read_blocks
 from rollup_node.tools.history.start_stage import RangeStartConfig
 from rollup_node.tools.inspect.listing_stage import ListingConfig
 from rollup_node.tools.inspect.row_formats import RowFormat

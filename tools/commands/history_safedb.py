@@ -15,8 +15,7 @@ from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.manifest import Block
 from rollup_node.tools.history.ranges import rollup_digest
-from rollup_node.tools.history.table_rows import rows, table_files
-from rollup_node.tools.history.tables import Table
+from rollup_node.tools.history.tables import Table, rows, table_files
 from rollup_node.tools.history.verification import history_problems
 
 DESCRIPTION = """Adds the safe heads of a history to the database of safe heads of a node that does not run, before

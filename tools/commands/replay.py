@@ -43,7 +43,7 @@ def _replay(command: ParsedCommand, out: CommandOutput) -> int:
     return run(
         command,
         [
-            ProcessSpec("derivation", "rollup_node.tools.inspect.replay_derivation:build", derivation),
+            ProcessSpec("derivation", "rollup_node.tools.inspect.replay:build", derivation),
             ProcessSpec(
                 "engine",
                 "rollup_node.tools.inspect.replay_stage:build",

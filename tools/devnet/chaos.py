@@ -9,37 +9,34 @@ from typing import TYPE_CHECKING, Self
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import Level, configuration, set_level
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.tools.devnet.faults.injector import FaultInjector
+from rollup_node.tools.devnet.faults.injector import FaultInjector, NoRecovery
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.network import NetworkPrograms
-from rollup_node.tools.devnet.peering import address
+from rollup_node.tools.devnet.ports import address
 from rollup_node.tools.devnet.settings import VERIFIER
+from rollup_node.tools.devnet.status import NoProgress
 
 if TYPE_CHECKING:
     from rollup_node.tools.devnet.faults.block_watch import BlockWatch
 
 
 class ChaosSession:
-    """Injects faults every `every` seconds while the context lasts; without `every` it does nothing."""
+    """Injects faults every `every` seconds while the context lasts; `conductor` is the URL of the network's."""
 
-    def __init__(self, network: NetworkPrograms, every: float | None, seed: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, network: NetworkPrograms, conductor: str, every: float, seed: int, say: Callable[[str], None]
+    ) -> None:
         self._network = network
         self._level = configuration().level
         self._tasks: list[asyncio.Task[None]] = []
-        self._injector: FaultInjector | None = None
-        self._watch: BlockWatch | None = None
-        self._conductor: JsonRpcClient | None = None
-        if every is None or network.conductor is None:
-            return
         self._watch = _block_watch(network)
-        self._injector = FaultInjector(network, network.conductor, every, random.Random(seed), say)
-        self._conductor = JsonRpcClient(network.conductor)
+        self._injector = FaultInjector(network, conductor, every, random.Random(seed), say)
+        self._conductor = JsonRpcClient(conductor)
 
     async def __aenter__(self) -> Self:
-        if self._watch is not None and self._injector is not None:
-            set_level(Level.ERROR)  # the peers of the watch come and go on purpose
-            self._tasks = [asyncio.create_task(self._watch.run()), asyncio.create_task(self._injector.run())]
+        set_level(Level.ERROR)  # the peers of the watch come and go on purpose
+        self._tasks = [asyncio.create_task(self._watch.run()), asyncio.create_task(self._injector.run())]
         return self
 
     async def __aexit__(
@@ -47,25 +44,25 @@ class ChaosSession:
     ) -> None:
         await self._stop()
         set_level(self._level)
-        if self._injector is not None and self._conductor is not None:
-            await self._injector.close()
-            await self._conductor.close()
+        await self._injector.close()
+        await self._conductor.close()
 
     def check(self) -> None:
-        """Raises what ended the watch or the faults, such as NoRecovery."""
+        """Raise what ended the watch or the faults, such as NoProgress."""
         for task in self._tasks:
             if task.done():
-                task.result()
+                try:
+                    task.result()
+                except NoRecovery as error:
+                    raise NoProgress(str(error)) from error
 
     @property
     def faults(self) -> int:
         """The faults after which the chain has advanced."""
-        return sum(self._injector.counts.values()) if self._injector is not None else 0
+        return sum(self._injector.counts.values())
 
-    async def report(self, last: int) -> ChaosReport | None:
-        """Ends the faults; the report on the blocks up to `last`, the safe head; None without faults."""
-        if self._watch is None or self._injector is None or self._conductor is None:
-            return None
+    async def report(self, last: int) -> ChaosReport:
+        """End the faults and report on the blocks up to `last`, the safe head."""
         await self._stop()
         commits = await all_commits(self._conductor)
         failovers = (await self._conductor.call("dev_conductor", 0))["failovers"]

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any
 
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.endings import exit_code
@@ -12,7 +13,6 @@ from rollup_node.tools.devnet.files import NetworkFiles, l1_genesis, write_json,
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.run import RunResult, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse, unmet, with_scenarios
-from rollup_node.tools.faults.verdict import summary, table
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
 
@@ -47,11 +47,12 @@ def _print(result: RunResult, as_json: bool) -> None:
     if as_json:
         values = dataclasses.asdict(dataclasses.replace(result, verdicts=()))
         chaos = {} if result.chaos is None else {"chaos": values["chaos"]}
-        faults = {"faults": [summary(each) for each in result.verdicts]} if result.verdicts else {}
-        print(json.dumps({name: values[name] for name in SHOWN} | chaos | faults))
+        print(json.dumps({name: values[name] for name in SHOWN} | chaos | _faults_as_json(result)))
         return
-    for line in table(result.verdicts) if result.verdicts else ():
-        print(line)
+    if result.verdicts:
+        from rollup_node.tools.faults.verdict import table
+
+        print("\n".join(table(result.verdicts)))
     for line in () if result.chaos is None else result.chaos.lines():
         print(line)
     if result.output_roots_equal:
@@ -60,6 +61,14 @@ def _print(result: RunResult, as_json: bool) -> None:
         print(f"{result.blocks} blocks, output roots equal on all nodes; {heads}; {first}, {result.seconds} s in all")
     else:
         print(f"output roots DIFFER first at block {result.first_difference}")
+
+
+def _faults_as_json(result: RunResult) -> dict[str, list[dict[str, Any]]]:
+    if not result.verdicts:
+        return {}
+    from rollup_node.tools.faults.verdict import summary
+
+    return {"faults": [summary(verdict) for verdict in result.verdicts]}
 
 
 def _prepare(settings: DevnetSettings) -> int:

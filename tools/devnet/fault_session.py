@@ -59,8 +59,9 @@ class Network(Programs, Protocol):
 
 
 class FaultSession:
-    """Runs the scenarios one after another until all are done, or until `seconds` have passed. Without scenarios it
-    does nothing. `done` is set at the end, `verdicts` are those so far, each of which `on_verdict` takes too."""
+    """Runs the scenarios one after another until all are done, or until `seconds` have passed.
+
+    `done` is set at the end, `verdicts` are those so far, each of which `on_verdict` takes too."""
 
     def __init__(
         self,
@@ -81,8 +82,6 @@ class FaultSession:
         self.done = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        if not self._scenarios:
-            return self
         # Imported here alone: it brings aiohttp with it.
         from rollup_node.tools.faults.io.proxy import FaultProxy
 
@@ -120,8 +119,7 @@ class FaultSession:
 
     def begin(self) -> None:
         """Starts the scenarios; the network answers."""
-        if self._scenarios:
-            self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(self._run())
 
     def check(self) -> None:
         """Raises what ended the scenarios."""

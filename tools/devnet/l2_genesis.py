@@ -1,18 +1,19 @@
-"""The genesis file of the local L2, in geth's format."""
+"""The genesis file of the local L2 in geth's format, also with the accounts of another one."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.forks.table import FORKS as TABLE
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
-from rollup_node.tools.devnet.evm.genesis import GenesisError
+from rollup_node.tools.devnet.evm.genesis import GenesisError, data, number
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
-from rollup_node.tools.devnet.l2_alloc import read_alloc
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
 from rollup_node.tools.devnet.settings import FORKS, SettingsError
@@ -89,3 +90,66 @@ def other_forks(genesis: Mapping[str, Any], forks: Mapping[str, int]) -> list[st
 
 def _fork_times(forks: Mapping[str, int], time: int) -> dict[str, int]:
     return {name: time + offset if offset else 0 for name, offset in forks.items()}
+
+
+ADDRESS_BYTES, WORD_BYTES = 20, 32
+
+
+class GenesisAccounts(NamedTuple):
+    """The accounts of a genesis file, and the forks whose contracts they already contain."""
+
+    alloc: Alloc
+    forks: frozenset[str]
+
+
+def read_alloc(path: Path) -> GenesisAccounts:
+    """Reads a genesis file, or an object of accounts alone. Raises SettingsError for anything else."""
+    try:
+        genesis = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"--l2-alloc {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"--l2-alloc {path}: not JSON: {error}") from None
+    accounts = genesis.get("alloc", genesis) if isinstance(genesis, dict) else None
+    if not isinstance(accounts, dict) or not accounts:
+        raise SettingsError(f"--l2-alloc {path}: expected a genesis file with accounts under `alloc`")
+    alloc: Alloc = {}
+    for text, entry in accounts.items():
+        try:
+            alloc[_hex(data(text), ADDRESS_BYTES)] = _account(entry)
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            raise SettingsError(f"--l2-alloc {path}: account {text[:60]}: {error}") from None
+    try:
+        return GenesisAccounts(alloc, _forks(genesis))
+    except ValueError as error:
+        raise SettingsError(f"--l2-alloc {path}: timestamp: {error}") from None
+
+
+def _account(entry: Mapping[str, Any]) -> dict[str, Any]:
+    storage = {_word(slot): _word(value) for slot, value in (entry.get("storage") or {}).items()}
+    return {
+        "balance": hex(number(entry.get("balance"))),
+        "nonce": hex(number(entry.get("nonce"))),
+        **({"code": to_hex(code)} if (code := data(entry.get("code"))) else {}),
+        **({"storage": storage} if storage else {}),
+    }
+
+
+def _word(text: str) -> str:
+    return _hex(number(text if text.startswith("0x") else "0x" + text).to_bytes(WORD_BYTES, "big"), WORD_BYTES)
+
+
+def _hex(value: bytes, size: int) -> str:
+    if len(value) > size:
+        raise ValueError(f"expected at most {size} bytes")
+    return to_hex(value.rjust(size, b"\0"))
+
+
+def _forks(genesis: Mapping[str, Any]) -> frozenset[str]:
+    """The forks that the file's `config` activates at or before its timestamp."""
+    config = genesis.get("config")
+    if not isinstance(config, dict):
+        return frozenset()
+    start = number(genesis.get("timestamp"))
+    times = {name: config.get(f"{name}Time") for name in FORK_NAMES}
+    return frozenset(name for name, value in times.items() if type(value) is int and value <= start)

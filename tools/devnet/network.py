@@ -8,15 +8,13 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.child_programs import ChildPrograms, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
-from rollup_node.tools.devnet.faults.clock import OwnClock
-from rollup_node.tools.devnet.faults.disk import SmallDisk
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
     NetworkFiles,
@@ -29,9 +27,12 @@ from rollup_node.tools.devnet.files import (
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
-from rollup_node.tools.devnet.peering import address, peer_options
-from rollup_node.tools.devnet.ports import LOOPBACK, Ports
+from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_options
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
+
+if TYPE_CHECKING:  # not in the wheel
+    from rollup_node.tools.devnet.faults.clock import OwnClock
+    from rollup_node.tools.devnet.faults.disk import SmallDisk
 
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -64,6 +65,12 @@ def _genesis_block(block: Block) -> GenesisBlock:
     return GenesisBlock(to_hex(block.hash), block.header.timestamp)
 
 
+def _own_clock(library: Path, file: Path) -> "OwnClock":
+    from rollup_node.tools.devnet.faults.clock import OwnClock
+
+    return OwnClock(library, file)
+
+
 def url(port: int) -> str:
     """An HTTP URL on the loopback interface."""
     return f"http://{LOOPBACK}:{port}"
@@ -78,7 +85,7 @@ class NetworkPrograms:
         settings: DevnetSettings,
         files: NetworkFiles,
         ports: Ports,
-        disk: SmallDisk | None = None,
+        disk: "SmallDisk | None" = None,
         forks: ForkServer | None = None,
     ) -> None:
         self._settings = settings
@@ -99,7 +106,7 @@ class NetworkPrograms:
         self._l2_time = 0
         self.signer = url(ports.signer) if settings.signer else None
         self.da_server = url(ports.da_server) if settings.altda else None
-        self.clock = None if settings.clock_library is None else OwnClock(settings.clock_library, files.clock)
+        self.clock = None if settings.clock_library is None else _own_clock(settings.clock_library, files.clock)
         """The clock of the verifier, if it has one of its own."""
         self.proxies: dict[str, dict[str, str]] = {}
         """The URLs of the fault proxies before the endpoints of each node, by the option of the node."""

@@ -12,23 +12,24 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
-from rollup_node.tools.devnet.chaos import ChaosSession
-from rollup_node.tools.devnet.compare import compare_output_roots
-from rollup_node.tools.devnet.fault_session import FaultSession
-from rollup_node.tools.devnet.faults.disk import SmallDisk, small_disk
-from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
-from rollup_node.tools.devnet.status import NetworkStatus, StatusPoller
+from rollup_node.tools.devnet.status import NetworkStatus, NoProgress, StatusPoller, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
-from rollup_node.tools.faults.verdict import Verdict
+
+if TYPE_CHECKING:  # not in the wheel, or imports what is not
+    from rollup_node.tools.devnet.chaos import ChaosSession
+    from rollup_node.tools.devnet.fault_session import FaultSession
+    from rollup_node.tools.devnet.faults.disk import SmallDisk
+    from rollup_node.tools.devnet.faults.report import ChaosReport
+    from rollup_node.tools.faults.verdict import Verdict
 
 TICK_SECONDS = 0.5
 TRAFFIC_SECONDS = 1.0
@@ -37,10 +38,6 @@ FINAL_STATUS_SECONDS = 10.0
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 LOCK = "lock"
 DISK = f"{VERIFIER}-disk"
-
-
-class NoProgress(RuntimeError):
-    """The safe heads do not advance, or cannot be read at the end."""
 
 
 class UnusableDirectory(RuntimeError):
@@ -60,8 +57,8 @@ class RunResult:
     processes: dict[str, Any]
     first_difference: int | None
     first_safe_seconds: float | None
-    chaos: ChaosReport | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    chaos: "ChaosReport | None" = None
+    verdicts: "tuple[Verdict, ...]" = ()
 
     @property
     def passed(self) -> bool:
@@ -105,8 +102,12 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         os.close(lock)
 
 
-def _disk(settings: DevnetSettings, root: Path) -> AbstractContextManager[SmallDisk | None]:
-    return small_disk(root / DISK) if settings.small_disk else contextlib.nullcontext()
+def _disk(settings: DevnetSettings, root: Path) -> "AbstractContextManager[SmallDisk | None]":
+    if not settings.small_disk:
+        return contextlib.nullcontext()
+    from rollup_node.tools.devnet.faults.disk import small_disk
+
+    return small_disk(root / DISK)
 
 
 def run(
@@ -114,7 +115,7 @@ def run(
     root: Path,
     view: View,
     started: float,
-    on_verdict: Callable[[Verdict], None] | None = None,
+    on_verdict: "Callable[[Verdict], None] | None" = None,
 ) -> RunResult:
     """Runs a network with its files in `root` until its end and compares the output roots. No thread and no event loop
     may run before.
@@ -137,8 +138,12 @@ async def _run_with_faults(
     settings: DevnetSettings,
     view: View,
     started: float,
-    on_verdict: Callable[[Verdict], None] | None,
+    on_verdict: "Callable[[Verdict], None] | None",
 ) -> RunResult:
+    if not settings.scenarios:
+        return await _run(network, None, settings, view, started)
+    from rollup_node.tools.devnet.fault_session import FaultSession
+
     session = FaultSession(
         network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds, on_verdict
     )
@@ -147,7 +152,7 @@ async def _run_with_faults(
 
 
 async def _run(
-    network: NetworkPrograms, session: FaultSession, settings: DevnetSettings, view: View, started: float
+    network: NetworkPrograms, session: "FaultSession | None", settings: DevnetSettings, view: View, started: float
 ) -> RunResult:
     stop = asyncio.Event()
     ending = False
@@ -183,7 +188,8 @@ async def _run(
             view.message("op-conductor is not used: it needs a cluster; the conductor of this network stands in for it")
         if not settings.batcher:
             view.message(f"no batcher runs: attach one by the URLs and the batcher_key of {network.files.network}")
-        session.begin()
+        if session is not None:
+            session.begin()
         return await _follow(network, session, settings, view, stop, started)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
@@ -197,7 +203,7 @@ async def _run(
 
 async def _follow(
     network: NetworkPrograms,
-    session: FaultSession,
+    session: "FaultSession | None",
     settings: DevnetSettings,
     view: View,
     stop: asyncio.Event,
@@ -210,7 +216,7 @@ async def _follow(
     engines = {name: JsonRpcClient(network.engines[name][0]) for name in settings.sequencer_names}
     sender = Traffic(l1, engines[SEQUENCER], lambda text: None)
     traffic = asyncio.create_task(_traffic(sender))
-    chaos = ChaosSession(network, settings.chaos, settings.seed, view.message)
+    chaos = _chaos(network, settings, view)
 
     async def poll() -> NetworkStatus:
         status = await poller.poll()
@@ -219,16 +225,20 @@ async def _follow(
 
     def check() -> None:
         network.children.check()
-        chaos.check()
-        session.check()
-        if session.done.is_set():
-            stop.set()
+        if chaos is not None:
+            chaos.check()
+        if session is not None:
+            session.check()
+            if session.done.is_set():
+                stop.set()
 
     try:
-        async with chaos:
-            status, first_safe = await wait_for_end(check, poll, lambda: chaos.faults, settings, view, stop, started)
+        async with chaos or contextlib.nullcontext():
+            status, first_safe = await wait_for_end(
+                check, poll, lambda: chaos.faults if chaos else 0, settings, view, stop, started
+            )
             traffic.cancel()
-            report = await chaos.report(_lowest(status, "safe"))
+            report = await chaos.report(_lowest(status, "safe")) if chaos else None
         safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
         view.message(f"comparing the output roots of blocks 0 to {safe}")
         comparison = await compare_output_roots(poller.nodes, safe)
@@ -242,13 +252,21 @@ async def _follow(
             first_difference=comparison.first_difference,
             first_safe_seconds=first_safe,
             chaos=report,
-            verdicts=tuple(session.verdicts),
+            verdicts=tuple(session.verdicts) if session else (),
         )
     finally:
         traffic.cancel()
         for client in (l1, *engines.values()):
             await client.close()
         await poller.close()
+
+
+def _chaos(network: NetworkPrograms, settings: DevnetSettings, view: View) -> "ChaosSession | None":
+    if settings.chaos is None or network.conductor is None:
+        return None
+    from rollup_node.tools.devnet.chaos import ChaosSession
+
+    return ChaosSession(network, network.conductor, settings.chaos, settings.seed, view.message)
 
 
 async def wait_for_end(

@@ -4,8 +4,9 @@ import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
@@ -13,14 +14,17 @@ from rollup_node.stages.protocol.forks.schedule import fork_order_error
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
-from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
-from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
-from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios
+from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS
+
+if TYPE_CHECKING:
+    from rollup_node.tools.faults.scenario import Scenario
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
 MAX_VERIFIERS = 50
 MAX_SEQUENCERS = 5
 LEAST_CHAOS_SECONDS = 2.0
+FAULTS = "rollup_node.tools.devnet.faults"
+"""The package of what --chaos and --faults do, in a checkout only."""
 DEFAULT_FORK = "jovian"
 FORKS = TIMED_FORKS
 LATE_L1_FORKS = tuple(rules.name for rules in L1_FORKS[L1_FORKS.index(PRAGUE) + 1 :])
@@ -91,7 +95,7 @@ class DevnetSettings:
     chaos_faults: int | None = None
     seed: int = 0
     altda: str | None = None
-    scenarios: tuple[Scenario, ...] = ()
+    scenarios: "tuple[Scenario, ...]" = ()
     scenario_seconds: float | None = None
     keeps_engines: bool = False
     finalized_distance: int | None = None
@@ -178,9 +182,14 @@ def _lagoon_bundles(given: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-def with_scenarios(settings: DevnetSettings, scenarios: Sequence[Scenario]) -> DevnetSettings:
-    """The settings of a network for scenarios: with all that they need."""
-    needs = {need for each in scenarios for need in each.needs}
+def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") -> DevnetSettings:
+    """Return the settings of a network for scenarios, with all that they need."""
+    if not scenarios:
+        return settings
+    from rollup_node.tools.devnet.faults.clock import find_clock_library
+    from rollup_node.tools.faults.scenario import Need
+
+    needs = {need for scenario in scenarios for need in scenario.needs}
     changes: dict[str, Any] = {"scenarios": tuple(scenarios)}
     if Need.SERVICES in needs:
         changes |= {"altda": settings.altda or DA_MODES[0], "signer": True, "conductor": True}
@@ -195,8 +204,11 @@ def with_scenarios(settings: DevnetSettings, scenarios: Sequence[Scenario]) -> D
     return dataclasses.replace(settings, small_disk=Need.DISK in needs, **changes)
 
 
-def unmet(scenario: Scenario) -> str | None:
-    """Why a scenario cannot run on this machine; None if it can."""
+def unmet(scenario: "Scenario") -> str | None:
+    """Return why a scenario cannot run on this machine; None if it can."""
+    from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
+    from rollup_node.tools.faults.scenario import Need
+
     if Need.CLOCK in scenario.needs and find_clock_library() is None:
         return f"{LIBRARY_NAME} is not installed; {LIBRARY_VARIABLE} can name its file"
     return None
@@ -251,7 +263,13 @@ def _external_services(given: argparse.Namespace) -> ExternalServices:
     )
 
 
-def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
+def _need_checkout(flag: str) -> None:
+    """Faults are no part of the wheel."""
+    if find_spec(FAULTS) is None:
+        raise SettingsError(f"{flag}: it needs a checkout of the repository; an installed package has no faults")
+
+
+def _scenarios(given: argparse.Namespace) -> "tuple[Scenario, ...]":
     if given.faults is None:
         return ()
     for flag, value in (("--chaos", given.chaos), ("--l1", given.l1), ("--anvil", given.anvil)):
@@ -259,6 +277,9 @@ def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
             raise SettingsError(f"--faults: it needs the embedded L1 and engines, without {flag}")
     if given.no_batcher or given.verifier_engine or given.sequencers > 1 or given.el_sync:
         raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --sequencers and --el-sync")
+    _need_checkout("--faults")
+    from rollup_node.tools.faults.scenario import ScenarioError, parse_scenarios
+
     try:
         return parse_scenarios(given.faults.read_text())
     except OSError as error:
@@ -284,6 +305,7 @@ def _check_sequencers(given: argparse.Namespace) -> None:
         raise SettingsError("--chaos: it ends with a comparison of safe blocks; leave out --no-batcher")
     if given.sequencer_engine or given.verifier_engine:
         raise SettingsError("--chaos: it restarts the engines, which must be the embedded ones; leave out --*-engine")
+    _need_checkout("--chaos")
 
 
 def _check_log_level(text: str) -> None:
@@ -394,7 +416,7 @@ _ALLOC_HELP = (
 )
 _CHAOS_HELP = (
     "every so many seconds stop and start, kill or fail over the leading sequencer, or restart an engine, and check at "
-    "the end that no height was signed twice (needs --conductor)"
+    "the end that no height was signed twice (needs --conductor, and a checkout of the repository)"
 )
 _ENGINE_LIKE_HELP = (
     "have the embedded engine of a node, or of all, answer as op-reth does in one respect: "
@@ -402,7 +424,7 @@ _ENGINE_LIKE_HELP = (
 )
 _FAULTS_HELP = (
     "run the scenarios of a TOML file: faults of L1, Beacon API, engine, DA server, signer and conductor, reorgs,"
-    " kills, a full disk, a clock that jumps; ends with a table"
+    " kills, a full disk, a clock that jumps; ends with a table (needs a checkout of the repository)"
 )
 _ALTDA_HELP = (
     "keep the batches on a DA server and post commitments. The server is honest, or MODE: lying (wrong bytes at first),"

@@ -16,9 +16,9 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockContent
+from rollup_node.tools.history.l1_view import RecentBlocks, read_blocks
 from rollup_node.tools.history.manifest import Resume, State
 from rollup_node.tools.history.ranges import L1Range
-from rollup_node.tools.history.recent_blocks import RecentBlocks, read_blocks
 from rollup_node.tools.history.recorder import HistoryEvents, state_of
 from rollup_node.tools.history.row_files import RowFiles
 

@@ -1,14 +1,20 @@
 """What a history needs to know of L1 before its ranges run."""
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.protocol.types import L2BlockContent
 
 PAUSES = (0.2, 0.5, 1.0, 2.0)
 """Seconds before each further attempt."""
@@ -67,3 +73,51 @@ async def _finalized(client: JsonRpcClient) -> int:
     except RpcFailure:
         return -1
     return -1 if block is None else int(block["number"], 16)
+
+
+MAX_BLOCKS, MAX_BYTES = 10_000, 64 << 20
+"""Blocks, and bytes of their transactions, that are kept."""
+MAX_FILE_BYTES = MAX_BYTES + 256 * MAX_BLOCKS + (16 << 20)
+"""More than a file of so many blocks and bytes has."""
+_DECODER = msgspec.msgpack.Decoder(tuple[L2BlockContent, ...])
+
+
+class RecentBlocks:
+    """Blocks by number, the oldest of which leave when there are too many."""
+
+    def __init__(self, blocks: Iterable[L2BlockContent] = ()) -> None:
+        self._blocks: OrderedDict[int, L2BlockContent] = OrderedDict()
+        self._bytes = 0
+        for each in blocks:
+            self.add(each)
+
+    def add(self, block: L2BlockContent) -> None:
+        """Adds a block, the newest; one of a number that is there stays as it is."""
+        if block.ref.number in self._blocks:
+            return
+        self._blocks[block.ref.number] = block
+        self._bytes += _size(block)
+        while self._bytes > MAX_BYTES or len(self._blocks) > MAX_BLOCKS:
+            _, oldest = self._blocks.popitem(last=False)
+            self._bytes -= _size(oldest)
+
+    def get(self, number: int) -> L2BlockContent | None:
+        """The block of a number."""
+        return self._blocks.get(number)
+
+    def write(self, path: Path) -> None:
+        """Writes the blocks into a file. Raises OSError."""
+        path.write_bytes(msgspec.msgpack.encode(tuple(self._blocks.values())))
+
+
+def read_blocks(path: Path) -> RecentBlocks:
+    """The blocks of a file. Raises OSError, and ValueError for a file of anything else."""
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"it has more than {MAX_FILE_BYTES} bytes")
+    return RecentBlocks(_DECODER.decode(data))
+
+
+def _size(block: L2BlockContent) -> int:
+    return sum(map(len, block.transactions))

@@ -126,7 +126,7 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
     path = f"{name.removesuffix('.jsonl')}/{wanted.name}.{task.form}"
     if task.form == "jsonl":
         return rows, path
-    from rollup_node.tools.history.parquet_files import write_parquet
+    from rollup_node.tools.history.row_files import write_parquet
 
     target = rows.with_suffix(f".{task.form}")
     write_parquet(Table(name.partition("/")[0]), rows, target)

@@ -10,8 +10,8 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, PipelineStart
 from rollup_node.stages.protocol.types import L2BlockContent
+from rollup_node.tools.history.l1_view import RecentBlocks, read_blocks
 from rollup_node.tools.history.manifest import Resume
-from rollup_node.tools.history.recent_blocks import RecentBlocks, read_blocks
 from rollup_node.tools.inspect.l2_source import FileSource
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig, ReplayFailed, ReplayStage

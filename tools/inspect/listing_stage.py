@@ -18,8 +18,8 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers
 from rollup_node.tools.inspect.listing import BatchListing
-from rollup_node.tools.inspect.patience import Patience
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
+from rollup_node.tools.inspect.status_client import Patience
 
 REPEAT_SECONDS = 0.3
 WINDOW = 64

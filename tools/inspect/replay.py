@@ -6,6 +6,12 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.derivation.process.stage import DerivationStage
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import system_config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -15,6 +21,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, Hash, L2BlockRef
+from rollup_node.tools.inspect.channel_sources import BlockSources
 from rollup_node.tools.inspect.row_formats import Column, RowLayout, Values, shown_hashes, shown_time
 
 MAX_TRANSACTIONS = 20
@@ -200,3 +207,25 @@ REPLAYED = RowLayout(
 )
 """The rows of `replay`: L1 origin, sequence number in it, the L1 block at which the block was derived, and the L1
 transactions of its batch; none for an empty block that the rules make."""
+
+
+class ReplayDerivationStage(DerivationStage):
+    """State, beside that of derivation: the L1 transactions of channels and batches."""
+
+    def __init__(self, config: DerivationConfig, bus: Bus, meter: Meter) -> None:
+        super().__init__(config, bus, meter)
+        self._sources = BlockSources(config.rollup)
+        self.deriver = Deriver(
+            config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check, events=self._sources
+        )
+
+    def _handle(self, output: Output) -> bool:
+        found = super()._handle(output)
+        if isinstance(output, AttributesWithParent) and self._run.current is not None:
+            self._run.current = msgspec.structs.replace(self._run.current, sources=self._sources.accepted)
+        return found
+
+
+def build(config: DerivationConfig, bus: Bus, meter: Meter) -> ReplayDerivationStage:
+    """The stage for the runtime."""
+    return ReplayDerivationStage(config, bus, meter)

@@ -1,11 +1,12 @@
-"""Checks of the directories in which the node keeps files, without making any."""
+"""Checks of the directories in which the node keeps files, without making any, and of the machine's memory."""
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rollup_node.node.checks.finding import Finding, error, ok, warning
+from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
+from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
 from rollup_node.stages.messages.codes import Code
 
 LITTLE = 1 << 30
@@ -46,3 +47,15 @@ def _room(check: str, there: Path) -> Finding:
     if free < TOO_LITTLE:
         return error(check, Code.DISK, text)
     return warning(check, Code.DISK, text) if free < LITTLE else ok(check, text)
+
+
+CHECK = "memory"
+
+
+def check_memory(read: Callable[[], Memory | None] = read_memory) -> Finding:
+    """Return the finding for the memory that is left."""
+    memory = read()
+    if memory is None:
+        return not_checked(CHECK, "the system does not say how much there is")
+    text = f"{in_mb(memory.available)} of {in_mb(memory.total)} are left"
+    return warning(CHECK, Code.MEMORY, text) if is_little(memory) else ok(CHECK, text)

@@ -40,8 +40,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
-from rollup_node.tools.preflight.files import check_files
-from rollup_node.tools.preflight.memory import check_memory
+from rollup_node.tools.preflight.files import check_files, check_memory
 from rollup_node.tools.preflight.peers import check_peers
 
 CHECK_SECONDS = 10.0

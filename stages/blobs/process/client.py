@@ -14,11 +14,10 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
-from rollup_node.stages.io.http.endpoint_meter import EndpointMeter
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
-from rollup_node.stages.io.http.http_reader import HttpReader, http_reader
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -115,23 +114,23 @@ class BeaconEndpoint:
     ) -> None:
         self.name = endpoint_name(url)
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._base, self._headers, self._timeout = URL(url), headers, config.timeout
+        self._base, self._timeout = URL(url), config.timeout
+        self._http = HttpClient(url, self.name, lambda: headers)
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
         self._no_block_until = dict.fromkeys(BLOCK_ROUTES, 0.0)
         self._no_ssz_until = self._no_blobs_route_until = 0.0
-        self._reader: HttpReader | None = None
 
     async def genesis_time(self) -> int:
         """Return the beacon chain's genesis time in Unix seconds [BCN2]."""
         response = await self._get("genesis", "eth/v1/beacon/genesis", (), SMALL_BODY)
-        return beacon_api.parse_genesis_time(self._ok(response))
+        return beacon_api.parse_genesis_time(response.body)
 
     async def slot_milliseconds(self) -> int:
         """Return the slot duration [BCN3]."""
         response = await self._get("spec", "eth/v1/config/spec", (), SMALL_BODY)
-        return beacon_api.parse_slot_milliseconds(self._ok(response))
+        return beacon_api.parse_slot_milliseconds(response.body)
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
         """Return what the endpoint offers for the wanted blobs of a slot. Raises BlobsNotFoundError.
@@ -169,9 +168,7 @@ class BeaconEndpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            await reader.close()
+        await self._http.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
         """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs.
@@ -234,7 +231,7 @@ class BeaconEndpoint:
         parse: Callable[[bytes], T],
         parse_ssz: Callable[[bytes], T] | None = None,
     ) -> T:
-        """Return what `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ [BCN18].
+        """Return what `parse` makes of a success, or `parse_ssz` of one in SSZ [BCN18].
 
         SSZ is asked for where `parse_ssz` is given. Raises EndpointError with the status otherwise."""
         if parse_ssz is not None and time.monotonic() >= self._no_ssz_until:
@@ -269,7 +266,7 @@ class BeaconEndpoint:
         Raises a new error: the frames of the first would keep the body."""
         media = response.media if response.media in parsers else JSON
         try:
-            return parsers[media](self._ok(response))
+            return parsers[media](response.body)
         except BeaconResponseError as error:
             text = str(error)
         del response
@@ -277,11 +274,6 @@ class BeaconEndpoint:
 
     def _own_words(self, error: Exception) -> str:
         return str(error).removeprefix(f"{self.name}: ")
-
-    def _ok(self, response: _Response) -> bytes:
-        if response.status != 200:
-            raise self._refusal(response)
-        return response.body
 
     def _refusal(self, response: _Response) -> EndpointError:
         text = f"HTTP status {response.status}{_words(response.body)}"
@@ -291,35 +283,23 @@ class BeaconEndpoint:
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
-        """Return the response to one request, which is recorded."""
-        start = time.monotonic()
-        try:
-            response = await self._request(label, path, query, max_body, accept)
-        except AnswerTooLargeError:
-            self.record.answered(time.monotonic() - start)
-            raise
-        except EndpointError as error:
-            self.record.failed(error)
-            raise
-        if response.status == 200 or response.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
-            self.record.answered(time.monotonic() - start)
-        else:
-            self.record.failed(self._refusal(response))
-        return response
+        """Return the response to one request, which is recorded and whose metrics are those of `label`.
 
-    async def _request(
-        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str
-    ) -> _Response:
-        """Return the response to one request, whose metrics are recorded under `label`."""
-        self._meter.sent(label)
-        start, error = time.monotonic(), NO_ANSWER
+        Raises EndpointError also for a status that is no success."""
         try:
-            response = await self._exchange(path, query, max_body, accept)
-            error = OK if response.status == 200 else f"http_{response.status}"
-            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
-            return response
-        finally:
-            self._meter.ended(label, time.monotonic() - start, error)
+            with self._meter.timed(label) as began:
+                response = await self._exchange(path, query, max_body, accept)
+                self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
+                if not is_success(response.status):
+                    raise self._refusal(response)
+        except EndpointError as error:
+            if isinstance(error, AnswerTooLargeError) or error.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
+                self.record.answered(time.monotonic() - began)
+            else:
+                self.record.failed(error)
+            raise
+        self.record.answered(time.monotonic() - began)
+        return response
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # A hosted endpoint may have its key in the path or the query of its URL.
@@ -327,10 +307,8 @@ class BeaconEndpoint:
         url = url.with_query([*self._base.query.items(), *query])
         # Blobs are compressed data: gzip makes them no shorter.
         headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
-        if self._reader is None:
-            self._reader = http_reader(self._base, self.name, self._headers)
-        status, found, body = await self._reader.get(url, headers, self._timeout, max_body)
-        media = found.get("content-type", JSON).partition(";")[0].strip().lower()
+        status, answered, body = await self._http.get(url, headers, self._timeout, max_body)
+        media = answered.get("content-type", JSON).partition(";")[0].strip().lower()
         return _Response(status, body, media)
 
 

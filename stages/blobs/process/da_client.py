@@ -1,15 +1,13 @@
 """The client of the Alt-DA server: reads the inputs of commitments [ADA1 to ADA3]."""
 
-import asyncio
 import time
 
-import aiohttp
 from yarl import URL
 
 from rollup_node.stages.blobs.config import DaServerConfig
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, why_not_connected
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
@@ -44,102 +42,83 @@ class DaClient:
         self.record = EndpointRecord("da-server", self.name)
         self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
-        self._session: aiohttp.ClientSession | None = None
+        self._http = HttpClient(config.url, self.name)
 
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
         """Return the input of a commitment.
 
         Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and EndpointError for any other
         failure."""
-        start = time.monotonic()
         try:
-            found = await self._get(commitment, ahead)
+            with self._meter.timed(METHOD) as began:
+                read = await self._exchange(commitment, ahead)
         except (InputNotFoundError, TooLargeAheadError):
-            self.record.answered(time.monotonic() - start)
+            self.record.answered(time.monotonic() - began)
             raise
         except EndpointError as failure:
             self.record.failed(failure)
             raise
-        self.record.answered(time.monotonic() - start)
-        return found
-
-    async def _get(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
-        """One request, whose metrics are recorded."""
-        self._meter.sent(METHOD)
-        start, error = time.monotonic(), NO_ANSWER
-        try:
-            async with asyncio.timeout(self._timeout):
-                found = await self._exchange(commitment, ahead)
-            size = len(found.data) if isinstance(found, InputResponse) else found.size
-            self._meter.exchanged(METHOD, len(commitment.encode()), size)
-            error = OK
-            return found
-        except TimeoutError:
-            raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
-        except EndpointError as failure:
-            error = f"http_{failure.status}" if failure.status else error
-            raise
-        except aiohttp.ClientConnectorError as failure:
-            raise EndpointError(self.name, f"cannot connect ({why_not_connected(failure.os_error)})") from None
-        except (aiohttp.ClientError, OSError, ValueError) as failure:
-            raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
-        finally:
-            self._meter.ended(METHOD, time.monotonic() - start, error)
+        self.record.answered(time.monotonic() - began)
+        size = len(read.data) if isinstance(read, InputResponse) else read.size
+        self._meter.exchanged(METHOD, len(commitment.encode()), size)
+        return read
 
     async def close(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._http.close()
 
     async def _exchange(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
         # A hosted server may have its key in the path or the query of its URL.
         url = self._base.with_path(f"{self._base.path.rstrip('/')}/get/{to_hex(commitment.encode())}")
         url = url.with_query(self._base.query)
-        async with self._open().get(url, allow_redirects=False) as response:
-            if response.status == _NOT_FOUND:
-                raise InputNotFoundError(self.name, f"does not have the input of {commitment}", response.status)
-            if response.status != 200:
-                raise EndpointError(self.name, f"HTTP status {response.status}", response.status)
-            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise EndpointError(self.name, "the input is compressed, which was not asked for")
-            hashed = commitment.kind == KECCAK and self._verify
-            limit = AHEAD_BODY if ahead else MAX_HASHED if hashed else MAX_BODY
-            return await self._read(response, commitment, limit, hashed)
+        hashed = commitment.kind == KECCAK and self._verify
+        limit = AHEAD_BODY if ahead else MAX_HASHED if hashed else MAX_BODY
+        reading = InputReading(commitment, limit, hashed)
+        try:
+            answer = await self._http.get(url, {"Accept-Encoding": "identity"}, self._timeout, limit, reading.take)
+        except AnswerTooLargeError:
+            return reading.too_large(self.name)
+        if answer.status == _NOT_FOUND:
+            raise InputNotFoundError(self.name, f"does not have the input of {commitment}", answer.status)
+        if answer.status != 200:
+            raise EndpointError(self.name, f"HTTP status {answer.status}", answer.status)
+        if answer.headers.get("content-encoding", "identity").lower() != "identity":
+            raise EndpointError(self.name, "the input is compressed, which was not asked for")
+        return reading.input(self.name)
 
-    async def _read(
-        self, response: aiohttp.ClientResponse, commitment: Commitment, limit: int, hashed: bool
-    ) -> InputResponse | InputTooLarge:
-        """Return the body.
 
-        Of one that is too large to be used nothing is kept; whether it matches still decides if it is skipped [AD7]."""
-        keep = MAX_KECCAK_INPUT if commitment.kind == KECCAK else limit
-        hasher = Keccak256() if hashed else None
-        body, size = bytearray(), 0
-        async for part in response.content.iter_any():
-            size += len(part)
-            if size > keep:
-                body.clear()
-                if hasher is None or size > limit:
-                    response.close()
-                    break
-            else:
-                body += part
-            if hasher is not None:
-                hasher.update(part)
-        if size > limit:
-            error = TooLargeAheadError if limit == AHEAD_BODY else EndpointError
-            raise error(self.name, f"the input is longer than {limit} bytes")
-        if hasher is not None and hasher.digest() != commitment.content:
-            raise EndpointError(self.name, f"sends {size} bytes that do not match commitment {commitment}")
-        return InputTooLarge(commitment, size) if size > keep else InputResponse(commitment, bytes(body))
+class InputReading:
+    """A body that is read: of one that is too large to be used nothing is kept, and whether it matches still decides if
+    it is skipped [AD7]. It has at most `limit` bytes, and is `hashed` if it has to match."""
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=None),
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+    def __init__(self, commitment: Commitment, limit: int, hashed: bool) -> None:
+        self._commitment, self._limit = commitment, limit
+        self._most = MAX_KECCAK_INPUT if commitment.kind == KECCAK else limit
+        self._hasher = Keccak256() if hashed else None
+        self._body, self._size = bytearray(), 0
+
+    def take(self, part: bytes) -> None:
+        """Take some bytes."""
+        self._size += len(part)
+        if self._size <= self._most:
+            self._body += part
+        else:
+            self._body.clear()
+        if self._hasher is not None:
+            self._hasher.update(part)
+
+    def input(self, endpoint: str) -> InputResponse | InputTooLarge:
+        """Return what a whole body is. Raises EndpointError where it does not match."""
+        if self._hasher is not None and self._hasher.digest() != self._commitment.content:
+            text = f"sends {self._size} bytes that do not match commitment {self._commitment}"
+            raise EndpointError(endpoint, text)
+        if self._size > self._most:
+            return InputTooLarge(self._commitment, self._size)
+        return InputResponse(self._commitment, bytes(self._body))
+
+    def too_large(self, endpoint: str) -> InputTooLarge:
+        """Return what a body of more than the limit is. Raises EndpointError where it has to be read again."""
+        if self._hasher is None and self._most < self._limit:
+            return InputTooLarge(self._commitment, self._limit + 1)
+        error = TooLargeAheadError if self._limit == AHEAD_BODY else EndpointError
+        raise error(endpoint, f"the input is longer than {self._limit} bytes")

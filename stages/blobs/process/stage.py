@@ -5,7 +5,6 @@ Those that derivation waits for come first."""
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
@@ -15,6 +14,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
+from rollup_node.stages.blobs.process.input_server import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified
@@ -29,9 +29,6 @@ from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsRe
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.texts import duration, one_line
-
-if TYPE_CHECKING:
-    from rollup_node.stages.blobs.process.input_server import InputServer
 
 log = get_logger("blobs")
 
@@ -65,11 +62,8 @@ class BlobsStage:
         self._server = bus.serve("blobs.contents", self._on_request)
         self._inputs: InputServer | None = None
         if config.da_server is not None:
-            # Its client imports aiohttp, which takes 0.2 s.
-            from rollup_node.stages.blobs.process import input_server
-
             inputs = PeriodicTask("inputs", self._step_inputs)
-            self._inputs = input_server.InputServer(config.da_server, self._server, meter, inputs.wake.set)
+            self._inputs = InputServer(config.da_server, self._server, meter, inputs.wake.set)
             self.periodic_tasks = [self._work, inputs]
 
     async def start(self) -> None:

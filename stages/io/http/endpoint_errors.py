@@ -1,5 +1,6 @@
-"""The errors of endpoints that the node calls. Their texts show host and port of an endpoint alone: the rest of its URL
-may hold credentials."""
+"""The errors of endpoints that the node calls.
+
+Their texts show host and port of an endpoint alone: the rest of its URL may hold credentials."""
 
 import os
 import ssl
@@ -9,6 +10,7 @@ from yarl import URL
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.texts import one_line
 
+TOO_MANY_REQUESTS = 429
 NO_TLS = "the port does not speak TLS"
 BAD_CERTIFICATE = "certificate not accepted"
 
@@ -18,8 +20,9 @@ _PLAIN_ANSWERS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"
 
 
 class EndpointError(Exception):
-    """The endpoint does not answer in time, or answers something else than JSON-RPC. `status` is the HTTP status, if
-    there was one; `retry_after` are the seconds of its Retry-After header."""
+    """The endpoint does not answer in time, or answers something else than JSON-RPC.
+
+    `status` is the HTTP status, if there was one; `retry_after` are the seconds of its Retry-After header."""
 
     def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(f"{endpoint}: {one_line(text)}")
@@ -44,7 +47,7 @@ class MalformedAnswerError(EndpointError):
 
 
 def tls_code(text: str) -> Code | None:
-    """The code of an error in which TLS is the cause; None for any other."""
+    """Return the code of an error in which TLS is the cause; None for any other."""
     if BAD_CERTIFICATE in text:
         return Code.TLS_CERTIFICATE
     return Code.TLS_PORT if NO_TLS in text or any(each in text.lower() for each in _TLS_WANTED) else None
@@ -60,15 +63,19 @@ def endpoint_name(url: str) -> str:
 
 
 def why_not_connected(error: OSError) -> str:
-    """The system's text for a connection that could not be opened, or that of TLS."""
+    """Return the system's text for a connection that could not be opened, or that of TLS."""
     if isinstance(error, ssl.SSLError):
         return tls_reason(error)
+    if isinstance(error, ConnectionResetError) and not error.errno:
+        return "closed by the server in the TLS handshake"
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
 
 
 def why_broken(error: BaseException) -> str:
-    """The reason of a connection that broke: that of TLS if it has one, since a server that refuses our certificate
-    says so after the handshake, else that of the system, or the name of the error."""
+    """Return the reason of a connection that broke.
+
+    That of TLS if it has one, since a server that refuses our certificate says so after the handshake, else that of the
+    system, or the name of the error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

@@ -1,15 +1,18 @@
-"""What a process remembers of the answers of an endpoint [RPC94]."""
+"""What a process remembers of the answers of an endpoint [RPC94], and counts of its requests [MET6, MET7, MET28]."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
 from rollup_node.stages.protocol.texts import one_line
 
-TOO_MANY_REQUESTS = 429
+OK = "<nil>"
+NO_ANSWER = "<unknown>"
+"""Values of the label `error` of RpcMeter, besides `rpc_<code>` and `http_<status>`."""
 LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)
 """JSON-RPC codes of a provider's rate limit: that of EIP-1474, and the HTTP status in its place."""
 NEWEST_PART = 1 / 16
@@ -17,8 +20,9 @@ NEWEST_PART = 1 / 16
 
 
 class EndpointRecord:
-    """The requests to one endpoint and how they ended. `wall` returns Unix seconds; with `meter` they are metrics too
-    [MET28]."""
+    """The requests to one endpoint and how they ended.
+
+    `wall` returns Unix seconds; with `meter` they are metrics too [MET28]."""
 
     def __init__(
         self, kind: str, name: str, wall: Callable[[], float] = time.time, *, meter: Meter | None = None
@@ -32,11 +36,11 @@ class EndpointRecord:
 
     @property
     def latency(self) -> float | None:
-        """The mean time of an answer in seconds; None before the first one."""
+        """Return the mean time of an answer in seconds; None before the first one."""
         return self._latency
 
     def answered(self, seconds: float, calls: int = 1) -> None:
-        """A request of so many calls was answered after `seconds`."""
+        """Record that a request of so many calls was answered after `seconds`."""
         self._requests += calls
         self._count(calls)
         self._is_failing = False
@@ -44,8 +48,9 @@ class EndpointRecord:
         self._latency = before + (seconds - before) * NEWEST_PART
 
     def failed(self, error: Exception, calls: int = 1, throttled: bool | None = None) -> None:
-        """A request of so many calls failed, `throttled` if there were too many before it; None where the error says
-        so."""
+        """Record that a request of so many calls failed.
+
+        It is `throttled` if there were too many before it; None where the error says so."""
         self._requests += calls
         self._errors += 1
         self._is_failing = True
@@ -58,7 +63,7 @@ class EndpointRecord:
         self._count(calls, int(throttled))
 
     def counts(self, in_use: bool, verdict: str = "") -> EndpointCounts:
-        """The record as it is published; `verdict` says why the endpoint is set aside."""
+        """Return the record as it is published; `verdict` says why the endpoint is set aside."""
         return EndpointCounts(
             kind=self._kind,
             name=self._name,
@@ -84,7 +89,76 @@ class EndpointRecord:
 
 
 def is_throttled(error: Exception) -> bool:
-    """Whether an endpoint refuses a request because there were too many before it."""
+    """Return whether an endpoint refuses a request because there were too many before it."""
     if isinstance(error, EndpointError):
         return error.status == TOO_MANY_REQUESTS
     return isinstance(error, RpcFailure) and error.code in LIMIT_EXCEEDED
+
+
+class EndpointMeter:
+    """The metrics of the endpoints of the client `rpc`, by host and port: which one is in use, and what was wrong with
+    each; `faults` are all values of the label."""
+
+    def __init__(self, meter: Meter, rpc: str, names: Sequence[str], faults: Sequence[str]) -> None:
+        self._meter, self._rpc, self._names = meter, rpc, tuple(dict.fromkeys(names))
+        self._used: str | None = None
+        for name in self._names:
+            for fault in faults:
+                meter.count("endpoint_failures_total", 0, rpc=rpc, endpoint=name, fault=fault)
+        if self._names:
+            self.use(self._names[0])
+
+    def use(self, name: str) -> None:
+        """Record that the endpoint of that name is asked first from now on."""
+        if name == self._used:
+            return
+        self._used = name
+        for endpoint in self._names:
+            self._meter.set("endpoint_in_use", int(endpoint == name), rpc=self._rpc, endpoint=endpoint)
+
+    def set_usable(self, name: str, usable: bool) -> None:
+        """Record that an endpoint is set aside, or used again."""
+        self._meter.set("endpoint_usable", int(usable), rpc=self._rpc, endpoint=name)
+
+    def failed(self, name: str, fault: str) -> None:
+        """Count a failure."""
+        self._meter.count("endpoint_failures_total", rpc=self._rpc, endpoint=name, fault=fault)
+
+
+class RpcMeter:
+    """The counters of one client under its label `rpc`; without a meter it counts nothing."""
+
+    def __init__(self, meter: Meter | None, rpc: str) -> None:
+        self._meter, self._rpc = meter, rpc
+
+    @contextmanager
+    def timed(self, method: str) -> Iterator[float]:
+        """Count a request and what becomes of it in the block; yield its start, in seconds of the monotonic clock."""
+        began, outcome = time.monotonic(), NO_ANSWER
+        if self._meter is not None:
+            self._meter.count("rpc_client_requests_total", rpc=self._rpc, method=method)
+        try:
+            yield began
+            outcome = OK
+        except RpcFailure as failure:
+            outcome = f"rpc_{failure.code}"
+            raise
+        except EndpointError as error:
+            outcome = f"http_{error.status}" if error.status else NO_ANSWER
+            raise
+        finally:
+            if self._meter is not None:
+                seconds = time.monotonic() - began
+                self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=self._rpc, method=method)
+                self._meter.count("rpc_client_responses_total", rpc=self._rpc, method=method, error=outcome)
+
+    def exchanged(self, method: str, sent: int, received: int) -> None:
+        """Count the bytes of a request that was answered, and of its answer."""
+        if self._meter is not None:
+            self._meter.count("rpc_client_params_size_total", sent, rpc=self._rpc, method=method)
+            self._meter.count("rpc_client_results_size_total", received, rpc=self._rpc, method=method)
+
+    def notified(self, method: str) -> None:
+        """Count a notification."""
+        if self._meter is not None:
+            self._meter.count("rpc_client_notifications_received_total", rpc=self._rpc, method=method)

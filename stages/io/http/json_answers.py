@@ -53,18 +53,17 @@ class _Error(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw()
 
 
-def decode_answer(body: bytes, request_id: int, method: str, shape: Any, limit: AnswerLimit) -> Any:
-    """The result of one call as a value of a type msgspec knows. Raises RpcFailure for an error object,
-    MalformedJsonError for anything that is no answer to this request."""
-    answer = _envelope(body, method, limit)
-    if bytes(answer.id) not in (b"", b"null", b"%d" % request_id):
-        raise MalformedJsonError(f"the answer to {method} is not one to this request")
-    return _result(answer, method, shape, limit)
+def decode_answer(body: bytes, method: str, shape: Any, limit: AnswerLimit) -> Any:
+    """Return the result of one call as a value of a type msgspec knows; its id may be any [LHD29].
+
+    Raises RpcFailure for an error object, MalformedJsonError for anything that is no answer."""
+    return _result(_envelope(body, method, limit), method, shape, limit)
 
 
 def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
-    """The results and RpcFailures of a batch in the order of its calls. Raises RpcFailure if it is refused as a whole,
-    and MalformedJsonError."""
+    """Return the results and RpcFailures of a batch in the order of its calls.
+
+    Raises RpcFailure if it is refused as a whole, and MalformedJsonError."""
     if body.lstrip()[:1] == b"{":
         _result(_envelope(body, "a batch", limit), "a batch", msgspec.Raw, limit)
     if body.lstrip()[:1] != b"[":
@@ -84,8 +83,9 @@ def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: 
 
 
 def answered_ids(message: bytes, max_values: int) -> list[bytes] | None:
-    """The ids, as JSON texts, of the answers in a message of a connection that carries many requests; None for a
-    notification. `max_values` limits a batch. Raises MalformedJsonError for anything else."""
+    """Return the ids, as JSON texts, of the answers in a message of a connection that carries many requests.
+
+    None for a notification. `max_values` limits a batch. Raises MalformedJsonError for anything else."""
     if message.lstrip()[:1] == b"[":
         return [bytes(each.id) for each in decode_json(message, list[_Heading], max_values)]
     # Only the members that are named take memory, whatever the message has.
@@ -96,14 +96,14 @@ def answered_ids(message: bytes, max_values: int) -> list[bytes] | None:
 
 
 def batch_limit(calls: Sequence[Call]) -> AnswerLimit:
-    """The limit of the answer to a batch of one method: that of a call for each, at most that of all receipts."""
+    """Return the limit of the answer to a batch of one method: that of each call, at most that of all receipts."""
     one = answer_limit(*calls[0])
     most = (BATCHED_HEADER if one is HEADER else one).times(len(calls))
     return AnswerLimit(min(most.bytes, RECEIPTS.bytes), min(most.values, RECEIPTS.values))
 
 
 def failure_in(body: bytes) -> RpcFailure | None:
-    """The error object in a body; None if it has none, or is not JSON-RPC."""
+    """Return the error object in a body; None if it has none, or is not JSON-RPC."""
     try:
         _result(_envelope(body, "the call", SMALL), "the call", msgspec.Raw, SMALL)
     except RpcFailure as failure:
@@ -149,7 +149,7 @@ def _is_short_json(data: bytes) -> bool:
 
 
 def _text(value: bytes) -> str:
-    """The text of a JSON string, or the JSON text of any other value."""
+    """Return the text of a JSON string, or the JSON text of any other value."""
     try:
         return msgspec.json.decode(value, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -5,25 +5,25 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 import orjson
+from yarl import URL
 
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.connection import is_success
+from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, endpoint_name
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
 from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
-from rollup_node.stages.io.http.endpoint_errors import endpoint_name
-from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch
+from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch, failure_in
 from rollup_node.stages.io.http.json_answers import RpcFailure as RpcFailure
-from rollup_node.stages.io.http.plain_http import PlainHttpTransport
-from rollup_node.stages.io.http.url_schemes import is_plain_http, is_web_socket
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
-from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 from rollup_node.stages.protocol.pacing import TokenBucket
 
 if TYPE_CHECKING:
-    from rollup_node.stages.io.http.http_transport import HttpTransport
     from rollup_node.stages.io.http.web_socket import WebSocketTransport
 
 T = TypeVar("T")
@@ -62,27 +62,24 @@ class JsonRpcClient:
         self._timeout = timeout
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
-        self._http: HttpTransport | PlainHttpTransport | None = None
+        self._http: HttpClient | None = None
         self._socket: WebSocketTransport | None = None
-        # The other transports import aiohttp, which takes a third of the time until a node's first request.
-        if tls is None and is_plain_http(url):
-            self._http = PlainHttpTransport(url, self.name, headers)
-        elif is_web_socket(url):
+        if is_web_socket(url):
+            # It imports aiohttp, which takes a third of the time until a node's first request.
             from rollup_node.stages.io.http import web_socket
 
             max_message = web_socket.MAX_MESSAGE if max_body is None else min(max_body, web_socket.MAX_MESSAGE)
             self._socket = web_socket.WebSocketTransport(url, self.name, headers, tls, on_notification, max_message)
         else:
-            from rollup_node.stages.io.http import http_transport
-
-            self._http = http_transport.HttpTransport(url, self.name, headers, tls, max(1, max_concurrency))
+            self._http = HttpClient(url, self.name, headers, tls)
         self._bucket = TokenBucket(rate_limit, self._max_batch) if rate_limit > 0 else None
         self._slots = asyncio.Semaphore(max(1, max_concurrency))
         self._last_id = 0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
-        """The result of one call. Raises RpcFailure if the server answers with an error, EndpointError if it does not
-        answer."""
+        """Return the result of one call.
+
+        Raises RpcFailure if the server answers with an error, EndpointError if it does not answer."""
         return await self.call_typed(Any, method, *params, timeout=timeout)
 
     async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:
@@ -91,19 +88,20 @@ class JsonRpcClient:
         limit = answer_limit(method, params)
         answer = await self._post(body, [request_id], timeout or self._timeout, limit)
         self._exchanged(method, body, answer)
-        return self._checked(lambda: decode_answer(answer, request_id, method, shape, limit))
+        return self._checked(lambda: decode_answer(answer, method, shape, limit))
 
     async def call_raw(
         self, method: str, *params: Any, timeout: float | None = None, limit: AnswerLimit | None = None
     ) -> bytes:
-        """The whole body of the response, not decoded unless it is at most SHORT_BODY long; `limit` instead of that of
-        the method. Raises as `call`, and AnswerTooLargeError."""
+        """Return the whole body of the response, not decoded unless it is at most SHORT_BODY long.
+
+        `limit` instead of that of the method. Raises as `call`, and AnswerTooLargeError."""
         request_id, body = self._request(method, params)
         limit = limit or answer_limit(method, params)
         answer = await self._post(body, [request_id], timeout or self._timeout, limit)
         self._exchanged(method, body, answer)
         if len(answer) <= SHORT_BODY:
-            self._checked(lambda: decode_answer(answer, request_id, method, msgspec.Raw, limit))
+            self._checked(lambda: decode_answer(answer, method, msgspec.Raw, limit))
         return answer
 
     async def batch(
@@ -129,7 +127,7 @@ class JsonRpcClient:
         return self._socket is not None and self._socket.subscribed
 
     async def subscribe(self, subject: str) -> None:
-        """Makes a subscription of `eth_subscribe` over the present connection. Raises as `call`."""
+        """Make a subscription of `eth_subscribe` over the present connection. Raises as `call`."""
         await self.call("eth_subscribe", subject)
         if self._socket is not None:
             self._socket.subscribed = True
@@ -140,7 +138,7 @@ class JsonRpcClient:
             await self._socket.reconnect()
 
     async def close(self) -> None:
-        """Closes the connections; another call opens new ones."""
+        """Close the connections; another call opens new ones."""
         for transport in (self._http, self._socket):
             if transport is not None:
                 await transport.close()
@@ -153,6 +151,8 @@ class JsonRpcClient:
     async def _batch_part(
         self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float | None
     ) -> list[Any]:
+        if len(calls) == 1:
+            return [await self._single(*calls[0], shape, limit, timeout)]
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         ids = [request_id for request_id, _ in requests]
@@ -160,8 +160,21 @@ class JsonRpcClient:
         self._exchanged(calls[0][0], body, answer)
         return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
 
+    async def _single(
+        self, method: str, params: Sequence[Any], shape: Any, limit: AnswerLimit, timeout: float | None
+    ) -> Any:
+        """Return the result or the RpcFailure of a batch of one call: no array, which some endpoints refuse
+        [LHD30]."""
+        request_id, body = self._request(method, params)
+        answer = await self._post(body, [request_id], timeout or 2 * self._timeout, limit)
+        self._exchanged(method, body, answer)
+        try:
+            return self._checked(lambda: decode_answer(answer, method, shape, limit))
+        except RpcFailure as failure:
+            return failure
+
     def _checked(self, decode: Callable[[], T]) -> T:
-        """What a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
+        """Return what a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
         try:
             return decode()
         except MalformedJsonError as error:
@@ -181,7 +194,10 @@ class JsonRpcClient:
             if self._socket is not None:
                 return await self._socket.exchange(body, ids, timeout, AnswerLimit(most, limit.values))
             assert self._http is not None
-            return await self._http.exchange(body, timeout, most)
+            answer = await self._http.post(body, timeout, most)
+            if not is_success(answer.status):
+                raise_for_status(self.name, answer.status, answer.body, answer.headers.get("retry-after", ""))
+            return answer.body
 
 
 async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
@@ -193,3 +209,27 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def is_web_socket(url: str) -> bool:
+    """Return whether a URL is one of a WebSocket endpoint."""
+    try:
+        return URL(url).scheme in ("ws", "wss")
+    except ValueError:
+        return False
+
+
+def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str) -> NoReturn:
+    """Raise what a response with a status that is no success means.
+
+    RpcFailure for an error object in the body, unless the status says that the server is overloaded or broken, and
+    EndpointError otherwise."""
+    if status != TOO_MANY_REQUESTS and status < 500 and (failure := failure_in(body)) is not None:
+        raise failure
+    text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
+    raise EndpointError(endpoint, text, status, _seconds(retry_after))
+
+
+def _seconds(header: str) -> float | None:
+    """Return the seconds of a Retry-After header; None if it is empty or holds a date."""
+    return float(header) if header.isascii() and header.isdigit() else None

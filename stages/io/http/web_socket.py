@@ -54,8 +54,9 @@ class _Request:
 
 
 class _Connection:
-    """An open connection and the requests on it. `max_message` are the bytes of a message, `on_notification` is called
-    for each notification, `on_lost` once."""
+    """An open connection and the requests on it.
+
+    `max_message` are the bytes of a message, `on_notification` is called for each notification, `on_lost` once."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class _Connection:
         return not self._socket.closed and not self._reader.done()
 
     async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
-        """Sends a request and returns the message that answers it. Raises EndpointError."""
+        """Send a request and return the message that answers it. Raises EndpointError."""
         request = _Request(asyncio.get_running_loop().create_future(), limit.values)
         keys = [b"%d" % each for each in ids]
         self._requests.update(dict.fromkeys(keys, request))
@@ -106,7 +107,7 @@ class _Connection:
             del self._given_up[next(iter(self._given_up))]
 
     async def close(self) -> None:
-        """Closes it within CLOSE_SECONDS."""
+        """Close it within CLOSE_SECONDS."""
         # A peer that sends on and on would keep `close` reading.
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -127,7 +128,7 @@ class _Connection:
             self._on_lost(self, reason)
 
     async def _read_messages(self) -> str:
-        """Takes messages until the connection ends; why it did."""
+        """Take messages until the connection ends; why it did."""
         while True:
             message = await self._socket.receive()
             if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
@@ -162,7 +163,7 @@ class _Connection:
         return kind(self.name, f"the WebSocket connection was lost ({reason})")
 
     def _take(self, message: bytes) -> None:
-        """Gives a message to the request it answers. Raises MalformedJsonError, also after too many to none."""
+        """Give a message to the request it answers. Raises MalformedJsonError, also after too many to none."""
         most = max((request.max_values for request in self._requests.values()), default=1000)
         ids = answered_ids(message, most)
         if ids is None:
@@ -215,8 +216,9 @@ class WebSocketTransport:
         self._retry_at, self._failure = 0.0, ""
 
     async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
-        """The message that answers the request with these ids. A request whose connection is lost is not sent again.
-        Raises EndpointError, AnswerTooLargeError."""
+        """Return the message that answers the request with these ids.
+
+        A request whose connection is lost is not sent again. Raises EndpointError, AnswerTooLargeError."""
         connection = None
         try:
             async with asyncio.timeout(timeout) as deadline:
@@ -232,14 +234,14 @@ class WebSocketTransport:
         return answer
 
     async def reconnect(self) -> None:
-        """Closes the connection; the next exchange opens another."""
+        """Close the connection; the next exchange opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
         self._unsubscribe()
 
     async def close(self) -> None:
-        """Closes the connection and its session."""
+        """Close the connection and its session."""
         self._on_notification = lambda: None
         await self.reconnect()
         session, self._session = self._session, None
@@ -247,7 +249,7 @@ class WebSocketTransport:
             await session.close()
 
     async def _open(self, deadline: asyncio.Timeout, timeout: float) -> _Connection:
-        """The open connection, or another one, unless the last attempt was a moment ago."""
+        """Return the open connection, or another one, unless the last attempt was a moment ago."""
         async with self._opening:
             if self._connection is not None and self._connection.is_open:
                 return self._connection
@@ -325,7 +327,7 @@ class WebSocketTransport:
 
 
 def _refusal(error: aiohttp.WSServerHandshakeError, now: float) -> str:
-    """The text of a refused handshake, with the difference of the clocks when a token is refused for it."""
+    """Return the text of a refused handshake, with the difference of the clocks when a token is refused for it."""
     text = f"HTTP status {error.status} in the WebSocket handshake"
     if error.status not in (401, 403):
         return text

@@ -7,11 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from rollup_node.stages.io.http.endpoint_meter import EndpointMeter
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.json_answers import Call
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
@@ -280,25 +278,20 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
-        self._meter.sent(method)
-        start, error = time.monotonic(), OK
-        try:
-            result = await call
-            self.record.answered(time.monotonic() - start, calls)
-            return result
-        except RpcFailure as failure:
-            error = f"rpc_{failure.code}"
-            if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
-                self.record.answered(time.monotonic() - start, calls)
-            else:
+        with self._meter.timed(method) as began:
+            try:
+                result = await call
+            except RpcFailure as failure:
+                if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
+                    self.record.answered(time.monotonic() - began, calls)
+                else:
+                    self._record_failure(failure, calls)
+                raise
+            except EndpointError as failure:
                 self._record_failure(failure, calls)
-            raise
-        except EndpointError as failure:
-            error = f"http_{failure.status}" if failure.status else NO_ANSWER
-            self._record_failure(failure, calls)
-            raise
-        finally:
-            self._meter.ended(method, time.monotonic() - start, error)
+                raise
+            self.record.answered(time.monotonic() - began, calls)
+            return result
 
 
 class L1Endpoints:

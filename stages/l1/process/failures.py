@@ -1,7 +1,6 @@
 """Why an L1 endpoint does not do what is asked: as a code for people, and as a fault of the endpoint [LHD26]."""
 
-from rollup_node.stages.io.http.endpoint_errors import tls_code
-from rollup_node.stages.io.http.http_status import TOO_MANY_REQUESTS
+from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, tls_code
 from rollup_node.stages.io.http.jsonrpc import EndpointError, MalformedAnswerError, RpcFailure
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.verify import InvalidDataError

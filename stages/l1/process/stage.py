@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
-from rollup_node.stages.io.http.url_schemes import is_web_socket
+from rollup_node.stages.io.http.jsonrpc import is_web_socket
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rollup_node.ipc.bus.timers import until_aligned
-from rollup_node.stages.io.http.accepting import stop_accepting
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code

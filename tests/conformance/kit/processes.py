@@ -27,9 +27,8 @@ from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.devnet.l1 import beacon
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock
-from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
-from rollup_node.tools.devnet.l1.sidecars import Blob
+from rollup_node.tools.devnet.l1.beacon import Blob
+from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS, BeaconBlock
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 

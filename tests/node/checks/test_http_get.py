@@ -37,8 +37,9 @@ def test_a_response_with_its_times() -> None:
     assert before <= answer.sent <= answer.received <= time.time()
 
 
-def test_redirects_are_not_followed() -> None:
-    assert get("/elsewhere").status == 302
+def test_redirects_are_followed() -> None:
+    """[LHD28]"""
+    assert (get("/elsewhere").status, get("/elsewhere").body) == (200, b"secret")
 
 
 def test_why_there_is_no_response() -> None:

@@ -21,7 +21,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from tests.support.engine.remote_signers import SignerServer, TlsSetUp, certificate
+from tests.support.engine.remote_signers import SignerServer, TlsSetUp
+from tests.support.servers.certificates import certificate
 from tests.support.servers.checked_endpoints import CheckedEndpoints
 from tests.support.servers.http_listener import listening
 

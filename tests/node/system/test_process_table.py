@@ -54,13 +54,6 @@ def test_a_command_may_do_with_fewer_processes() -> None:
     assert [(spec.role, spec.copies) for spec in specs] == [("l1", 1), ("compute", 2)]
 
 
-def test_a_node_preloads_what_a_command_leaves_to_its_processes() -> None:
-    (command,) = command_processes({"blobs": None}, workers=1)
-    node = node_processes(dict.fromkeys(ROLES), workers=1)
-    assert command.preload == ()
-    assert [spec.preload for spec in node if spec.role == "blobs"] == [("aiohttp",)]
-
-
 def test_channels_connect_exactly_these_roles() -> None:
     connected = {role for channel in CHANNELS for role in (channel.server, *channel.clients)}
     assert connected == {template.role for template in PROCESSES}
@@ -82,7 +75,7 @@ def test_every_stage_is_what_the_runtime_runs() -> None:
 
 @pytest.mark.parametrize("template", PROCESSES, ids=lambda template: template.role)
 def test_what_a_process_loads_is_installed(template: ProcessTemplate) -> None:
-    for module in template.preload + template.node_preload:
+    for module in template.preload:
         assert importlib.util.find_spec(module) is not None
     assert callable(load(template.build))
 

@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
-from rollup_node.tools.devnet.chain.responses import header_json
+from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 CONFIG = msgspec.structs.replace(

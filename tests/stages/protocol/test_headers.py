@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.headers import Header, HeaderError, withdrawals
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.tools.devnet.chain.responses import header_json
+from rollup_node.tools.devnet.chain.blocks import header_json
 
 REQUIRED: dict[str, Any] = {
     "parent_hash": b"\x01" * 32,

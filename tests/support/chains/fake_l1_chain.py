@@ -6,7 +6,7 @@ from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, heade
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L1Block, L1BlockRef
-from rollup_node.tools.devnet.chain.responses import header_json
+from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.servers.http_listener import Methods
 
 BLOCK_TIME = 12

@@ -10,8 +10,8 @@ import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
 from rollup_node.tools.history.manifest import Block, ManifestRow, State, encode_manifest
-from rollup_node.tools.history.parquet_files import write_parquet
 from rollup_node.tools.history.ranges import L1Range, RunConfig
+from rollup_node.tools.history.row_files import write_parquet
 from rollup_node.tools.history.tables import Table, partition
 
 FIRST, LAST, SIZE = 100, 129, 10

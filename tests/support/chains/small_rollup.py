@@ -40,10 +40,15 @@ from rollup_node.stages.protocol.types import (
     L2BlockRef,
     Log,
 )
-from rollup_node.tools.batcher.batches import singular_batch, span_batch
-from rollup_node.tools.batcher.blocks import L2Block, parse_block
-from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
-from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
+from rollup_node.tools.batcher.batches import L2Block, parse_block, singular_batch, span_batch
+from rollup_node.tools.batcher.channels import (
+    ChannelConfig,
+    Compression,
+    batcher_data,
+    channel_body,
+    frames,
+    supported_config,
+)
 from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi

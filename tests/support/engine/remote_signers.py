@@ -3,76 +3,23 @@
 import asyncio
 import base64
 import contextlib
-import datetime
-import ipaddress
 import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.support.p2p.blocks import SIGNER
+from tests.support.servers.certificates import certificate
 
 VERSION = "v1.2.3"
-
-
-class Certificate(NamedTuple):
-    """A certificate and its key, both in PEM form and for signing others."""
-
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def pem(self) -> bytes:
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
-
-    @property
-    def key_pem(self) -> bytes:
-        return self.encrypted_key_pem(None)
-
-    def encrypted_key_pem(self, password: bytes | None) -> bytes:
-        """The key, encrypted if there is a password."""
-        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
-        if password is not None:
-            encryption = serialization.BestAvailableEncryption(password)
-        return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
-
-    def write(self, directory: Path, name: str) -> tuple[str, str]:
-        """Writes both; the paths of certificate and key."""
-        certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
-        certificate.write_bytes(self.pem)
-        key.write_bytes(self.key_pem)
-        return str(certificate), str(key)
-
-
-def certificate(name: str, issuer: Certificate | None = None, address: str = "127.0.0.1") -> Certificate:
-    """A certificate of an address, of its own authority if no issuer is given."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject if issuer is None else issuer.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
-    )
-    return Certificate(builder.sign(key if issuer is None else issuer.key, hashes.SHA256()), key)
 
 
 class TlsSetUp:

@@ -8,9 +8,13 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.singular_batch import decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_span
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.stages.protocol.types import BlockId
-from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
+from rollup_node.tools.batcher.batches import BatchBlock, parse_block, singular_batch, span_batch
+from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.fuzz.targets import seeds
+from tests.support.chains.l2_test_chain import START, L2TestChain
 
 GENESIS_TIME, CHAIN_ID, BLOCK_TIME = seeds.GENESIS_TIME, seeds.CHAIN_ID, seeds.BLOCK_TIME
 RULES = SpanRules(CHAIN_ID, GENESIS_TIME, BLOCK_TIME)
@@ -77,3 +81,24 @@ def test_span_batch_with_post_exec_transactions() -> None:
 def test_span_batch_refuses_other_transaction_types(raw: bytes) -> None:
     with pytest.raises(ValueError, match=f"type {raw[0]}"):
         span_batch(_blocks([7], raw), GENESIS_TIME, 7)
+
+
+@pytest.mark.parametrize("newest", ["", "regolith", "ecotone", "isthmus", "jovian"])
+def test_parse_block_of_each_l1_info_layout(newest: str) -> None:
+    chain = L2TestChain(newest)
+    backend = chain.backend()
+    first = chain.extend(backend)
+    signed = chain.transfer(0, 0)
+    block = chain.extend(backend, signed)
+    raw = from_hex(EthApi(backend, "test").methods()["debug_getRawBlock"](hex(block.number)))
+    parsed = parse_block(block.number, raw)
+    assert (parsed.hash, parsed.batch.parent_hash) == (block.hash, first.hash)
+    assert (parsed.origin_time, parsed.batch.timestamp) == (START + 4, START + 4)
+    assert parsed.batch.epoch == BlockId(7, bytes([7]) * 32)
+    assert parsed.batch.transactions == (signed,)
+
+
+def test_a_block_without_the_l1_attributes_deposit_is_refused() -> None:
+    header = [bytes(32), *[b""] * 10, b"\x01"]
+    with pytest.raises(ValueError, match="not a deposit"):
+        parse_block(1, rlp.encode([header, [b"\x02\xc0"]]))

@@ -10,17 +10,24 @@ from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.blob_codec import MAX_DATA, decode_blob
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch
 from rollup_node.tools.batcher.channels import (
     CHANNEL_ID_BYTES,
     FRAME_OVERHEAD,
+    MAX_BLOCKS_PER_CHANNEL,
+    SAFE_TIMEOUT,
+    ChannelConfig,
+    ChannelManager,
     Compression,
     Frame,
+    SubmittedChannel,
     batcher_data,
     channel_body,
     encode_blob,
     frames,
+    supported_config,
 )
 
 CHANNEL = bytes(range(CHANNEL_ID_BYTES))
@@ -68,3 +75,88 @@ def test_blob_round_trip(size: int) -> None:
 def test_a_blob_has_a_limit() -> None:
     with pytest.raises(ValueError, match="130044"):
         encode_blob(bytes(MAX_DATA + 1))
+
+
+SCHEDULE = ForkSchedule({"regolith": 0, "canyon": 0, "delta": 20, "ecotone": 30, "fjord": 40}, 2, 300, 600)
+NEWEST = ChannelConfig(True, True, Compression.BROTLI)
+OLDEST = ChannelConfig(False, False, Compression.ZLIB)
+
+
+@pytest.mark.parametrize(
+    ("l1_time", "origin_time", "expected"),
+    [
+        (19, 19, OLDEST),
+        (20, 18, OLDEST),
+        (20, 20, ChannelConfig(True, False, Compression.ZLIB)),
+        (29, 20, ChannelConfig(True, False, Compression.ZLIB)),
+        (30, 19, ChannelConfig(False, True, Compression.ZLIB)),
+        (39, 36, ChannelConfig(True, True, Compression.ZLIB)),
+        (40, 38, NEWEST),
+    ],
+)
+def test_supported_config_by_fork(l1_time: int, origin_time: int, expected: ChannelConfig) -> None:
+    assert supported_config(NEWEST, SCHEDULE, l1_time, origin_time) == expected
+    assert supported_config(OLDEST, SCHEDULE, l1_time, origin_time) == OLDEST
+
+
+GENESIS = bytes(32)
+
+
+def _channel(first: int, last: int, sent_at: int = 10) -> SubmittedChannel:
+    return SubmittedChannel(first, last, bytes([last]) * 32, (bytes([first]) * 32,), sent_at)
+
+
+def _at_genesis() -> ChannelManager:
+    manager = ChannelManager()
+    manager.update_safe_head(0, GENESIS)
+    return manager
+
+
+def test_no_blocks_before_the_safe_head_is_known() -> None:
+    assert list(ChannelManager().next_blocks(5, 1)) == []
+
+
+def test_next_blocks_run_from_the_safe_to_the_unsafe_head() -> None:
+    manager = _at_genesis()
+    assert list(manager.next_blocks(3, 10)) == [1, 2, 3]
+    manager.add(_channel(1, 3))
+    assert list(manager.next_blocks(5, 11)) == [4, 5]
+    assert manager.extends(bytes([3]) * 32)
+    assert not manager.extends(bytes([9]) * 32)
+
+
+def test_a_channel_has_a_limit_of_blocks() -> None:
+    assert len(_at_genesis().next_blocks(10_000, 10)) == MAX_BLOCKS_PER_CHANNEL
+
+
+def test_safe_channels_are_dropped() -> None:
+    manager = _at_genesis()
+    manager.add(_channel(1, 3))
+    manager.add(_channel(4, 6))
+    manager.update_safe_head(3, bytes([3]) * 32)
+    assert [channel.first for channel in manager.submitted] == [4]
+    assert manager.next_block == 7
+
+
+def test_a_safe_head_beyond_what_is_submitted_moves_the_start() -> None:
+    manager = _at_genesis()
+    manager.update_safe_head(8, bytes([8]) * 32)
+    assert list(manager.next_blocks(9, 10)) == [9]
+
+
+def test_timeout_and_restart() -> None:
+    manager = _at_genesis()
+    manager.add(_channel(1, 3, sent_at=10))
+    assert not manager.timed_out(10 + SAFE_TIMEOUT)
+    assert manager.timed_out(11 + SAFE_TIMEOUT)
+    manager.restart()
+    manager.update_safe_head(0, GENESIS)
+    assert list(manager.next_blocks(2, 11)) == [1, 2]
+    assert manager.restarts == 1
+
+
+def test_one_channel_per_l1_block() -> None:
+    manager = _at_genesis()
+    manager.add(_channel(1, 3, sent_at=10))
+    assert list(manager.next_blocks(5, 10)) == []
+    assert list(manager.next_blocks(5, 11)) == [4, 5]

@@ -15,9 +15,7 @@ from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.channel_config import ChannelConfig
-from rollup_node.tools.batcher.channel_manager import SAFE_TIMEOUT
-from rollup_node.tools.batcher.channels import Compression
+from rollup_node.tools.batcher.channels import SAFE_TIMEOUT, ChannelConfig, Compression
 from rollup_node.tools.batcher.driver import BatcherConfig, BatchSubmitter, BlockUnavailable, parse_arguments
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import BATCHER_KEY, INBOX, l1_genesis, rollup_json

@@ -8,8 +8,9 @@ import pytest
 
 from rollup_node.node.cli import COMMANDS, main
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.setup.networks import network_names
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.tools.commands.command_line import SHELLS
+from rollup_node.tools.commands.completion import SHELLS, command_line
 
 SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
 
@@ -68,3 +69,11 @@ def test_other_shells_accept_the_script(shell: str, tmp_path: Path, capsys: pyte
 def test_a_wrong_shell(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", *words]) == ExitCode.SETUP
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_it_has_the_commands_and_the_networks() -> None:
+    parser = command_line()
+    choices = {action.dest: action.choices for action in parser._actions if action.choices}
+    assert list(choices["network"] or ()) == list(network_names())
+    commands = next(action.choices for action in parser._actions if not action.option_strings)
+    assert set(commands or ()) == set(COMMANDS)

@@ -1,14 +1,6 @@
 """`rollup-node devnet --chaos`: sequencers are stopped, killed and failed over, engines are restarted, and it stays one
 chain."""
 
-import asyncio
-from pathlib import Path
-
-from rollup_node.tools.devnet import ports
-from rollup_node.tools.devnet.chaos import ChaosSession
-from rollup_node.tools.devnet.files import NetworkFiles
-from rollup_node.tools.devnet.network import NetworkPrograms
-from rollup_node.tools.devnet.settings import parse
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Program
 
@@ -30,16 +22,3 @@ def test_one_chain_whatever_happens_to_the_sequencers(leftovers: Leftovers) -> N
     assert sum(chaos["faults"].values()) >= FAULTS and chaos["failovers"] >= 1, chaos
     assert chaos["committed"] >= BLOCKS and chaos["gossiped"] > 0, chaos
     assert (chaos["signed_twice"], chaos["gossiped_uncommitted"], chaos["off_the_chain"]) == ([], [], [])
-
-
-def test_without_faults_there_is_no_report(tmp_path: Path) -> None:
-    settings = parse(["--conductor"])
-    with ports.reserved(0, settings.nodes) as reserved:
-        session = ChaosSession(NetworkPrograms(settings, NetworkFiles(tmp_path), reserved), None, 0, print)
-
-    async def run() -> None:
-        async with session:
-            session.check()
-            assert await session.report(5) is None
-
-    asyncio.run(run())

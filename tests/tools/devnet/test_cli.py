@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet import cli
+from rollup_node.tools.devnet import cli, settings
 from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.faults.injector import NoRecovery
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.run import RunResult
-from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.settings import FAULTS, DevnetSettings
+from rollup_node.tools.devnet.status import NoProgress
 from rollup_node.tools.devnet.view import View
 
 EQUAL = RunResult(
@@ -73,7 +73,7 @@ def test_the_report_on_faults_decides_as_well(
     assert capsys.readouterr().out.splitlines()[0] == "faults: 2 x kill of the node"
     assert run_with(monkeypatch, replace(EQUAL, chaos=chaos), "--json") == code
     assert json.loads(capsys.readouterr().out)["chaos"]["signed_twice"] == list(signed_twice)
-    assert run_with(monkeypatch, NoRecovery("no new blocks")) == 1
+    assert run_with(monkeypatch, NoProgress("no new blocks")) == 1
     assert capsys.readouterr().err == "error: no new blocks\n"
 
 
@@ -86,6 +86,15 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         "error: --blocks: must be at least 1, not 0",
         "interrupted before the output roots were compared",
     ]
+
+
+def test_faults_need_a_checkout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in a wheel, which has none of them."""
+    monkeypatch.setattr(settings, "find_spec", lambda name: None if name == FAULTS else object())
+    assert run_with(monkeypatch, EQUAL, "--faults", "scenarios.toml") == 1
+    assert run_with(monkeypatch, EQUAL, "--chaos", "5", "--sequencers", "2", "--conductor") == 1
+    end = "it needs a checkout of the repository; an installed package has no faults"
+    assert capsys.readouterr().err.splitlines() == [f"error: --faults: {end}", f"error: --chaos: {end}"]
 
 
 def test_prepare_writes_the_files_for_external_engines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

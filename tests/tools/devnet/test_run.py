@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.devnet import run as runs
-from rollup_node.tools.devnet.run import NoProgress, UnusableDirectory, data_directory
+from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import parse
-from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads
+from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, NoProgress
 from rollup_node.tools.devnet.view import SilentView
 
 

@@ -6,11 +6,7 @@ import pytest
 
 from rollup_node.tools.faults.scenario import (
     Action,
-    Event,
-    Fault,
-    Need,
     Role,
-    Scenario,
     ScenarioError,
     parse_scenarios,
     select,
@@ -70,32 +66,3 @@ FAULT = 'faults = [{ on = "l1", do = "hang" }]'
 def test_what_is_wrong_with_a_file(text: str, error: str) -> None:
     with pytest.raises(ScenarioError, match=error.replace("$", r"\$")):
         parse_scenarios(text)
-
-
-def test_scenarios_of_a_case() -> None:
-    ours = parse_scenarios(OURS.read_text())
-    chosen = select(ours, ["reorg-1"], ["F20"])
-    assert {"reorg-1", "l1-hangs", "engine-slow"} <= {each.name for each in chosen} and len(chosen) < len(ours)
-    with pytest.raises(ScenarioError, match="no scenario covers the case 'F99'"):
-        select(ours, [], ["F99"])
-
-
-def test_a_prefix_that_selects_nothing() -> None:
-    with pytest.raises(ScenarioError, match="begins with 'nothing'"):
-        select(parse_scenarios(OURS.read_text()), ["l1", "nothing"])
-
-
-def test_what_a_scenario_needs() -> None:
-    lost = {role: Scenario("a", (Fault(role, Action.RESET),)) for role in Role}
-    assert {role for role, each in lost.items() if each.needs} == {Role.DA, Role.SIGNER, Role.CONDUCTOR}
-    assert {role for role, each in lost.items() if each.is_of_sequencer} == {Role.SIGNER, Role.CONDUCTOR}
-    needs = {
-        Event(reorg=4): set(),
-        Event(reorg=5): {Need.FINALITY},
-        Event(back=True): {Need.FINALITY},
-        Event(reorg=64, across=True): {Need.FINALITY, Need.FORK},
-        Event(fill=True): {Need.DISK},
-        Event(clock=-5): {Need.CLOCK},
-    }
-    assert {event: set(Scenario("a", events=(event,)).needs) for event in needs} == needs
-    assert Event(back=True).is_reorg and Event(reorg=1).is_reorg and not Event(kill="l1").is_reorg

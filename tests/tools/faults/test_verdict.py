@@ -49,21 +49,3 @@ def test_what_can_be_wrong(changes: dict[str, Any], problem: str) -> None:
     assert verdict.problems == (problem,) and not verdict.passed
     assert table([verdict])[0].startswith("FAILED") and table([verdict])[1].strip() == problem
     assert table([verdict])[-1] == "1 scenarios, 1 failed"
-
-
-def test_an_event_alone_meets_no_request() -> None:
-    assert evaluate(Scenario("kill"), seen(applied=0)).passed
-
-
-def test_a_scenario_may_give_the_node_more_to_do() -> None:
-    assert evaluate(Scenario("again", max_cores=0.8), seen(cores=0.7)).passed
-    assert not evaluate(Scenario("again", max_cores=0.8), seen(cores=0.9)).passed
-
-
-def test_all_processes_may_end() -> None:
-    assert evaluate(Scenario("restart", dies=("all",)), seen(ended=("rpc", "supervisor"))).passed
-
-
-def test_a_long_run_shows_how_memory_develops() -> None:
-    verdicts = [evaluate(SCENARIO, seen(memory_mb=float(100 + number))) for number in range(40)]
-    assert table(verdicts)[-1] == "40 scenarios, 0 failed; memory 104 MB in the first quarter, 134 MB in the last"

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.tools.fuzz.decode import MAX_MEMORY_MB, CheckFailed, Runner, check
+from rollup_node.tools.fuzz.decode import MAX_MEMORY_MB, CheckFailed, check
 from rollup_node.tools.fuzz.decode_child import DecodeRun
-from rollup_node.tools.fuzz.inputs import Input
 
 
 def test_two_hundred_inputs(tmp_path: Path) -> None:
@@ -53,15 +52,3 @@ def test_check_names_the_broken_requirement(changes: dict[str, Any], text: str) 
     check(replace(GOOD, code=1, lines=0, errors=[ERROR]))
     with pytest.raises(CheckFailed, match=text):
         check(replace(GOOD, **changes))
-
-
-def test_child_process_and_program_agree(tmp_path: Path) -> None:
-    current = Input("data", (b"\0" + bytes(16) + b"\0\0\0\0\0\0\1", b"0x01"), ("--json",), "good")
-    with Runner(tmp_path) as runner:
-        arguments = runner.write_files(current)
-        results = (runner.run(arguments), runner.run_program(arguments))
-    assert results[0].errors == results[1].errors and len(results[0].errors) == 2
-    for result in results:
-        assert result.code == 1
-        check(result)
-        assert 10_000 < result.peak_kb < 100_000

@@ -11,9 +11,10 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, L2BlockContent, L2BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.history import l1_view as module
-from rollup_node.tools.history.l1_view import L1View, l1_view
+from rollup_node.tools.history.l1_view import L1View, RecentBlocks, l1_view, read_blocks
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
@@ -72,3 +73,37 @@ def test_an_endpoint_without_finality_and_one_that_is_none() -> None:
 def test_an_endpoint_that_fails_once_is_asked_again() -> None:
     answers = iter(["many", "0x9"])
     assert _view({"eth_blockNumber": lambda: next(answers)}, 5)[0] == L1View(9, 3, 5 * BLOCK_TIME)
+
+
+def block(number: int, *transactions: bytes) -> L2BlockContent:
+    ref = L2BlockRef(UNKNOWN_HASH, number, UNKNOWN_HASH, 2 * number, BlockId(5, b"\x01" * 32), 0)
+    return L2BlockContent(ref, transactions)
+
+
+def test_the_oldest_leave_by_number_and_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BLOCKS", 3)
+    monkeypatch.setattr(module, "MAX_BYTES", 10)
+    found = RecentBlocks(block(number) for number in range(5))
+    assert [number for number in range(5) if found.get(number)] == [2, 3, 4]
+    found.add(block(5, b"12345", b"123456"))
+    assert [number for number in range(6) if found.get(number)] == []
+    found.add(block(6, b"1"))
+    found.add(block(6, b"2"))
+    assert found.get(6) == block(6, b"1")
+
+
+def test_a_file_has_them(tmp_path: Path) -> None:
+    RecentBlocks([block(1, b"a", b"b"), block(2)]).write(tmp_path / "a")
+    found = read_blocks(tmp_path / "a")
+    assert (found.get(1), found.get(2), found.get(3)) == (block(1, b"a", b"b"), block(2), None)
+
+
+def test_a_file_of_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"\S"):
+        read_blocks(tmp_path / "a")
+    monkeypatch.setattr(module, "MAX_FILE_BYTES", 7)
+    with pytest.raises(ValueError, match="it has more than 7 bytes"):
+        read_blocks(tmp_path / "a")
+    with pytest.raises(FileNotFoundError):
+        read_blocks(tmp_path / "none")

@@ -10,7 +10,7 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockContent
-from rollup_node.tools.history import recent_blocks
+from rollup_node.tools.history import l1_view
 from rollup_node.tools.history.manifest import Resume, genesis_resume
 from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage, build
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
@@ -62,7 +62,7 @@ def test_without_an_l2_source_it_continues_where_the_range_before_ended(new_buse
 def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
     new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent_blocks, "MAX_BYTES", 25)
+    monkeypatch.setattr(l1_view, "MAX_BYTES", 25)
     resume = genesis_resume(PLAIN_ROLLUP)
     stage, sent = _stage(new_buses, tmp_path, 100, 50, resume), []
     monkeypatch.setattr(stage._server, "send", lambda peer, message: sent.append(message))
@@ -89,7 +89,7 @@ def test_the_blocks_of_the_range_before_are_known(
     resume = genesis_resume(PLAIN_ROLLUP)
     safe = msgspec.structs.replace(resume.safe, number=7, hash=UNKNOWN_HASH)
     content = L2BlockContent(safe, (b"\x7e",))
-    recent_blocks.RecentBlocks([content]).write(tmp_path / "overlap")
+    l1_view.RecentBlocks([content]).write(tmp_path / "overlap")
     later = msgspec.structs.replace(resume, safe=safe)
     for overlap, found in ((str(tmp_path / "overlap"), content), (None, None)):
         stage = _stage(new_buses, tmp_path, 100, 50, later, overlap)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.importers.conformance_page import PAGE, Case, load_cases, load_report, main, page
+from rollup_node.tools.importers.conformance_page import PAGE, Case, load_cases, load_report, page
 
 CASES = load_cases()
 REPORT = """<testsuites><testsuite>
@@ -45,11 +45,6 @@ def test_rules_are_linked_and_ranges_have_two_links() -> None:
     ]
 
 
-def test_an_unknown_rule_is_an_error() -> None:
-    with pytest.raises(KeyError, match="ZZ9"):
-        page({"x": Case("x", "frame", ("ZZ9",), False, "expected")}, {})
-
-
 def test_the_page_names_the_files_of_the_tests() -> None:
     root = PAGE.parents[2]
     named = re.findall(r"^`(tests/[^`]+)`", PAGE.read_text(), re.MULTILINE)
@@ -67,17 +62,3 @@ def test_results_are_those_of_the_run(report: Path) -> None:
     ]
     assert f"{len(CASES)} cases: 1 failed, {len(CASES) - 3} no test, 1 passed, 1 skipped." in text
     assert "`tests/conformance/test_frame.py`" in text
-
-
-def test_the_command_writes_the_page_and_fails_without_results(report: Path, tmp_path: Path) -> None:
-    out = tmp_path / "docs" / "page.md"
-    assert main([str(report), "--out", str(out)]) == 1
-    assert out.read_text() == page(CASES, load_report(report))
-
-
-def test_another_file_than_a_report_is_an_error_of_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "report.xml"
-    path.write_text("<testsuites>")
-    assert main([str(path), "--out", str(tmp_path / "page.md")]) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 1
-    assert not (tmp_path / "page.md").exists()

@@ -1,22 +1,9 @@
 """The Grafana dashboard."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-from rollup_node.tools.importers.dashboard import DASHBOARD, WIDTH, dashboard, expressions, main, text
+from rollup_node.tools.importers.dashboard import WIDTH, dashboard, expressions
 from tests.support.rpc.prometheus import mistakes, selectors
-
-
-def test_the_file_is_current() -> None:
-    assert DASHBOARD.read_text() == text(), "run python -m rollup_node.tools.importers.dashboard"
-
-
-def test_the_command_writes_the_file(tmp_path: Path) -> None:
-    out = tmp_path / "dashboard.json"
-    assert main(["--out", str(out)]) == 0
-    assert json.loads(out.read_text())["uid"] == "rollup-node"
 
 
 @pytest.mark.parametrize("expression", tuple(expressions()))

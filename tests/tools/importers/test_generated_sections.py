@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.importers.generated_sections import mermaid, rewrite, table, with_section, with_sections
+from rollup_node.tools.importers.generated_sections import rewrite, with_section, with_sections
 
 TEXT = "before\n<!-- a: begin (generated) -->\nold\n<!-- a: end -->\nafter\n"
 
@@ -28,11 +28,3 @@ def test_all_sections_of_a_file(tmp_path: Path) -> None:
     rewrite(path, sections)
     assert path.read_text().count("old") == 0
     assert with_sections(path.read_text(), sections) == path.read_text()
-
-
-def test_a_table_escapes_bars() -> None:
-    assert table(("A", "B"), [("1", "x | y")]) == "| A | B |\n|---|---|\n| 1 | x \\| y |"
-
-
-def test_a_diagram_is_a_code_block() -> None:
-    assert mermaid(["flowchart LR", "  a --> b"]) == "```mermaid\nflowchart LR\n  a --> b\n```"

@@ -10,7 +10,6 @@ from rollup_node.node.setup.networks import registry_version
 from rollup_node.tools.importers.registry import (
     ADDITIONS_FILE,
     NETWORKS_FILE,
-    add,
     check_dependencies,
     main,
     networks_text,
@@ -153,12 +152,6 @@ def test_former_members_and_old_names_of_forks(tmp_path: Path) -> None:
     assert found["former-somewhere"]["removed"] == "the superchain registry"
     assert found["former-somewhere"]["forks"] == {"lagoon": 5}
     assert "removed" not in found["some-somewhere"]
-
-
-def test_a_whole_network_can_be_added() -> None:
-    networks: dict[str, dict[str, object]] = {}
-    add(networks, {"additions": [{"date": date(2026, 1, 2), "source": "s", "networks": ["a-b"], "title": "A"}]})
-    assert networks == {"a-b": {"title": "A", "additions": [["2026-01-02", "s", "all"]]}}
 
 
 @pytest.mark.parametrize(

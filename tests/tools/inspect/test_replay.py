@@ -1,12 +1,20 @@
 """The comparison of a derived block with the source's: every field that differs is reported."""
 
-import msgspec
+from pathlib import Path
 
+import msgspec
+import pytest
+
+from rollup_node.ipc.bus.in_process import in_process_buses
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
-from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, compare_block
-from tests.support.chains.chain_fixture import ChainFixture
+from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, build, compare_block
+from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
 
 FIRST_EPOCH = 100
 
@@ -98,3 +106,22 @@ def test_behind_an_unknown_block_the_parent_is_not_compared(chain: ChainFixture)
     comparison = _compare(chain, attributes, payload, parent)
     assert comparison.differences == ()
     assert comparison.safe_head.hash == payload.block_hash
+
+
+ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+
+
+@pytest.mark.parametrize("sources", [(), (b"\x07" * 32,)])
+def test_attributes_have_the_transactions_of_the_batch_that_was_accepted(
+    sources: tuple[bytes, ...], chain: ChainFixture, tmp_path: Path
+) -> None:
+    config = DerivationConfig(chain.rollup, L1_CHAIN, inline_decoding=True, ahead=0)
+    buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(ROLES, 1))
+    stage = build(config, buses["derivation"], Meter("derivation"))
+    stage._sources.accepted = sources
+    attributes = chain.attributes(chain.genesis, 100)
+    stage._handle(AttributesWithParent(chain.genesis, attributes, chain.l1_ref(100), True))
+    (sent,) = stage._run.due(1e9)
+    assert getattr(sent, "sources", None) == sources
+    for bus in buses.values():
+        bus.close()

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.inspect import status_client
-from rollup_node.tools.inspect.status_client import MAX_ANSWER, StatusClient, StatusError
+from rollup_node.tools.inspect.status_client import (
+    FIRST_NOTICE,
+    MAX_ANSWER,
+    NOTICE_INTERVAL,
+    Patience,
+    StatusClient,
+    StatusError,
+)
 from tests.support.rpc.harness import RpcHarness
 from tests.support.servers.loopback import free_port
 
@@ -71,7 +78,7 @@ async def error_of(url: str) -> str:
         (http(b"9" * 5000), "answers /status.json with something else: is the node of this version?"),
         (http(b"x", "404 Not Found"), "has no /status.json: is it the JSON-RPC of a rollup-node of this version?"),
         (http(b"no\nentry\x1b", "403 Forbidden"), "HTTP status 403 for /status.json: no\\nentry\\x1b"),
-        (http(b"", "302 Found", "Location: http://127.0.0.1:1/"), "HTTP status 302 for /status.json: "),
+        (http(b"", "302 Found"), "HTTP status 302 for /status.json: "),
         (lambda: http(bytes(MAX_ANSWER + 1)), f"the answer is longer than {MAX_ANSWER} bytes"),
         (
             lambda: http(gzip.compress(bytes(64 << 20)), "200 OK", "Content-Encoding: gzip"),
@@ -100,3 +107,20 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert await error_of(url) == "no answer within 0.3 s"
 
     asyncio.run(scenario())
+
+
+def test_without_a_timeout_it_never_ends_and_says_so_once_a_minute() -> None:
+    patience = Patience(None, 100.0)
+    assert not patience.is_over(1e9)
+    assert patience.notice(100 + FIRST_NOTICE - 1, "blobs") == ""
+    assert patience.notice(100 + FIRST_NOTICE, "blobs") == "rollup-node: waiting for 15s: blobs\n"
+    assert patience.notice(100 + FIRST_NOTICE + NOTICE_INTERVAL - 1, "blobs") == ""
+    assert patience.notice(100 + FIRST_NOTICE + NOTICE_INTERVAL, "L1").endswith("waiting for 1m15s: L1\n")
+
+
+def test_progress_begins_the_time_again() -> None:
+    patience = Patience(30.0, 0.0)
+    patience.progress(29.0)
+    assert not patience.is_over(59.0)
+    assert patience.notice(29 + FIRST_NOTICE - 1, "") == ""
+    assert patience.is_over(59.1)

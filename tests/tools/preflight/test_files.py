@@ -8,8 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from rollup_node.node.checks.finding import FindingLevel
+from rollup_node.node.system.memory import Memory
 from rollup_node.stages.messages.codes import Code
-from rollup_node.tools.preflight.files import LITTLE, TOO_LITTLE, check_files
+from rollup_node.tools.preflight.files import LITTLE, TOO_LITTLE, check_files, check_memory
 
 
 def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:
@@ -50,3 +51,11 @@ def test_room_on_the_disk(free: int, level: FindingLevel, tmp_path: Path, monkey
     monkeypatch.setattr(shutil, "disk_usage", lambda path: _Usage(free, 0, free))
     found = check_files({"a": str(tmp_path)})[-1]
     assert found.level is level and found.code is (None if level is FindingLevel.OK else Code.DISK)
+
+
+@pytest.mark.sign("MEMORY", check=True)
+def test_the_findings() -> None:
+    little = check_memory(lambda: Memory(4 * 10**9, 10**8))
+    assert (little.level, little.code, little.text) == (FindingLevel.WARNING, Code.MEMORY, "100 MB of 4000 MB are left")
+    assert check_memory(lambda: Memory(4 * 10**9, 10**9)).level is FindingLevel.OK
+    assert check_memory(lambda: None).level is FindingLevel.NOT_CHECKED

@@ -1,20 +1,18 @@
 """The server of a recording: eth_* methods, Beacon API routes, and the command line."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.recording import Recording
-from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
-from tests.support.chains.recordings import BLOB, FIRST, blob_hash, slot_of
+from rollup_node.tools.recorded.server import RecordedBeacon, RecordedL1, main
+from tests.support.chains.recordings import BLOB, FIRST, slot_of
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program
 
@@ -53,41 +51,6 @@ def test_the_head_is_the_newest_whole_block(recording: Recording) -> None:
     assert methods["eth_getTransactionReceipt"](block["transactions"][1]["hash"]) == receipts[1]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda methods: methods["eth_getBlockByNumber"]("0x1", False),
-        lambda methods: methods["eth_getBlockByHash"](to_hex(bytes(32)), False),
-        lambda methods: methods["eth_getBlockReceipts"](hex(FIRST + 2)),
-        lambda methods: methods["eth_getTransactionReceipt"](to_hex(bytes(32))),
-    ],
-)
-def test_missing_data_is_an_error(recording: Recording, call: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(JsonRpcError, match="not recorded"):
-        call(RecordedL1(recording).methods())
-
-
-def test_beacon_constants(recording: Recording) -> None:
-    (genesis, spec) = _get(recording, "/eth/v1/beacon/genesis", "/eth/v1/config/spec")
-    assert genesis == (200, {"data": {"genesis_time": str(BEACON_GENESIS_TIME)}})
-    assert spec == (200, {"data": {"SECONDS_PER_SLOT": "12"}})
-
-
-def test_blobs_by_versioned_hash(recording: Recording) -> None:
-    path = f"/eth/v1/beacon/blobs/{slot_of(FIRST + 1)}"
-    chosen, everything, absent, without = _get(
-        recording,
-        f"{path}?versioned_hashes={to_hex(blob_hash())}",
-        path,
-        "/eth/v1/beacon/blobs/9999",
-        f"/eth/v1/beacon/blobs/{slot_of(FIRST)}",
-    )
-    assert chosen == (200, {"data": [to_hex(BLOB)]})
-    assert (everything[0], "was not recorded" in everything[1]["message"]) == (500, True)
-    assert absent[0] == 404
-    assert without == (200, {"data": []})
-
-
 def test_sidecars_with_computed_proofs(recording: Recording) -> None:
     path = f"/eth/v1/beacon/blob_sidecars/{slot_of(FIRST + 1)}"
     everything, first, second, absent = _get(
@@ -99,14 +62,6 @@ def test_sidecars_with_computed_proofs(recording: Recording) -> None:
     assert parts[0] == BLOB
     assert verify_proof(*parts)
     assert (second[0], absent[0]) == (500, 404)
-
-
-def test_without_the_blobs_endpoint_only_sidecars_are_served(recording: Recording) -> None:
-    slot = slot_of(FIRST + 1)
-    blobs, sidecars = _get(
-        recording, f"/eth/v1/beacon/blobs/{slot}", f"/eth/v1/beacon/blob_sidecars/{slot}", blobs_endpoint=False
-    )
-    assert (blobs[0], sidecars[0]) == (404, 200)
 
 
 def test_the_program_prints_its_url(recording_folder: Path, leftovers: Leftovers) -> None:

@@ -41,7 +41,7 @@ from rollup_node.tools.bench.synthetic_chain import (
     L1_BLOCK_TIME,
     L1_GENESIS,
 )
-from rollup_node.tools.devnet.l1.sidecars import Blob
+from rollup_node.tools.devnet.l1.beacon import Blob
 
 L2_CHAIN_ID = 901
 GAS_LIMIT, CHANGED_GAS_LIMIT = 60_000_000, 45_000_000

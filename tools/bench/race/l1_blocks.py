@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.receipts import bloom_mask, receipt_from_json
 from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, LEGACY, Transaction, encode_transaction
 from rollup_node.stages.protocol.types import Address, Hash, L1Header, Log
 from rollup_node.tools.bench.synthetic_chain import L1_BLOCK_TIME
-from rollup_node.tools.devnet.chain.responses import bare_transaction_json, header_json
+from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import SignedTransaction
 
 GAS_LIMIT, BASE_FEE, EXCESS_BLOB_GAS = 45_000_000, 1_000_000_000, 20_000_000

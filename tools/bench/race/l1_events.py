@@ -22,7 +22,7 @@ from rollup_node.tools.batcher.channels import (
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.bench.race.l1_blocks import ACCOUNTS, BASE_FEE, EmittedLog, Included
-from rollup_node.tools.devnet.l1.sidecars import Blob
+from rollup_node.tools.devnet.l1.beacon import Blob
 
 BATCHER = Key(b"\x42" * 32)
 BLOBS_PER_TRANSACTION = 5

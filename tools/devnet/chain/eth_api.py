@@ -8,20 +8,20 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
-from rollup_node.tools.devnet.chain.filters import EthFilters
-from rollup_node.tools.devnet.chain.responses import (
+from rollup_node.tools.devnet.chain.blocks import (
+    Block,
+    BlockChain,
     bare_transaction_json,
     block_json,
     logs_json,
     receipt_json,
     transaction_json,
 )
+from rollup_node.tools.devnet.chain.filters import EthFilters
 from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
-from rollup_node.tools.devnet.evm.fees import blob_fee
-from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.rules import EvmRules, blob_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction

@@ -12,8 +12,7 @@ from rollup_node.stages.io.log.logger import Level, configure, write_to_stderr
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.tools.devnet.conductor.cluster import Cluster
-from rollup_node.tools.devnet.conductor.control import Control
-from rollup_node.tools.devnet.conductor.health import HealthChecks
+from rollup_node.tools.devnet.conductor.control import Control, HealthChecks
 from rollup_node.tools.devnet.conductor.methods import ConductorMethods, OverviewMethods, ReplacedBlocks
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 

@@ -1,18 +1,172 @@
 """Watches the sequencers and keeps exactly the leader sequencing: a leader that is unhealthy loses the lead, the next
-one is brought to the last committed block and started [CND5, CND6]."""
+one is brought to the last committed block and started [CND5, CND6]. With the rules of health and the client."""
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
 
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.engine_json import envelope_to_json
+from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.conductor.cluster import Cluster
-from rollup_node.tools.devnet.conductor.health import Action, HealthChecks, SequencerReport, action, best
-from rollup_node.tools.devnet.conductor.sequencers import CallFailed, SequencerClient
+
+UNREACHABLE_POLLS = 2
+"""So many polls in a row without an answer make a sequencer unhealthy: its rpc process may be starting again."""
+
+
+class SequencerReport(NamedTuple):
+    """What a sequencer answers; times in Unix seconds, `peers` None where P2P is disabled."""
+
+    head_number: int
+    head_hash: bytes
+    head_time: int
+    safe_time: int
+    safe_number: int
+    safe_hash: bytes
+    peers: int | None
+    active: bool
+
+
+class HealthChecks(NamedTuple):
+    """The greatest ages of the unsafe and the safe head in seconds, and the least number of peers; 0 for no check."""
+
+    unsafe_interval: float
+    safe_interval: float = 0.0
+    min_peers: int = 0
+
+    def problem(self, report: SequencerReport, now: float, leads_since: float) -> str | None:
+        """Why a sequencer is unhealthy at a Unix time; None if it is not. A head that was old when the sequencer began
+        to lead is no fault of it: `leads_since` counts instead."""
+        unsafe_age = now - max(report.head_time, leads_since)
+        if unsafe_age > self.unsafe_interval:
+            return f"its unsafe head {report.head_number} has not advanced for {unsafe_age:.1f} s"
+        safe_age = now - max(report.safe_time, leads_since)
+        if self.safe_interval and safe_age > self.safe_interval:
+            return f"its safe head {report.safe_number} has not advanced for {safe_age:.1f} s"
+        if self.min_peers and (report.peers or 0) < self.min_peers:
+            return f"it has {report.peers or 0} peers"
+        return None
+
+
+class Action(Enum):
+    """What a conductor does with its sequencer."""
+
+    NONE = "none"
+    START = "start"
+    STOP = "stop"
+    TRANSFER = "transfer"
+
+
+def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
+    """The action for a sequencer in this state; `active` is None while it does not answer.
+
+    | leads | healthy | active | action                            |
+    |-------|---------|--------|-----------------------------------|
+    | no    | any     | yes    | STOP                              |
+    | no    | any     | no     | NONE                              |
+    | yes   | no      | any    | TRANSFER; it is stopped afterwards |
+    | yes   | yes     | no     | START                             |
+    | yes   | yes     | yes    | NONE                              |
+    """
+    if not leads:
+        return Action.STOP if active else Action.NONE
+    if not healthy:
+        return Action.TRANSFER
+    return Action.NONE if active else Action.START
+
+
+def best(candidates: dict[str, SequencerReport | None], problems: dict[str, str | None]) -> str | None:
+    """The sequencer to lead next: of the healthy ones, else of those that answer, the one with the highest head."""
+    answering = {name: report for name, report in candidates.items() if report is not None}
+    healthy = {name: report for name, report in answering.items() if problems.get(name) is None}
+    pool = healthy or answering
+    return max(pool, key=lambda name: pool[name].head_number, default=None)
+
+
+POLL_SECONDS = 1.0
+ADMIN_SECONDS = 5.0
+MAX_ANSWER = 1 << 20
+
+
+class CallFailed(Exception):
+    """A sequencer does not answer, has no heads, or refuses; the text says which."""
+
+
+class SequencerClient:
+    """One sequencer. `report` is its last answer, None when it did not answer the last polls."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self.report: SequencerReport | None = None
+        self._rpc = JsonRpcClient(url, timeout=POLL_SECONDS, max_body=MAX_ANSWER)
+        self._failures = 0
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._rpc.close()
+
+    async def poll(self) -> SequencerReport | None:
+        """Fetches a report; the one before is kept after a single failure."""
+        try:
+            self.report = await self._fetch()
+            self._failures = 0
+        except CallFailed:
+            self._failures += 1
+            if self._failures >= UNREACHABLE_POLLS:
+                self.report = None
+        return self.report
+
+    async def start(self, head: Hash) -> None:
+        """admin_startSequencer. Raises CallFailed."""
+        await self._call("admin_startSequencer", to_hex(head), timeout=ADMIN_SECONDS)
+
+    async def stop(self) -> str:
+        """admin_stopSequencer; the hash of the head. Raises CallFailed."""
+        return str(await self._call("admin_stopSequencer", timeout=ADMIN_SECONDS))
+
+    async def post(self, payload: ExecutionPayload) -> None:
+        """admin_postUnsafePayload. Raises CallFailed."""
+        await self._call("admin_postUnsafePayload", envelope_to_json(payload), timeout=ADMIN_SECONDS)
+
+    async def _fetch(self) -> SequencerReport:
+        status, active, peers = await asyncio.gather(
+            self._call("optimism_syncStatus"), self._call("admin_sequencerActive"), self._peers()
+        )
+        try:
+            unsafe, safe = status["unsafe_l2"], status["safe_l2"]
+            if not int(unsafe["hash"], 16):
+                raise CallFailed("it has no heads yet")
+            return SequencerReport(
+                head_number=unsafe["number"],
+                head_hash=hash_from_hex(unsafe["hash"]),
+                head_time=unsafe["timestamp"],
+                safe_time=safe["timestamp"],
+                safe_number=safe["number"],
+                safe_hash=hash_from_hex(safe["hash"]),
+                peers=peers,
+                active=active is True,
+            )
+        except (TypeError, KeyError, ValueError, HexError) as error:
+            raise CallFailed(f"its sync status is malformed: {error!r}") from None
+
+    async def _peers(self) -> int | None:
+        try:
+            return int((await self._call("opp2p_peerStats"))["connected"])
+        except (CallFailed, TypeError, KeyError, ValueError):
+            return None
+
+    async def _call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
+        try:
+            return await self._rpc.call(method, *params, timeout=timeout)
+        except (EndpointError, RpcFailure) as error:
+            raise CallFailed(str(error)) from None
+
 
 FIRST_START_SECONDS = 60.0
 """Until a leader was started for the first time, nodes that do not answer yet keep the lead so long."""

@@ -13,8 +13,7 @@ from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.conductor.cluster import NOT_LEADER, Cluster, CommitRefused
-from rollup_node.tools.devnet.conductor.control import Control
-from rollup_node.tools.devnet.conductor.health import SequencerReport
+from rollup_node.tools.devnet.conductor.control import Control, SequencerReport
 from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 VOTER = 0

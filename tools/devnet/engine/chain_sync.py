@@ -12,9 +12,8 @@ from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
-from rollup_node.tools.devnet.engine.backend import L2Backend
+from rollup_node.tools.devnet.engine.backend import Journal, L2Backend
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
-from rollup_node.tools.devnet.engine.journal import Journal
 
 BATCH = 16
 MAX_BLOCKS = 1_000_000

@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_bloc
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
+from rollup_node.tools.devnet.engine.backend import Journal, L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.execution import (
     BlobTransaction,
@@ -28,7 +28,6 @@ from rollup_node.tools.devnet.engine.execution import (
     InvalidBlockTransaction,
     L2Execution,
 )
-from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Trait, Traits
 from rollup_node.tools.devnet.evm.transactions import MalformedTransaction, UnusableTransaction
 from rollup_node.tools.devnet.serving.jsonrpc_server import Method

@@ -22,15 +22,19 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, OPERATOR_FEE_VAULT, ZERO_HASH, Hash, predeploy
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
+from rollup_node.tools.devnet.engine.forks import (
+    CREATE2_DEPLOYER,
+    ExecutionRules,
+    ExecutionSchedule,
+    create2_deployer_code,
+)
 from rollup_node.tools.devnet.engine.rollup_cost import (
     SIZE_SCALE,
     FeeParameters,
     estimated_size_scaled,
 )
-from rollup_node.tools.devnet.engine.rules import ExecutionRules
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
-from rollup_node.tools.devnet.evm.fees import next_base_fee
+from rollup_node.tools.devnet.evm.rules import next_base_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import (
     BEACON_ROOTS,

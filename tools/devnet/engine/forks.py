@@ -1,15 +1,16 @@
-"""The fork table of L2 execution, and the contract that Canyon's activation block deploys."""
+"""The execution rules of L2, their fork table, and the contract that Canyon deploys."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.engine import rollup_cost
-from rollup_node.tools.devnet.engine.rules import ExecutionRules
+from rollup_node.tools.devnet.engine.rollup_cost import L1CostFunction, OperatorCostFunction
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state_transition import forks
 from rollup_node.tools.devnet.evm.state_transition.forks import (
@@ -21,6 +22,21 @@ from rollup_node.tools.devnet.evm.state_transition.forks import (
     P256_VERIFY,
     limited,
 )
+
+
+class ExecutionRules(msgspec.Struct, frozen=True):
+    """The execution rules of one L2 block, chosen by its timestamp."""
+
+    evm: EvmRules
+    data_cost: L1CostFunction
+    operator_fee: OperatorCostFunction | None = None
+    system_deposits: bool = True
+    deposits_use_all_gas: bool = True
+    deposit_receipt_version: int | None = None
+    canyon_denominator: bool = False
+    block_hash_history: bool = False
+    da_footprint: bool = False
+
 
 CREATE2_DEPLOYER: Address = bytes.fromhex("13b0d85ccb8bf860b6b79af3029fca081ae9bef2")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
-from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.engine.backend import drop_last_blocks
 from rollup_node.tools.devnet.faults.clock import OwnClock
 from rollup_node.tools.devnet.faults.disk import SmallDisk
 from rollup_node.tools.faults.scenario import SHALLOW_REORG, Event

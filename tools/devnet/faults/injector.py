@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.engine.backend import drop_last_blocks
 
 RECOVERY_SECONDS = 60.0
 RECOVERY_BLOCKS = 2

@@ -19,22 +19,21 @@ from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
-from rollup_node.tools.devnet.evm.fees import (
+from rollup_node.tools.devnet.evm.genesis import load_alloc
+from rollup_node.tools.devnet.evm.rules import (
     L1_DENOMINATOR,
     L1_ELASTICITY,
+    EvmRules,
     blob_fee,
     next_base_fee,
     next_excess_blob_gas,
 )
-from rollup_node.tools.devnet.evm.genesis import load_alloc
-from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
 from rollup_node.tools.devnet.evm.state_transition.forks import l1_rules
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block
-from rollup_node.tools.devnet.l1.consensus import consensus_rules
-from rollup_node.tools.devnet.l1.sidecars import Blob, read_pooled
+from rollup_node.tools.devnet.l1.beacon import Blob, read_pooled
+from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block, consensus_rules
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 

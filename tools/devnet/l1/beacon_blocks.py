@@ -1,13 +1,39 @@
 """The embedded L1's beacon blocks as the Beacon API returns them. They have what refers to the execution block and its
 blobs; nobody votes here, and what only votes make is left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.l1.consensus import ConsensusRules
+from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
+
+
+class ConsensusRules(msgspec.Struct, frozen=True):
+    """The rules of a consensus fork for beacon blocks; `name` as the Beacon API has it. With `has_bids` a block has the
+    bid for its payload in the place of payload and commitments (EIP-7732)."""
+
+    name: str
+    has_bids: bool = False
+
+
+CONSENSUS_FORKS: Mapping[str, ConsensusRules] = {
+    "shanghai": ConsensusRules("capella"),
+    "cancun": ConsensusRules("deneb"),
+    "prague": ConsensusRules("electra"),
+    "osaka": ConsensusRules("fulu"),
+    "amsterdam": ConsensusRules("gloas", has_bids=True),
+}
+"""By the fork of the execution layer."""
+
+
+def consensus_rules(config: Mapping[str, object]) -> L1Schedule[ConsensusRules]:
+    """The rules of beacon blocks of an L1 chain by the time of their slot, from its genesis `config`."""
+    return L1Schedule(config, ConsensusRules("bellatrix"), CONSENSUS_FORKS)
+
 
 NO_SIGNATURE = to_hex(b"\xc0" + bytes(95))
 """The point at infinity, with which proposers sign bids of their own."""

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from rollup_node.stages.io.http.accepting import stop_accepting
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rollup_node.tools.devnet.page import PageError, with_table
 from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import SettingsError
+from rollup_node.tools.devnet.soak.page import PageError, with_table
 from rollup_node.tools.devnet.soak.programs import usable_faults
 from rollup_node.tools.devnet.soak.report import Line, ReportError, Totals, add_up, encode, table
 from rollup_node.tools.devnet.soak.run import SoakSettings, soak

@@ -12,11 +12,10 @@ from pathlib import Path
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.compare import compare_output_roots
-from rollup_node.tools.devnet.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER, DevnetSettings, parse
+from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.soak.family import adopt_orphans, listening, sockets_below, title
 from rollup_node.tools.devnet.soak.lanes import L1, Disturbed, Done, Lane
 from rollup_node.tools.devnet.soak.programs import SoakPrograms, faults_of
@@ -30,6 +29,7 @@ from rollup_node.tools.devnet.soak.report import (
 )
 from rollup_node.tools.devnet.soak.schedule import l1_actions, node_actions
 from rollup_node.tools.devnet.soak.watch import Watch
+from rollup_node.tools.devnet.status import compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.faults.scenario import Scenario
 

@@ -43,7 +43,7 @@ def _reader(method: str, shape: Any, convert: Callable[[Any], object]) -> Callab
     limit: AnswerLimit = L2_BLOCK if "Payload" in method or "Block" in method else SMALL
 
     def read(data: bytes) -> object:
-        found = decode_answer(data, 1, method, shape, limit)
+        found = decode_answer(data, method, shape, limit)
         return "null" if found is None else convert(found)
 
     return read
@@ -99,7 +99,7 @@ class _Answered:
         self._data = data
 
     async def call_typed(self, shape: Any, method: str, *params: Any) -> Any:
-        return decode_answer(self._data, 1, method, shape, SMALL)
+        return decode_answer(self._data, method, shape, SMALL)
 
 
 def follow_status(data: bytes) -> object:

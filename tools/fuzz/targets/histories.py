@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.tools.commands.history_range import _resume
-from rollup_node.tools.commands.history_report import _add
+from rollup_node.tools.commands.history_status import _add
 from rollup_node.tools.fuzz.targets.chain_seeds import header_json, payload, rollup
 from rollup_node.tools.fuzz.targets.local_files import scratch
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, Seed, one_of
@@ -99,7 +99,7 @@ def _parquet(chance: Random) -> bytes:
 @cache
 def _parquet_files() -> list[bytes]:
     """A file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
-    from rollup_node.tools.history.parquet_files import write_parquet
+    from rollup_node.tools.history.row_files import write_parquet
 
     found = []
     for table, row in zip((Table.L2_BLOCKS, Table.BATCHES, Table.DROPS), _ROWS, strict=True):

@@ -70,7 +70,7 @@ def batch(data: bytes) -> object:
 
 def chain_id(data: bytes) -> object:
     """A short answer."""
-    return type(decode_answer(data, 1, "eth_chainId", str, SMALL)).__name__
+    return type(decode_answer(data, "eth_chainId", str, SMALL)).__name__
 
 
 def _worked(task: Task) -> Result:

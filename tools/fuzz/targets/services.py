@@ -1,10 +1,9 @@
 """Answers of the services that a node may use, and HTTP itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from functools import cache
 from random import Random
-from types import SimpleNamespace
 from typing import Any, TypeVar
 from zlib import compress
 
@@ -12,14 +11,12 @@ import msgspec
 
 from rollup_node.node.checks.engine import check_capabilities, check_forks, offered_methods, read_safe_head
 from rollup_node.node.checks.execution import check_chain, check_finality, check_head, read_block
-from rollup_node.stages.blobs.config import DaServerConfig
-from rollup_node.stages.blobs.process.da_client import DaClient
+from rollup_node.stages.blobs.process.da_client import InputReading
+from rollup_node.stages.io.http.body import BodyEncodingError, BodyTooLargeError, decompressed
+from rollup_node.stages.io.http.connection import HttpConnection, HttpError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from rollup_node.stages.io.http.http_body import BodyEncodingError, BodyTooLargeError, decompressed
-from rollup_node.stages.io.http.http_connection import HttpConnection, HttpError
 from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.io.http.web_socket import _clock_difference
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
@@ -65,7 +62,7 @@ class _Answered:
 
     async def call(self, method: str, *params: object, timeout: float) -> Any:
         try:
-            return decode_answer(self._data, 1, method, Any, SMALL)
+            return decode_answer(self._data, method, Any, SMALL)
         except MalformedJsonError as error:
             raise EndpointError("signer", str(error)) from None
 
@@ -86,28 +83,10 @@ def da_input(data: bytes) -> object:
     """The body of a DA server's answer, in pieces. The first byte chooses the commitment."""
     keccak = not data or data[0] & 1
     commitment = keccak_commitment(INPUT) if keccak else Commitment(1, b"generic")
-    found = finished(_da_client()._read(_Body(data[1:]), commitment, MAX_BODY, bool(keccak)))  # type: ignore[arg-type]
-    return type(found).__name__
-
-
-class _Body:
-    """A response of aiohttp with a body in pieces."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.content = SimpleNamespace(iter_any=self._pieces)
-
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        for at in range(0, len(self._data), 7):
-            yield self._data[at : at + 7]
-
-    def close(self) -> None:
-        """Nothing is left to read."""
-
-
-@cache
-def _da_client() -> DaClient:
-    return DaClient(DaServerConfig("http://127.0.0.1:1"), Meter("blobs"))
+    reading = InputReading(commitment, MAX_BODY, bool(keccak))
+    for at in range(1, len(data), 7):
+        reading.take(data[at : at + 7])
+    return type(reading.input("DA server")).__name__
 
 
 def status(data: bytes) -> object:
@@ -123,7 +102,7 @@ def status(data: bytes) -> object:
 
 def diagnosis(data: bytes) -> object:
     """A node's answer to `rollup-node p2p doctor`: findings, or another version; its lines are printable."""
-    answer = msgspec.convert(decode_answer(data, 1, "opp2p_diagnosis", Any, OTHER), Diagnosis)
+    answer = msgspec.convert(decode_answer(data, "opp2p_diagnosis", Any, OTHER), Diagnosis)
     try:
         findings = examine(answer, None)
     except KeyError:
@@ -136,7 +115,7 @@ def diagnosis(data: bytes) -> object:
 def drops(data: bytes) -> object:
     """A node's answer to `rollup-node explain`."""
     try:
-        total, found = drops_of(decode_answer(data, 1, "explain_drops", Any, OTHER))
+        total, found = drops_of(decode_answer(data, "explain_drops", Any, OTHER))
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
     assert all(_line(each).isprintable() for each in found)
@@ -156,7 +135,7 @@ class _Lines:
 
     async def call_typed(self, shape: Any, method: str, *params: object) -> Any:
         try:
-            return decode_answer(await self.call_raw(method), 1, method, shape, SMALL)
+            return decode_answer(await self.call_raw(method), method, shape, SMALL)
         except MalformedJsonError as error:
             raise EndpointError(self.name, str(error)) from None
 

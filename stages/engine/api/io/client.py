@@ -30,9 +30,8 @@ from rollup_node.stages.engine.api.engine_identity import fork_doubts
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.failures import code_of
 from rollup_node.stages.engine.api.io.identity import chain_config, engine_identity
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord
+from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt
@@ -291,23 +290,18 @@ class EngineClient:
     # --- one call --------------------------------------------------------------------------------------------------
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
-        self._meter.sent(method)
-        began, outcome = time.monotonic(), OK
         try:
-            answer = await self._rpc.call_typed(shape, method, *params)
+            with self._meter.timed(method) as began:
+                answer = await self._rpc.call_typed(shape, method, *params)
             self._answered_at = time.monotonic()
             self.record.answered(self._answered_at - began)
             return answer
-        except RpcFailure as failure:
-            outcome = f"rpc_{failure.code}"
+        except RpcFailure:
             self.record.answered(time.monotonic() - began)
             raise
         except EndpointError as error:
             self.record.failed(error)
-            outcome = NO_ANSWER
             raise TemporaryError(f"execution engine {error}", code_of(error)) from None
-        finally:
-            self._meter.ended(method, time.monotonic() - began, outcome)
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
         """What a function makes of an answer. Raises UnreadableAnswerError if it cannot."""

@@ -13,8 +13,8 @@ from rollup_node.stages.engine.api.conductor_api import (
     ConductorCall,
     Leadership,
 )
+from rollup_node.stages.io.http.endpoint_record import RpcMeter
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.engine_json import encode_payload
@@ -67,18 +67,13 @@ class ConductorClient:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _attempt(self, shape: Any, method: str, params: tuple[Any, ...], timeout: float) -> Any:
-        self._meter.sent(method)
-        began, outcome = time.monotonic(), OK
         try:
-            return await self._rpc.call_typed(shape, method, *params, timeout=timeout)
+            with self._meter.timed(method):
+                return await self._rpc.call_typed(shape, method, *params, timeout=timeout)
         except RpcFailure as failure:
-            outcome = f"rpc_{failure.code}"
             raise TemporaryError(f"{self.name}: {failure}", Code.CONDUCTOR_UNREACHABLE) from None
         except EndpointError as error:
-            outcome = NO_ANSWER
             raise TemporaryError(str(error), Code.CONDUCTOR_UNREACHABLE) from None
-        finally:
-            self._meter.ended(method, time.monotonic() - began, outcome)
 
 
 def encode_envelope(payload: ExecutionPayload) -> orjson.Fragment:

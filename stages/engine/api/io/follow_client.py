@@ -1,12 +1,12 @@
 """The follow source over JSON-RPC [FSR1, FSR8]. One that is away, slow, of another chain or not a rollup node is a
 FollowClientError."""
 
-import time
 from typing import Annotated, Any
 
 import msgspec
 
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.io.http.endpoint_record import RpcMeter
 from rollup_node.stages.io.http.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,
@@ -14,7 +14,6 @@ from rollup_node.stages.io.http.jsonrpc import (
     MalformedAnswerError,
     RpcFailure,
 )
-from rollup_node.stages.io.http.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
@@ -121,22 +120,17 @@ class FollowClient:
         return True
 
     async def _call(self, shape: Any, method: str) -> Any:
-        self._meter.sent(method)
-        began, outcome = time.monotonic(), OK
         try:
-            return await self._rpc.call_typed(shape, method)
+            with self._meter.timed(method):
+                return await self._rpc.call_typed(shape, method)
         except RpcFailure as failure:
-            outcome = f"rpc_{failure.code}"
             if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
                 raise
             self._chain_checked = False
             raise FollowClientError(FollowReason.RPC_ERROR, f"{self.name}: {method}: {failure}") from None
         except EndpointError as error:
-            outcome = NO_ANSWER
             self._chain_checked = False
             raise FollowClientError(_reason(error), str(error)) from None
-        finally:
-            self._meter.ended(method, time.monotonic() - began, outcome)
 
     def _malformed(self, method: str, error: HexError) -> "FollowClientError":
         self._chain_checked = False

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.http.accepting import stop_accepting
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code

@@ -97,7 +97,7 @@ def test_what_does_not_match_is_refused_unless_that_is_not_checked() -> None:
 def test_only_404_is_not_found() -> None:
     assert isinstance(error_of(answering(b"", status=404)), InputNotFoundError)
     for status in (204, 301, 400, 418, 429, 500, 503):
-        error = error_of(answering(b"", status=status, headers={"Location": "/"}))
+        error = error_of(answering(b"", status=status))
         assert not isinstance(error, InputNotFoundError)
         assert (error.status, str(error).partition(": ")[2]) == (status, f"HTTP status {status}")
 
@@ -119,6 +119,17 @@ def test_requests_are_recorded() -> None:
         assert found.failing and found.error == "HTTP status 429"
 
     with_server(handler, use)
+
+
+def test_a_redirect_is_followed() -> None:
+    """[LHD28] Its own body is not taken for the input."""
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.path.startswith("/get"):
+            return web.Response(status=301, body=b"moved", headers={"Location": f"/elsewhere{request.path}"})
+        return web.Response(body=DATA)
+
+    assert get(handler) == InputResponse(KECCAK_OF_DATA, DATA)
 
 
 def test_errors_do_not_show_the_key_of_the_url() -> None:

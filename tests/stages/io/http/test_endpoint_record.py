@@ -1,9 +1,11 @@
-"""What is remembered of an endpoint's answers."""
+"""What is remembered and counted of an endpoint's answers."""
+
+import time
 
 import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from rollup_node.stages.io.http.endpoint_record import EndpointRecord, is_throttled
+from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter, is_throttled
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
@@ -55,3 +57,64 @@ def test_calls_and_refusals_are_metrics_from_zero() -> None:
 )
 def test_what_is_a_rate_limit(error: Exception, throttled: bool) -> None:
     assert is_throttled(error) is throttled
+
+
+def test_use_and_faults() -> None:
+    meter = Meter("l1")
+    endpoints = EndpointMeter(meter, "l1", ["a:1", "b:2", "a:1"], ["throttled", "behind"])
+    name = "op_node_default_endpoint"
+
+    def shown() -> list[str]:
+        return meter.text().decode().splitlines()
+
+    for fault in ("throttled", "behind"):
+        for endpoint in ("a:1", "b:2"):
+            assert f'{name}_failures_total{{endpoint="{endpoint}",fault="{fault}",rpc="l1"}} 0.0' in shown()
+    assert f'{name}_in_use{{endpoint="a:1",rpc="l1"}} 1.0' in shown()
+    endpoints.failed("a:1", "behind")
+    endpoints.set_usable("a:1", False)
+    endpoints.use("b:2")
+    assert f'{name}_failures_total{{endpoint="a:1",fault="behind",rpc="l1"}} 1.0' in shown()
+    assert f'{name}_usable{{endpoint="a:1",rpc="l1"}} 0.0' in shown()
+    assert f'{name}_in_use{{endpoint="a:1",rpc="l1"}} 0.0' in shown()
+    assert f'{name}_in_use{{endpoint="b:2",rpc="l1"}} 1.0' in shown()
+
+
+def test_no_endpoints() -> None:
+    meter = Meter("blobs")
+    EndpointMeter(meter, "beacon", [], ["throttled"])
+    assert b"endpoint_in_use{" not in meter.text()
+
+
+def test_what_a_client_counts() -> None:
+    meter = Meter("engine")
+    calls = RpcMeter(meter, "engine-api")
+    with calls.timed("eth_x") as began:
+        assert began <= time.monotonic()
+    calls.exchanged("eth_x", 40, 500)
+    errors = RpcFailure(-32000, "no"), EndpointError("e", "busy", 503), EndpointError("e", "gone"), KeyError()
+    for error in errors:
+        with pytest.raises(type(error)), calls.timed("eth_x"):
+            raise error
+    calls.notified("eth_subscription")
+    lines = meter.text().decode().splitlines()
+    labels = 'method="eth_x",rpc="engine-api"'
+    for line in (
+        f"rpc_client_requests_total{{{labels}}} 5.0",
+        f'rpc_client_responses_total{{error="<nil>",{labels}}} 1.0',
+        f'rpc_client_responses_total{{error="rpc_-32000",{labels}}} 1.0',
+        f'rpc_client_responses_total{{error="http_503",{labels}}} 1.0',
+        f'rpc_client_responses_total{{error="<unknown>",{labels}}} 2.0',
+        f"rpc_client_request_duration_seconds_count{{{labels}}} 5.0",
+        f"rpc_client_params_size_total{{{labels}}} 40.0",
+        f"rpc_client_results_size_total{{{labels}}} 500.0",
+        'rpc_client_notifications_received_total{method="eth_subscription",rpc="engine-api"} 1.0',
+    ):
+        assert f"op_node_default_{line}" in lines
+
+
+def test_without_a_meter_nothing_is_counted() -> None:
+    calls = RpcMeter(None, "engine-api")
+    with calls.timed("eth_x"):
+        calls.exchanged("eth_x", 1, 1)
+    calls.notified("x")

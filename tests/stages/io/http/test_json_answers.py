@@ -27,7 +27,7 @@ CALLS: list[Call] = [("eth_a", []), ("eth_b", [])]
 
 
 def answer_to(body: bytes, shape: Any = Any) -> Any:
-    return decode_answer(body, 7, "eth_a", shape, SMALL)
+    return decode_answer(body, "eth_a", shape, SMALL)
 
 
 def failure_of(error: Any) -> RpcFailure:
@@ -49,10 +49,10 @@ IDS = ["[7]", '{"id":7}', '"7"', "7.0", "true", "8", "9" * 40, "-7", "[[[[]]]]"]
 
 
 @pytest.mark.parametrize("identity", IDS)
-def test_ids_of_any_type_are_no_answer_to_the_request(identity: str) -> None:
+def test_only_the_answers_of_a_batch_are_told_apart_by_their_ids(identity: str) -> None:
+    """[LHD29]"""
     element = b'{"result":1,"id":' + identity.encode() + b"}"
-    with pytest.raises(MalformedJsonError, match="not one to this request"):
-        answer_to(element)
+    assert answer_to(element) == 1
     with pytest.raises(MalformedJsonError, match="2 of 2 calls of a batch were not answered"):
         decode_batch(b"[" + element + b"," + element + b"]", [7, 9], CALLS, Any, SMALL)
 
@@ -99,7 +99,7 @@ def test_errors_are_cut_and_typed() -> None:
 
 def test_values_are_bounded() -> None:
     with pytest.raises(MalformedJsonError, match="values, more than 10"):
-        decode_answer(b'{"id":7,"result":[' + b"[]," * 20 + b"[]]}", 7, "eth_a", Any, AnswerLimit(1000, 10))
+        decode_answer(b'{"id":7,"result":[' + b"[]," * 20 + b"[]]}", "eth_a", Any, AnswerLimit(1000, 10))
     headers = [("eth_getBlockByNumber", ["0x1", False])] * 20
     assert batch_limit(headers) == BATCHED_HEADER.times(20)
     assert batch_limit([("eth_getTransactionReceipt", [])] * 20) == RECEIPTS

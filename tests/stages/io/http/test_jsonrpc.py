@@ -1,6 +1,7 @@
 """The JSON-RPC client with endpoints that answer properly, and with others."""
 
 import asyncio
+import gzip
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -10,28 +11,23 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.http import jsonrpc
 from rollup_node.stages.io.http.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,
     JsonRpcClient,
     RpcFailure,
+    is_web_socket,
+    raise_for_status,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
+from tests.support.servers.raw_http import Server, over_both, scheme, tls, url_of
+
+__all__ = ["scheme"]
 
 T = TypeVar("T")
-
-
-@pytest.fixture(params=["plain", "aiohttp"])
-def _transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of both transports of HTTP."""
-    if request.param == "aiohttp":
-        monkeypatch.setattr(jsonrpc, "is_plain_http", lambda _: False)
-
-
-over_both = pytest.mark.usefixtures("_transport")
+OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def reply(result: Any, request_id: Any) -> dict[str, Any]:
@@ -75,12 +71,10 @@ def failure_of(handler: Handler, **options: Any) -> EndpointError:
     return caught.value
 
 
-@over_both
 def test_a_call_gives_its_result() -> None:
     assert with_client(echo, lambda client: client.call("eth_x", "0x1", True)) == ["eth_x", ["0x1", True]]
 
 
-@over_both
 def test_an_error_object_is_an_rpc_failure() -> None:
     body = orjson.dumps(
         {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found", "data": 7}}
@@ -103,13 +97,29 @@ def test_a_batch_is_split_and_matched_by_id() -> None:
     sizes: list[int] = []
 
     async def handler(request: web.Request) -> web.Response:
-        sizes.append(len(orjson.loads(await request.read())))
+        body = orjson.loads(await request.read())
+        sizes.append(len(body) if isinstance(body, list) else 0)
         return await echo(request)
 
     calls = [("eth_x", [i]) for i in range(7)]
     results = with_client(handler, lambda client: client.batch(calls), max_batch=3)
     assert results == [["eth_x", [i]] for i in range(7)]
-    assert sorted(sizes) == [1, 3, 3]
+    assert sorted(sizes) == [0, 3, 3], "one call is no array [LHD30]"
+
+
+def test_batches_of_one_are_no_arrays() -> None:
+    """[LHD30]"""
+
+    async def handler(request: web.Request) -> web.Response:
+        call = orjson.loads(await request.read())
+        if call["method"] == "bad":
+            return web.json_response({"id": None, "error": {"code": 3, "message": "no"}})
+        return await echo(request)
+
+    calls = [("eth_x", [0]), ("bad", []), ("eth_x", [2])]
+    first, second, third = with_client(handler, lambda client: client.batch(calls), max_batch=1)
+    assert (first, third) == (["eth_x", [0]], ["eth_x", [2]])
+    assert isinstance(second, RpcFailure) and second.code == 3
 
 
 def test_a_batch_keeps_failures_in_place() -> None:
@@ -125,7 +135,6 @@ def test_a_batch_keeps_failures_in_place() -> None:
 
 
 @pytest.mark.fault("F5")
-@over_both
 def test_a_short_batch_is_an_endpoint_error() -> None:
     with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
         with_client(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
@@ -134,11 +143,10 @@ def test_a_short_batch_is_an_endpoint_error() -> None:
 def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
     body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32005, "message": "batch too large"}})
     with pytest.raises(RpcFailure, match="batch too large"):
-        with_client(answering(body), lambda client: client.batch([("a", [])]))
+        with_client(answering(body), lambda client: client.batch([("a", []), ("b", [])]))
 
 
 @pytest.mark.fault("F5")
-@over_both
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
@@ -146,7 +154,6 @@ def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
         (b"<html>ok</html>", 200, "the answer is not JSON: <html>ok</html>"),
         (b'{"jsonrpc":"2.0","id":1,"res', 200, "not JSON"),
         (b"[1]", 200, "not one to this request"),
-        (b'{"id":99,"result":1}', 200, "not one to this request"),
         (b'{"id":1}', 200, "neither result nor error"),
         (b"", 401, "HTTP status 401"),
         (b"", 302, "HTTP status 302"),
@@ -158,7 +165,6 @@ def test_responses_that_are_not_json_rpc(body: bytes, status: int, text: str) ->
     assert error.status == (None if status == 200 else status)
 
 
-@over_both
 def test_retry_after_is_kept() -> None:
     body = orjson.dumps({"id": 1, "error": {"code": -32005, "message": "slow down"}})
     assert failure_of(answering(body, 429, Retry_After="7")).retry_after == 7.0
@@ -166,7 +172,6 @@ def test_retry_after_is_kept() -> None:
     assert failure_of(answering(body, 429)).retry_after is None
 
 
-@over_both
 def test_a_slow_endpoint_times_out() -> None:
     async def handler(request: web.Request) -> web.Response:
         await asyncio.sleep(5)
@@ -175,12 +180,10 @@ def test_a_slow_endpoint_times_out() -> None:
     assert "no answer within 0.05 s" in str(failure_of(handler, timeout=0.05))
 
 
-@over_both
 def test_response_size_is_limited() -> None:
     assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
 
 
-@over_both
 def test_response_size_is_limited_by_method() -> None:
     """[LHD24]"""
     body = b'{"id":1,"result":"' + b"0" * (2 << 20) + b'"}'
@@ -202,12 +205,11 @@ def test_results_of_a_type() -> None:
 @pytest.mark.parametrize("identity", [b"[1]", b'{"a":1}', b"1e0", b'"1"'])
 def test_ids_of_any_type_are_an_endpoint_error(identity: bytes) -> None:
     element = b'{"jsonrpc":"2.0","result":null,"id":' + identity + b"}"
-    with pytest.raises(EndpointError, match="1 of 1 calls of a batch were not answered"):
-        with_client(answering(b"[" + element + b"]"), lambda client: client.batch([("a", [])]))
-    assert "not one to this request" in str(failure_of(answering(element)))
+    with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
+        with_client(answering(b"[" + element + b"]"), lambda client: client.batch([("a", []), ("b", [])]))
+    assert with_client(answering(element), lambda client: client.call("a")) is None, "it is the only one [LHD29]"
 
 
-@over_both
 def test_a_refused_connection_names_the_endpoint_only() -> None:
     async def run() -> None:
         client = JsonRpcClient("http://user:password@127.0.0.1:1/key")
@@ -219,7 +221,6 @@ def test_a_refused_connection_names_the_endpoint_only() -> None:
     asyncio.run(run())
 
 
-@over_both
 def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
     seen: list[Any] = []
 
@@ -237,7 +238,6 @@ def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
     assert len(seen) == 4
 
 
-@over_both
 def test_headers_are_made_for_each_request() -> None:
     tokens = iter(["one", "two"])
     seen: list[str] = []
@@ -255,7 +255,6 @@ def test_headers_are_made_for_each_request() -> None:
 
 
 @pytest.mark.option("l1.max-concurrency")
-@over_both
 def test_concurrency_is_bounded() -> None:
     running = highest = 0
     together = asyncio.Event()
@@ -279,10 +278,9 @@ def test_concurrency_is_bounded() -> None:
     assert highest == 3
 
 
-@over_both
 def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
     async def handler(request: web.Request) -> web.Response:
-        if len(orjson.loads(await request.read())) == 1:
+        if isinstance(orjson.loads(await request.read()), dict):
             return web.Response(status=500)
         await asyncio.sleep(30)
         return web.Response()
@@ -321,3 +319,61 @@ def test_each_request_asks_for_its_tls_context() -> None:
         return web.json_response(reply(7, orjson.loads(await request.read())["id"]))
 
     with_client(handler, use, tls=tls)
+
+
+FAILURE = b'{"id":1,"error":{"code":-5,"message":"no"}}'
+
+
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":"0xaa"}'
+MEMBERS = gzip.compress(RESULT[:9]) + gzip.compress(RESULT[9:])
+ODD_ANSWERS = {
+    "another success": b"HTTP/1.1 203 Non-Authoritative Information\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "id that is a text": OK + b"Content-Length: 42\r\n\r\n" + RESULT.replace(b":1,", b':"1",'),
+    "two members of gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(MEMBERS), MEMBERS),
+    "one length twice": OK + b"Content-Length: 40\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "folded header": OK + b"Policy: default-src;\r\n  img-src *\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "large header": OK + b"X: %b\r\nContent-Length: 40\r\n\r\n" % (b"a" * 100_000) + RESULT,
+    "content encoding that is none": OK + b"Content-Encoding: utf-8\r\nContent-Length: 40\r\n\r\n" + RESULT,
+    "redirect": b"HTTP/1.1 308 Elsewhere\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@over_both
+@pytest.mark.parametrize("case", ODD_ANSWERS)
+def test_odd_answers_that_go_takes_as_well(case: str) -> None:
+    """[LHD28, LHD29]"""
+
+    async def main() -> None:
+        async with url_of(Server(ODD_ANSWERS[case], ODD_ANSWERS["another success"])) as url:
+            client = JsonRpcClient(str(url), tls=tls)
+            assert await client.call("eth_chainId") == "0xaa"
+            await client.close()
+
+    run_within(30, main)
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 403])
+def test_an_error_object_is_a_failure(status: int) -> None:
+    with pytest.raises(RpcFailure, match="error -5: no"):
+        raise_for_status("name", status, FAILURE, "")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_an_overloaded_or_broken_server_is_an_endpoint_error(status: int) -> None:
+    with pytest.raises(EndpointError, match=f'^name: HTTP status {status}: {{"id":1,'):
+        raise_for_status("name", status, FAILURE, "")
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("", None), ("7", 7.0), ("Wed, 21 Oct 2015", None), ("-1", None)])
+def test_the_seconds_of_retry_after(header: str, seconds: float | None) -> None:
+    with pytest.raises(EndpointError, match=r"^name: HTTP status 401$") as caught:
+        raise_for_status("name", 401, b"", header)
+    assert (caught.value.status, caught.value.retry_after) == (401, seconds)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("ws://host", True), ("WSS://host:1/path", True), ("http://host", False), ("ws://[", False), ("nonsense", False)],
+)
+def test_which_urls_are_web_sockets(url: str, expected: bool) -> None:
+    assert is_web_socket(url) == expected

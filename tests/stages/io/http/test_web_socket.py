@@ -71,7 +71,7 @@ def test_calls_and_batches_share_one_connection() -> None:
 
     with_client(server, use, max_batch=3, max_concurrency=5)
     assert len(server.handshakes) == 1
-    assert [len(each) for each in server.requests if isinstance(each, list)] == [3, 3, 1]
+    assert [len(each) for each in server.requests if isinstance(each, list)] == [3, 3]
 
 
 def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:

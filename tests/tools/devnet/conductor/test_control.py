@@ -9,13 +9,19 @@ import pytest
 
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.tools.devnet.conductor import control as controls
-from rollup_node.tools.devnet.conductor import sequencers
 from rollup_node.tools.devnet.conductor.cluster import Cluster
-from rollup_node.tools.devnet.conductor.control import Control
-from rollup_node.tools.devnet.conductor.health import HealthChecks, SequencerReport
-from rollup_node.tools.devnet.conductor.sequencers import SequencerClient
+from rollup_node.tools.devnet.conductor.control import (
+    Action,
+    CallFailed,
+    Control,
+    HealthChecks,
+    SequencerClient,
+    SequencerReport,
+    action,
+    best,
+)
 from tests.support.engine.sequencer_servers import SequencerServer
-from tests.support.p2p.blocks import block
+from tests.support.p2p.blocks import block, chain
 
 UNSAFE_INTERVAL = 6.0
 Scenario = Callable[["Network"], Awaitable[None]]
@@ -24,7 +30,7 @@ Scenario = Callable[["Network"], Awaitable[None]]
 @pytest.fixture(autouse=True)
 def no_late_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sequencer that does not answer refuses at once; on a machine that is busy others may take their time."""
-    monkeypatch.setattr(sequencers, "POLL_SECONDS", 20.0)
+    monkeypatch.setattr(controls, "POLL_SECONDS", 20.0)
 
 
 def recent_chain(count: int, age: float = 0.0) -> list[ExecutionPayload]:
@@ -239,3 +245,102 @@ def test_a_run_ends_with_its_connections(monkeypatch: pytest.MonkeyPatch) -> Non
         assert closed == ["sequencer", "sequencer-2"]
 
     run(scenario, only)
+
+
+def report(number: int = 10, *, unsafe: int = 100, safe: int = 90, peers: int | None = 2) -> SequencerReport:
+    return SequencerReport(number, b"\x01" * 32, unsafe, safe, 5, b"\x02" * 32, peers, True)
+
+
+@pytest.mark.parametrize(
+    ("checks", "now", "since", "expected"),
+    [
+        (HealthChecks(6), 106.0, 0.0, None),
+        (HealthChecks(6), 106.5, 0.0, "its unsafe head 10 has not advanced for 6.5 s"),
+        (HealthChecks(6), 106.5, 103.0, None),
+        (HealthChecks(6), 110.0, 103.0, "its unsafe head 10 has not advanced for 7.0 s"),
+        (HealthChecks(60, safe_interval=12), 102.5, 0.0, "its safe head 5 has not advanced for 12.5 s"),
+        (HealthChecks(60, safe_interval=12), 102.5, 95.0, None),
+        (HealthChecks(60, min_peers=2), 101.0, 0.0, None),
+        (HealthChecks(60, min_peers=3), 101.0, 0.0, "it has 2 peers"),
+    ],
+)
+def test_health(checks: HealthChecks, now: float, since: float, expected: str | None) -> None:
+    assert checks.problem(report(), now, since) == expected
+
+
+def test_a_node_without_p2p_has_no_peers() -> None:
+    assert HealthChecks(60, min_peers=1).problem(report(peers=None), 101.0, 0.0) == "it has 0 peers"
+    assert HealthChecks(60).problem(report(peers=None), 101.0, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("leads", "healthy", "active", "expected"),
+    [
+        (False, True, True, Action.STOP),
+        (False, False, True, Action.STOP),
+        (False, True, False, Action.NONE),
+        (False, False, None, Action.NONE),
+        (True, False, True, Action.TRANSFER),
+        (True, False, False, Action.TRANSFER),
+        (True, False, None, Action.TRANSFER),
+        (True, True, False, Action.START),
+        (True, True, True, Action.NONE),
+    ],
+)
+def test_actions(leads: bool, healthy: bool, active: bool | None, expected: Action) -> None:
+    assert action(leads=leads, healthy=healthy, active=active) is expected
+
+
+def test_the_next_leader() -> None:
+    reports = {"a": report(9), "b": report(12), "c": None}
+    assert best(reports, {}) == "b"
+    assert best(reports, {"b": "it has 0 peers"}) == "a", "a healthy one, though its head is lower"
+    assert best(reports, {"a": "bad", "b": "bad", "c": "bad"}) == "b"
+    assert best({"c": None}, {"c": "it does not answer"}) is None
+
+
+FIRST, SECOND = chain(2)
+
+
+def with_client(test: Callable[[SequencerServer, SequencerClient], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with SequencerServer(FIRST).serving() as server:
+            client = SequencerClient("sequencer", server.url)
+            try:
+                await test(server, client)
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+
+
+def test_a_report_survives_one_poll_without_an_answer() -> None:
+    async def scenario(server: SequencerServer, client: SequencerClient) -> None:
+        report = await client.poll()
+        assert report is not None
+        assert (report.head_number, report.head_hash, report.peers, report.active) == (1, FIRST.block_hash, 1, False)
+        assert (report.head_time, report.safe_time) == (FIRST.timestamp, FIRST.timestamp)
+        server.answers = False
+        assert await client.poll() == report
+        assert await client.poll() is None and client.report is None
+        server.answers, server.peers = True, None
+        again = await client.poll()
+        assert again is not None and again.peers is None
+        server.has_heads = False
+        await client.poll()
+        assert await client.poll() is None, "a reset node has no heads to start from"
+
+    with_client(scenario)
+
+
+def test_admin_calls() -> None:
+    async def scenario(server: SequencerServer, client: SequencerClient) -> None:
+        await client.post(SECOND)
+        assert server.head == SECOND
+        with pytest.raises(CallFailed, match="block hash does not match"):
+            await client.start(FIRST.block_hash)
+        await client.start(SECOND.block_hash)
+        assert server.active
+        assert await client.stop() == "0x" + SECOND.block_hash.hex() and not server.active
+
+    with_client(scenario)

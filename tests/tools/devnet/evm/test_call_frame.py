@@ -6,13 +6,17 @@ from rollup_node.tools.devnet.evm.call_frame import (
     BlockContext,
     CallFrame,
     CallMessage,
+    CodeAnalysis,
     ExceptionalHalt,
+    Instruction,
+    InstructionSet,
     OutOfGas,
     TransactionEnvironment,
 )
-from rollup_node.tools.devnet.evm.code_analysis import CodeAnalysis
+from rollup_node.tools.devnet.evm.instructions import table
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
+from tests.support.chains.evm_programs import run_code
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
 
@@ -93,3 +97,55 @@ def test_a_caller_takes_over_the_address_of_a_creation() -> None:
     failed.revert(b"reason")
     caller.resume(failed)
     assert (caller.stack[-1], caller.returned) == (0, b"reason")
+
+
+def analysis(code: str) -> CodeAnalysis:
+    return table.OSAKA.analyse(bytes.fromhex(code))
+
+
+def test_a_block_sums_gas_and_stack() -> None:
+    block = analysis("6001600201" + "00").block_at(0)
+    assert (block.gas, block.stack_needed, block.stack_growth) == (9, 0, 2)
+    assert [argument for _, argument in block.steps[:2]] == [1, 2]
+    needing = analysis("01" + "50" + "6001").block_at(0)
+    assert (needing.stack_needed, needing.stack_growth) == (2, 0)
+
+
+def test_blocks_end_at_jump_destinations_and_gas_observers() -> None:
+    code = "6001" + "5b6002" + "5a" + "6003"
+    found = analysis(code)
+    assert found.block_at(0).following == 2
+    assert found.block_at(2).following == 6
+    assert found.block_at(2).gas == 1 + 3 + 2
+    assert found.block_at(6).following == -1
+    assert analysis("6001" + "55" + "00").block_at(0).following == 3
+
+
+def test_decoded_blocks_are_kept() -> None:
+    found = analysis("6001" + "00")
+    assert found.blocks == {} or 0 in found.blocks
+    block = found.block_at(0)
+    assert found.blocks[0] is block
+
+
+def test_push_data_is_no_instruction() -> None:
+    assert analysis("60" + "5b" + "5b").jump_destinations == {2}
+    assert analysis("7f" + "5b" * 32 + "5b").jump_destinations == {33}
+    assert analysis("6001").jump_destinations == frozenset()
+
+
+def test_a_push_at_the_end_is_zero_padded() -> None:
+    assert analysis("61ff").block_at(0).steps == ((None, 0xFF00),)
+
+
+def test_undefined_opcodes_halt_when_they_are_reached() -> None:
+    assert run_code("0c").error == "invalid opcode 0x0c"
+    assert run_code("00" + "0c").succeeded
+
+
+def test_an_extended_set_replaces_rows() -> None:
+    base = InstructionSet({0x00: Instruction(0, 0, 0, None, ends_block=True), 0x5F: Instruction(2, 0, 1, None)})
+    extended = base.extended({0x5F: Instruction(7, 0, 1, None)})
+    assert base.analyse(b"\x5f").block_at(0).gas == 2
+    assert extended.analyse(b"\x5f").block_at(0).gas == 7
+    assert extended.rows[0x00] == base.rows[0x00]

@@ -7,14 +7,16 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.batcher.channels import encode_blob
+from rollup_node.tools.batcher.signing import BlobTransaction, Fees, Key, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.l1.beacon import application
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block
-from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
-from rollup_node.tools.devnet.l1.sidecars import Blob
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
+from rollup_node.tools.devnet.l1.beacon import Blob, application, read_pooled
+from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS, BeaconBlock, beacon_block
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
@@ -133,3 +135,43 @@ def test_routes_that_gloas_does_not_have(route: str, error: str) -> None:
 def test_a_slot_without_a_block_is_not_found(route: str) -> None:
     assert get(f"/eth/{route}/7") == (404, {"code": 404, "message": "block not found"})
     assert get(f"/eth/{route}/head")[0] == 404
+
+
+KEY = Key(b"\x05" * 32)
+CHAIN_ID = 900
+FEES = Fees(tip=1, cap=2, blob_cap=3)
+CONTENTS = [encode_blob(b"one"), encode_blob(b"two")]
+
+
+@pytest.fixture(scope="module")
+def built() -> BlobTransaction:
+    return blob_transaction(KEY, CHAIN_ID, 0, b"\xaa" * 20, CONTENTS, 21_000, FEES)
+
+
+def test_blobs_by_versioned_hash(built: BlobTransaction) -> None:
+    transaction, blobs = read_pooled(built.pooled, CHAIN_ID)
+    assert (transaction.hash, transaction.sender) == (built.hash, KEY.address)
+    assert tuple(blobs) == built.versioned_hashes
+    assert [blob.content for blob in blobs.values()] == CONTENTS
+
+
+def test_other_transactions_have_no_blobs() -> None:
+    raw = dynamic_fee_transaction(KEY, CHAIN_ID, 0, b"\xaa" * 20, 0, b"", 21_000, FEES)
+    transaction, blobs = read_pooled(raw, CHAIN_ID)
+    assert (transaction.raw, blobs) == (raw, {})
+
+
+def test_invalid_sidecars(built: BlobTransaction) -> None:
+    body, blobs, commitments, proofs = rlp.decode(built.pooled[1:])
+    for parts, error in (
+        ([body, blobs[:1], commitments, proofs], "number of blobs"),
+        ([body, blobs, commitments[::-1], proofs], "commitments"),
+        ([body, blobs, commitments, proofs[::-1]], "invalid proof"),
+        ([body, blobs[::-1], commitments, proofs], "invalid proof"),
+        ([body, blobs, commitments], "without a sidecar"),
+        (body, "without a sidecar"),
+    ):
+        with pytest.raises(InvalidTransaction, match=error):
+            read_pooled(b"\x03" + rlp.encode(parts), CHAIN_ID)
+    with pytest.raises(InvalidTransaction, match="blob transaction"):
+        read_pooled(b"\x03\xff", CHAIN_ID)

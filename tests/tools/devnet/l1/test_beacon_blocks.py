@@ -8,10 +8,16 @@ import pytest
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block, blinded
-from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
+from rollup_node.tools.devnet.l1.beacon_blocks import (
+    CONSENSUS_FORKS,
+    BeaconBlock,
+    beacon_block,
+    blinded,
+    consensus_rules,
+)
 
 COMMITMENTS = (b"\x01" * 48, b"\x02" * 48)
 
@@ -56,3 +62,11 @@ def test_in_gloas_a_block_has_a_bid_alone(execution_block: Block) -> None:
     assert (bid["slot"], bid["builder_index"], bid["gas_limit"]) == ("1", str(2**64 - 1), str(header.gas_limit))
     assert bid["parent_block_root"] == message["parent_root"] == to_hex(header.parent_beacon_root or b"")
     assert blinded(block) is None and commitments(block.signed) == COMMITMENTS
+
+
+def test_they_activate_with_the_forks_of_the_execution_layer() -> None:
+    rules = consensus_rules({"cancunTime": 0, "pragueTime": 0, "osakaTime": 5, "bpo1Time": 6, "amsterdamTime": 9})
+    assert [rules.at(time).name for time in (4, 5, 6, 8, 9, 99)] == ["electra", *3 * ["fulu"], "gloas", "gloas"]
+    assert [rules.at(time).has_bids for time in (8, 9)] == [False, True]
+    assert consensus_rules({}).at(5).name == "bellatrix"
+    assert CONSENSUS_FORKS.keys() <= {each.name for each in L1_FORKS}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.evm.fees import blob_fee
+from rollup_node.tools.devnet.evm.rules import blob_fee
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1 import server
 from rollup_node.tools.devnet.l1.backend import L1Backend

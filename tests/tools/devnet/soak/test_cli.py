@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.page import marks, with_table
 from rollup_node.tools.devnet.soak import cli
-from rollup_node.tools.devnet.soak.cli import TABLE, appended, main, read
+from rollup_node.tools.devnet.soak.cli import TABLE, main
+from rollup_node.tools.devnet.soak.page import marks, with_table
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode
 from rollup_node.tools.devnet.soak.run import SoakSettings
 from rollup_node.tools.devnet.soak.schedule import Kind
@@ -38,16 +38,6 @@ def kill(run: str) -> ActionDone:
 def test_what_cannot_be_used(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     assert f"error: {error}" in capsys.readouterr().err
-
-
-def test_a_report_goes_on_after_a_killed_run(tmp_path: Path) -> None:
-    path = tmp_path / "soak.jsonl"
-    path.write_bytes(encode(started("1")) + encode(kill("1")) + encode(kill("1"))[:20])
-    with appended(path) as write:
-        write(started("2"))
-        write(kill("2"))
-    found = read(path)
-    assert list(found.runs) == ["1", "2"] and found.kills["rpc"] == 2
 
 
 def test_the_report_is_printed_and_written_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

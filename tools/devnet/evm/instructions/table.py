@@ -1,14 +1,7 @@
 """The instruction table: opcode, static gas, stack items and function, and the additions of later forks."""
 
-from rollup_node.tools.devnet.evm.code_analysis import Instruction, InstructionSet
-from rollup_node.tools.devnet.evm.instructions import (
-    arithmetic,
-    control_flow,
-    environment,
-    stack_memory,
-    storage,
-    system,
-)
+from rollup_node.tools.devnet.evm.call_frame import Instruction, InstructionSet
+from rollup_node.tools.devnet.evm.instructions import arithmetic, data, environment, system
 
 _ARITHMETIC = {
     0x01: Instruction(3, 2, 1, arithmetic.add),
@@ -66,26 +59,24 @@ _CONTEXT = {
     0x48: Instruction(2, 0, 1, environment.base_fee),
 }
 _STACK_STORAGE_FLOW = {
-    0x00: Instruction(0, 0, 0, control_flow.stop, ends_block=True),
-    0x50: Instruction(2, 1, 0, stack_memory.pop),
-    0x51: Instruction(3, 1, 1, stack_memory.mload),
-    0x52: Instruction(3, 2, 0, stack_memory.mstore),
-    0x53: Instruction(3, 2, 0, stack_memory.mstore8),
-    0x54: Instruction(0, 1, 1, storage.sload),
-    0x55: Instruction(0, 2, 0, storage.sstore, ends_block=True),
-    0x56: Instruction(8, 1, 0, control_flow.jump, ends_block=True),
-    0x57: Instruction(10, 2, 0, control_flow.jumpi, ends_block=True),
-    0x58: Instruction(2, 0, 1, control_flow.pc),
-    0x59: Instruction(2, 0, 1, stack_memory.msize),
-    0x5A: Instruction(2, 0, 1, control_flow.gas_left, ends_block=True),
+    0x00: Instruction(0, 0, 0, data.stop, ends_block=True),
+    0x50: Instruction(2, 1, 0, data.pop),
+    0x51: Instruction(3, 1, 1, data.mload),
+    0x52: Instruction(3, 2, 0, data.mstore),
+    0x53: Instruction(3, 2, 0, data.mstore8),
+    0x54: Instruction(0, 1, 1, data.sload),
+    0x55: Instruction(0, 2, 0, data.sstore, ends_block=True),
+    0x56: Instruction(8, 1, 0, data.jump, ends_block=True),
+    0x57: Instruction(10, 2, 0, data.jumpi, ends_block=True),
+    0x58: Instruction(2, 0, 1, data.pc),
+    0x59: Instruction(2, 0, 1, data.msize),
+    0x5A: Instruction(2, 0, 1, data.gas_left, ends_block=True),
     **{0x60 + size: Instruction(3, 0, 1, None) for size in range(32)},
-    **{0x80 + depth: Instruction(3, depth + 1, depth + 2, stack_memory.dup, False, -depth - 1) for depth in range(16)},
-    **{0x90 + depth: Instruction(3, depth + 2, depth + 2, stack_memory.swap, False, -depth - 2) for depth in range(16)},
-    **{
-        0xA0 + topics: Instruction(375 + 375 * topics, 2 + topics, 0, storage.log, False, topics) for topics in range(5)
-    },
-    0xF3: Instruction(0, 2, 0, control_flow.return_, ends_block=True),
-    0xFD: Instruction(0, 2, 0, control_flow.revert, ends_block=True),
+    **{0x80 + depth: Instruction(3, depth + 1, depth + 2, data.dup, False, -depth - 1) for depth in range(16)},
+    **{0x90 + depth: Instruction(3, depth + 2, depth + 2, data.swap, False, -depth - 2) for depth in range(16)},
+    **{0xA0 + topics: Instruction(375 + 375 * topics, 2 + topics, 0, data.log, False, topics) for topics in range(5)},
+    0xF3: Instruction(0, 2, 0, data.return_, ends_block=True),
+    0xFD: Instruction(0, 2, 0, data.revert, ends_block=True),
 }
 _CALLS = {
     0xF0: Instruction(system.CREATE_GAS, 3, 1, system.create, ends_block=True),
@@ -104,9 +95,9 @@ CANCUN = SHANGHAI.extended(
     {
         0x49: Instruction(3, 1, 1, environment.blob_hash),
         0x4A: Instruction(2, 0, 1, environment.blob_base_fee),
-        0x5C: Instruction(100, 1, 1, storage.tload),
-        0x5D: Instruction(100, 2, 0, storage.tstore),
-        0x5E: Instruction(3, 3, 0, stack_memory.mcopy),
+        0x5C: Instruction(100, 1, 1, data.tload),
+        0x5D: Instruction(100, 2, 0, data.tstore),
+        0x5E: Instruction(3, 3, 0, data.mcopy),
         0xFF: Instruction(5000, 1, 0, system.selfdestruct, ends_block=True),
     }
 )

@@ -1,4 +1,5 @@
-"""The precompiles for signature recovery, SHA-256, RIPEMD-160, identity, and BLAKE2 compression (EIP-152)."""
+"""The precompiles of signatures (recovery; secp256r1 of RIP-7212 and EIP-7951), hash functions, identity, BLAKE2
+compression (EIP-152) and modular exponentiation (EIP-198, EIP-2565, EIP-7823, EIP-7883)."""
 
 import hashlib
 
@@ -113,3 +114,72 @@ def _mix(v: list[int], places: tuple[int, int, int, int], x: int, y: int) -> Non
 
 def _rotated(word: int, bits: int) -> int:
     return word >> bits | word << (64 - bits) & _WORD
+
+
+_MAX_OPERAND = 1024
+
+
+def gas_from_berlin(data: bytes) -> int:
+    """The gas by EIP-2565."""
+    base, exponent, modulus = _sizes(data)
+    complexity = (max(base, modulus) + 7 >> 3) ** 2
+    return max(200, complexity * _iterations(data, base, exponent, 8) // 3)
+
+
+def gas_from_osaka(data: bytes) -> int:
+    """The gas by EIP-7883. Raises ExceptionalHalt for operands above EIP-7823's limit."""
+    base, exponent, modulus = _sizes(data)
+    if max(base, exponent, modulus) > _MAX_OPERAND:
+        raise ExceptionalHalt("modexp operand larger than 1024 bytes")
+    widest = max(base, modulus)
+    complexity = 16 if widest <= 32 else 2 * (widest + 7 >> 3) ** 2
+    return max(500, complexity * _iterations(data, base, exponent, 16))
+
+
+def modexp(data: bytes) -> bytes:
+    """base ** exponent % modulus, in the length of the modulus."""
+    base, exponent, modulus = _sizes(data)
+    if modulus == 0:
+        return b""
+    divisor = _number(data, 96 + base + exponent, modulus)
+    if divisor == 0:
+        return bytes(modulus)
+    return pow(_number(data, 96, base), _number(data, 96 + base, exponent), divisor).to_bytes(modulus, "big")
+
+
+def _sizes(data: bytes) -> tuple[int, int, int]:
+    return _number(data, 0, 32), _number(data, 32, 32), _number(data, 64, 32)
+
+
+def _number(data: bytes, at: int, size: int) -> int:
+    """A big-endian number from the input, which is zero-padded at its end."""
+    piece = data[at : at + size]
+    return int.from_bytes(piece, "big") << 8 * (size - len(piece)) if piece else 0
+
+
+def _iterations(data: bytes, base: int, exponent: int, per_byte: int) -> int:
+    """EIP-2565's iteration count, at least 1."""
+    head = _number(data, 96 + base, min(exponent, 32))
+    long_part = per_byte * (exponent - 32) if exponent > 32 else 0
+    return max(1, long_part + max(head.bit_length() - 1, 0))
+
+
+_ONE = (1).to_bytes(32, "big")
+
+
+def verify_p256(data: bytes) -> bytes:
+    """The word 1 for a valid signature, else empty."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+    if len(data) != 160:
+        return b""
+    r, s, x, y = (int.from_bytes(data[at : at + 32], "big") for at in range(32, 160, 32))
+    try:
+        key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+        signature = utils.encode_dss_signature(r, s)
+        key.verify(signature, data[:32], ec.ECDSA(utils.Prehashed(hashes.SHA256())))
+    except (ValueError, InvalidSignature):
+        return b""
+    return _ONE

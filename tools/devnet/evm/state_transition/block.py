@@ -12,8 +12,7 @@ from rollup_node.tools.devnet.evm.call_frame import (
     CallMessage,
     TransactionEnvironment,
 )
-from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.rules import BLOB_GAS, EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
 from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 from rollup_node.tools.devnet.evm.state_transition.transition import (

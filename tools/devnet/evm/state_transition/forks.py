@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.instructions import table
-from rollup_node.tools.devnet.evm.precompiles import bls12_381, bn254, hashes, kzg, modexp, p256
+from rollup_node.tools.devnet.evm.precompiles import bls12_381, bn254, hashes
 from rollup_node.tools.devnet.evm.rules import MAX_CODE, BlobRules, EvmRules, Precompile
 
 T = TypeVar("T")
@@ -56,13 +56,13 @@ _SINCE_BERLIN = {
     at(0x02): Precompile(costs(60, 12), hashes.sha256),
     at(0x03): Precompile(costs(600, 120), hashes.ripemd160),
     at(0x04): Precompile(costs(15, 3), hashes.identity),
-    at(0x05): Precompile(modexp.gas_from_berlin, modexp.modexp),
+    at(0x05): Precompile(hashes.gas_from_berlin, hashes.modexp),
     at(0x06): Precompile(costs(150), bn254.add),
     at(0x07): Precompile(costs(6000), bn254.multiply),
     BN254_PAIRING: Precompile(bn254.pairing_gas, bn254.pairing),
     at(0x09): Precompile(hashes.blake2_gas, hashes.blake2),
 }
-_SINCE_CANCUN = _SINCE_BERLIN | {POINT_EVALUATION: Precompile(costs(50_000), kzg.evaluate)}
+_SINCE_CANCUN = _SINCE_BERLIN | {POINT_EVALUATION: Precompile(costs(50_000), bls12_381.evaluate_point)}
 _SINCE_PRAGUE = _SINCE_CANCUN | {
     at(0x0B): Precompile(costs(375), bls12_381.g1_add),
     G1_SUM: Precompile(bls12_381.g1_sum_gas, bls12_381.g1_sum),
@@ -73,10 +73,10 @@ _SINCE_PRAGUE = _SINCE_CANCUN | {
     at(0x11): Precompile(costs(23_800), bls12_381.map_to_g2),
 }
 _SINCE_OSAKA = _SINCE_PRAGUE | {
-    at(0x05): Precompile(modexp.gas_from_osaka, modexp.modexp),
-    P256_VERIFY: Precompile(costs(6900), p256.verify),
+    at(0x05): Precompile(hashes.gas_from_osaka, hashes.modexp),
+    P256_VERIFY: Precompile(costs(6900), hashes.verify_p256),
 }
-P256_BEFORE_OSAKA = Precompile(costs(3450), p256.verify)
+P256_BEFORE_OSAKA = Precompile(costs(3450), hashes.verify_p256)
 
 PARIS = EvmRules(name="paris", instructions=table.PARIS, precompiles=_SINCE_BERLIN)
 SHANGHAI = replace(

@@ -1,13 +1,14 @@
 """The interpreter. Nested calls are a list of frames instead of Python recursion, so that depth costs only memory."""
 
 from rollup_node.tools.devnet.evm.call_frame import (
+    STACK_LIMIT,
     CallFrame,
     CallMessage,
+    CodeAnalysis,
     ExceptionalHalt,
     OutOfGas,
     TransactionEnvironment,
 )
-from rollup_node.tools.devnet.evm.code_analysis import STACK_LIMIT, CodeAnalysis
 from rollup_node.tools.devnet.evm.rules import Precompile
 
 _CODE_BYTE_GAS = 200

@@ -14,7 +14,6 @@ from rollup_node.stages.protocol.transactions import (
 )
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
-from rollup_node.tools.devnet.evm.fees import BLOB_GAS
 from rollup_node.tools.devnet.evm.instructions.system import (
     CREATE_GAS,
     DELEGATION_PREFIX,
@@ -22,7 +21,7 @@ from rollup_node.tools.devnet.evm.instructions.system import (
     created_address,
     delegation_target,
 )
-from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.rules import BLOB_GAS, EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
 from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction

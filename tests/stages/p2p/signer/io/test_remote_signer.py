@@ -14,9 +14,10 @@ import pytest
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, recover_signer, signing_hash_of
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.io.remote_signer import MAX_ANSWER_BYTES, RemoteSigner
-from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, certificate, refusing_tls_server
+from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, refusing_tls_server
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import run_scenario
+from tests.support.servers.certificates import certificate
 
 DIGEST = b"\xd1" * 32
 CHAIN_ID = 10

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.p2p.signer.io.tls_files import MAX_FILE_BYTES, TlsFileError, TlsFiles
-from tests.support.engine.remote_signers import TlsSetUp, certificate
+from tests.support.engine.remote_signers import TlsSetUp
+from tests.support.servers.certificates import certificate
 
 
 def test_the_context_is_strict_and_stays_while_the_files_do(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from rollup_node.stages.protocol.transactions import (
     signing_hash,
 )
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
-from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.rules import BLOB_GAS, EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
 from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution, ExecutedTransaction

@@ -1,0 +1,318 @@
+"""One HTTP/1.1 connection, with or without TLS: one request at a time, whose response llhttp parses, bounded in bytes
+and time [LHD2, LHD29]."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import httptools
+
+from rollup_node.stages.io.http.body import BodyTooLargeError, is_compressed
+
+MAX_FRAMING = 256 << 10
+"""Bytes of a response that are no body: status line, headers, interim responses, chunk sizes, trailers."""
+
+FRAMING_A_BYTE = 16
+"""Bytes of chunk sizes that each byte of the body allows beyond MAX_FRAMING; chunks of one byte need 5."""
+
+IDLE_SECONDS = 30.0
+JOINED = 64 << 10
+"""A request whose body has at most so many bytes is copied behind its head, to be sent by one system call."""
+
+SWITCHING_PROTOCOLS = 101
+AFTER_THE_END = "bytes after the end of the answer"
+
+_ODDITIES = ("Duplicate Content-Length", "Unexpected whitespace after header value")
+"""Errors of llhttp for which `mended` has a remedy."""
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_LINE_END = re.compile(rb"\r?\n")
+_FOLD = re.compile(rb"\r?\n[ \t]+")
+
+
+class HttpError(Exception):
+    """The connection broke, or what came over it is no HTTP response."""
+
+
+class ServerDisconnectedError(HttpError):
+    """The server closed the connection before the head of its response."""
+
+
+class DeadlineError(Exception):
+    """The response was not complete in time."""
+
+
+class Response(NamedTuple):
+    """A response; the body is not decompressed, and empty if it was taken. The names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytearray
+
+
+class HttpConnection(asyncio.Protocol):
+    """A keep-alive connection.
+
+    It is closed after anything but a complete response, and when it was idle for IDLE_SECONDS."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser = self._new_parser()
+        self._answer: asyncio.Future[Response] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._failure: Exception | None = None
+        self._begin(0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another request can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(
+        self,
+        head: bytes,
+        body: bytes,
+        max_answer: int,
+        deadline: float,
+        take: Callable[[bytes], None] | None = None,
+    ) -> Response:
+        """Return the response to a request; `deadline` by the clock of the loop.
+
+        A compressed body may be a little longer than `max_answer` bytes. With `take`, the body of a success is handed
+        over piece by piece as it arrives, and no body is kept. Raises HttpError, BodyTooLargeError, DeadlineError and
+        OSError."""
+        assert self._transport is not None
+        self._begin(max_answer, take)
+        answer = self._answer = self._loop.create_future()
+        self._wake_at(deadline)
+        if len(body) <= JOINED:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        try:
+            response: Response = await answer
+            return response
+        finally:
+            self._answer = None
+            # An idle connection holds no answer.
+            self._body = bytearray()
+            if not self._complete:
+                self.abort()
+
+    def close(self) -> None:
+        """Close the connection; a request in flight fails."""
+        self._fail(HttpError("closed"))
+
+    def abort(self) -> None:
+        """Close the connection without sending what is still to be sent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- events of the connection --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a response."""
+        if self._answer is None or self._answer.done():
+            self.abort()
+            return
+        self._framing += len(data)
+        if self._is_odd and not self._has_head:
+            self._mend(data)
+        else:
+            self._feed(data)
+        if self._framing > MAX_FRAMING + FRAMING_A_BYTE * self._size:
+            self._refuse("too many bytes of headers")
+        if self._failure is not None:
+            self._fail(self._failure)
+        elif self._complete:
+            self._finish()
+
+    def eof_received(self) -> None:
+        """The server sends no more, and is not sent the rest of a request."""
+        self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed, by either side."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if error is not None:
+            self._fail(error)
+        elif not self._has_head:
+            self._fail(ServerDisconnectedError("closed by the server before its answer"))
+        elif self._ends_with_connection:
+            self._complete = True
+            self._finish()
+        else:
+            self._fail(HttpError("closed by the server within its answer"))
+        self._transport = None
+        # The parser and its callbacks refer to each other.
+        del self._parser
+        self._head.clear()
+
+    # --- events of the parser, which must not raise ----------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A response begins."""
+        if self._complete:
+            self._refuse(AFTER_THE_END)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which means nothing."""
+        if not self._has_head:
+            self._headers.setdefault(name.lower(), value)
+
+    def on_headers_complete(self) -> None:
+        """The head of a response, or of an interim one, is complete."""
+        self._status = self._parser.get_status_code()
+        if self._is_interim():
+            return
+        self._has_head = True
+        self._head.clear()
+        length = self._headers.get(b"content-length")
+        coding = self._headers.get(b"transfer-encoding")
+        self._ends_with_connection = length is None if coding is None else not coding.lower().endswith(b"chunked")
+        if is_compressed(self._headers.get(b"content-encoding", b"").decode("latin-1").strip()):
+            # Incompressible data become a little longer.
+            self._most += self._most // 256 + 1024
+        # Of 64 bits, after any number of zeros.
+        if length is not None and length.isdigit() and int(length[-20:]) > self._most:
+            self._failure = BodyTooLargeError(self._limit)
+
+    def on_body(self, data: bytes) -> None:
+        """Some bytes of the body."""
+        self._framing -= len(data)
+        self._size += len(data)
+        if self._size > self._most:
+            if self._failure is None:
+                self._failure = BodyTooLargeError(self._limit)
+        elif self._take is None:
+            self._body += data
+        elif is_success(self._status):
+            self._take(data)
+
+    def on_message_complete(self) -> None:
+        """A response, or an interim one, is complete."""
+        if self._is_interim():
+            self._headers.clear()
+        else:
+            self._complete = True
+            # The parser forgets it when this function returns.
+            self._keeps_alive = self._status != SWITCHING_PROTOCOLS and self._parser.should_keep_alive()
+
+    # --- one exchange ------------------------------------------------------------------------------------------------
+
+    def _begin(self, max_answer: int, take: Callable[[bytes], None] | None = None) -> None:
+        self._limit = self._most = max_answer
+        self._take = take
+        self._failure = None
+        self._framing = self._status = self._size = 0
+        self._head: list[bytes] = []
+        self._odd_head = bytearray()
+        self._is_odd = False
+        self._headers: dict[bytes, bytes] = {}
+        self._has_head = self._complete = self._keeps_alive = self._ends_with_connection = False
+        self._body = bytearray()
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        # What servers do and no attack needs; aiohttp allows it as well.
+        parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        return parser
+
+    def _feed(self, data: bytes) -> None:
+        if not self._has_head:
+            self._head.append(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError as error:
+            if str(error) in _ODDITIES and not self._has_head and not self._is_odd:
+                self._is_odd = True
+                self._mend(b"".join(self._head))
+            else:
+                self._refuse(AFTER_THE_END if self._complete else f"not HTTP: {error}")
+
+    def _mend(self, data: bytes) -> None:
+        """Take bytes of a head that llhttp refuses; once it is complete, parse it again, mended."""
+        self._odd_head += data
+        found = _END_OF_HEAD.search(self._odd_head, max(0, len(self._odd_head) - len(data) - 3))
+        if found is not None:
+            head, rest = self._odd_head[: found.start()], self._odd_head[found.start() :]
+            self._odd_head.clear()
+            self._headers.clear()
+            self._parser = self._new_parser()
+            self._feed(mended(bytes(head)) + rest)
+
+    def _is_interim(self) -> bool:
+        return self._status < 200 and self._status != SWITCHING_PROTOCOLS
+
+    def _refuse(self, text: str) -> None:
+        if self._failure is None:
+            self._failure = HttpError(text)
+
+    def _finish(self) -> None:
+        """The answer is complete; the connection is kept if both sides want it."""
+        answer, transport = self._answer, self._transport
+        assert transport is not None
+        if answer is None or answer.done():
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in self._headers.items()}
+        answer.set_result(Response(self._status, headers, self._body))
+        # An answer that comes before the whole request is that of a server that does not read it.
+        if transport.is_closing() or not self._keeps_alive or transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            self._wake_at(self._loop.time() + IDLE_SECONDS)
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            # The frames in the error's traceback would keep it in memory.
+            self._body.clear()
+            self._complete = False
+            self._answer.set_exception(error)
+        self.abort()
+
+    def _wake_at(self, deadline: float) -> None:
+        """Have the connection closed at a time.
+
+        A timer that is too early is kept, as each would cost as much as the parser."""
+        self._deadline = deadline
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._loop.time() < self._deadline:
+            self._wake_at(self._deadline)
+        else:
+            self._fail(DeadlineError())
+
+
+def is_success(status: int) -> bool:
+    """Return whether a status is one of success."""
+    return 200 <= status < 300
+
+
+def mended(head: bytes) -> bytes:
+    """Return a head whose folded lines are joined and whose Content-Length is not repeated [LHD29]."""
+    lines, lengths = [], set()
+    for line in _LINE_END.split(_FOLD.sub(b" ", head)):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length":
+            if value.strip() in lengths:
+                continue
+            lengths.add(value.strip())
+        lines.append(line)
+    return b"\r\n".join(lines)

@@ -1,0 +1,393 @@
+"""The HTTP client over TCP and TLS: connections are kept, closed and replaced, with real servers on loopback.
+
+test_tls.py has the handshake and what goes wrong in it."""
+
+import asyncio
+import base64
+import contextlib
+import gzip
+import re
+import socket
+import struct
+from asyncio import StreamReader, StreamWriter
+from typing import Any
+
+import aiohappyeyeballs
+import pytest
+
+from rollup_node.stages.io.http import connection
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, NoAnswerError
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.raw_http import (
+    ANY_CONTEXT,
+    HEAD,
+    LIMIT,
+    OK,
+    Server,
+    Tls,
+    answers,
+    ask,
+    client_of,
+    got,
+    over_both,
+    scheme,
+    url_of,
+)
+
+
+def error_of(server: Server, timeout: float = 20.0) -> EndpointError:
+    """The error of a request; its connection is closed."""
+
+    async def main() -> EndpointError:
+        async with client_of(server) as client:
+            with pytest.raises(EndpointError) as caught:
+                await ask(client, timeout)
+            await server.closed.get()
+            return caught.value
+
+    return run_within(30, main)
+
+
+__all__ = ["scheme"]
+
+
+async def close(writer: StreamWriter) -> None:
+    writer.close()
+
+
+async def reset(writer: StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def drip(writer: StreamWriter) -> None:
+    writer.write(HEAD)
+    while True:
+        writer.write(b"a")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+@over_both
+def test_one_connection_carries_requests_one_after_another() -> None:
+    async def until_the_end(writer: StreamWriter) -> None:
+        writer.write(HEAD + b"\r\n2")
+        writer.close()
+
+    server = Server(OK, HEAD + b"Connection: close\r\nContent-Length: 1\r\n\r\n1", until_the_end, OK)
+    assert answers(server, 4) == [b"{}", b"1", b"2", b"{}"]
+    assert [number for number, _ in server.requests] == [1, 1, 2, 3]
+
+
+@over_both
+def test_what_a_request_says() -> None:
+    server = Server(OK, OK, OK)
+    tokens = iter(["one", "one", "two"])
+    answers(server, 3, headers=lambda: {"Authorization": next(tokens), "user-agent": "x"})
+    host, *lines = server.requests[0][1].split(b"\r\n")[1:]
+    assert re.fullmatch(rb"Host: 127\.0\.0\.1:\d+", host)
+    assert server.requests[0][1].startswith(b"POST /a%20b?c=d HTTP/1.1\r\n")
+    assert lines == [
+        b"Accept: application/json",
+        b"Accept-Encoding: gzip",
+        b"Content-Type: application/json",
+        b"Authorization: one",
+        b"user-agent: x",
+        b"Content-Length: 2",
+        b"",
+        b"{}",
+    ]
+    assert [b"Authorization: two" in request for _, request in server.requests] == [False, False, True]
+
+
+@over_both
+def test_an_address_of_version_6_and_credentials_in_the_url() -> None:
+    server = Server(OK)
+    answers(server, 1, host="::1", user="me:p%40ss@")
+    request = server.requests[0][1]
+    assert b"\r\nHost: [::1]:" in request
+    assert b"\r\nAuthorization: Basic " + base64.b64encode(b"me:p@ss") + b"\r\n" in request
+
+
+def test_headers_of_several_lines_are_refused() -> None:
+    server = Server(OK)
+    with pytest.raises(EndpointError, match="a header of the request has a line break"):
+        answers(server, 1, headers=lambda: {"X": "a\r\nHost: other"})
+    assert server.requests == []
+
+
+@over_both
+def test_requests_at_a_time_have_a_connection_each() -> None:
+    async def main() -> None:
+        async with client_of(server) as client:
+            for _ in range(2):
+                await asyncio.gather(*(ask(client) for _ in range(3)))
+
+    server = Server(*[OK] * 6)
+    run_within(30, main)
+    assert sorted(number for number, _ in server.requests) == [1, 1, 2, 2, 3, 3]
+
+
+@over_both
+def test_a_connection_closed_before_its_answer_has_the_request_sent_again_once() -> None:
+    server = Server(OK, close, OK)
+    assert answers(server, 2) == [b"{}", b"{}"]
+    assert [number for number, _ in server.requests] == [1, 1, 2]
+    server = Server(close, close, OK)
+    assert str(error_of(server)) == "name: the connection failed (closed by the server before its answer)"
+    assert len(server.requests) == 2
+
+
+@over_both
+def test_a_connection_that_is_reset_has_the_request_not_sent_again() -> None:
+    server = Server(reset, OK)
+    assert str(error_of(server)) == "name: the connection failed (Connection reset by peer)"
+    assert len(server.requests) == 1
+
+
+@over_both
+def test_an_answer_in_drips_ends_at_the_deadline() -> None:
+    error = error_of(Server(drip), 0.1)
+    assert str(error) == "name: no answer within 0.1 s" and isinstance(error, NoAnswerError)
+
+
+def test_a_host_that_cannot_be_reached_in_time_is_not_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(20.0)
+
+    async def main() -> EndpointError:
+        monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect)
+        client = HttpClient("http://127.0.0.1:1/", "name")
+        with pytest.raises(EndpointError) as caught:
+            await ask(client, 0.05)
+        return caught.value
+
+    error = run_within(30, main)
+    assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
+
+
+@over_both
+def test_an_endless_body_ends_at_its_bound() -> None:
+    async def endless(writer: StreamWriter) -> None:
+        writer.write(HEAD + b"\r\n")
+        while True:
+            writer.write(bytes(10_000))
+            await writer.drain()
+
+    error = error_of(Server(endless))
+    assert isinstance(error, AnswerTooLargeError)
+    assert str(error) == "name: the answer is longer than 100000 bytes"
+
+
+@over_both
+def test_a_cancelled_request_closes_its_connection() -> None:
+    arrived = asyncio.Event()
+
+    async def hold(_: StreamWriter) -> None:
+        arrived.set()
+
+    async def main() -> None:
+        server = Server(hold, OK)
+        async with client_of(server) as client:
+            request = asyncio.ensure_future(ask(client))
+            await arrived.wait()
+            request.cancel()
+            assert await server.closed.get() == 1
+            assert await ask(client) == b"{}"
+
+    run_within(30, main)
+
+
+@over_both
+def test_requests_in_flight_fail_when_the_transport_is_closed() -> None:
+    arrived = asyncio.Event()
+
+    async def hold(_: StreamWriter) -> None:
+        arrived.set()
+
+    async def main() -> None:
+        server = Server(hold, OK)
+        async with client_of(server) as client:
+            request = asyncio.ensure_future(ask(client))
+            await arrived.wait()
+            await client.close()
+            with pytest.raises(EndpointError, match=r"the connection failed \(closed\)"):
+                await request
+            assert await ask(client) == b"{}"
+
+    run_within(30, main)
+
+
+@over_both
+def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a time, and when the server sends what nobody asked for."""
+    release = asyncio.Event()
+
+    async def more_later(writer: StreamWriter) -> None:
+        writer.write(OK)
+        await release.wait()
+        writer.write(OK)
+
+    async def main() -> None:
+        server = Server(OK, more_later, OK)
+        async with client_of(server) as client:
+            monkeypatch.setattr(connection, "IDLE_SECONDS", 0.01)
+            await ask(client, 0.05)
+            assert await server.closed.get() == 1
+            monkeypatch.undo()
+            await ask(client)
+            release.set()
+            assert await server.closed.get() == 2
+            assert await ask(client) == b"{}"
+        assert [number for number, _ in server.requests] == [1, 2, 3]
+
+    run_within(30, main)
+
+
+@over_both
+@pytest.mark.parametrize("cut", [1, 15, 200])
+def test_a_compressed_answer(cut: int) -> None:
+    text = b"".join(b"%d" % each for each in range(10_000))
+    data = gzip.compress(text)
+    response = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data)
+
+    async def in_two(writer: StreamWriter) -> None:
+        writer.write(response[:cut])
+        await asyncio.sleep(0)
+        writer.write(response[cut:])
+
+    assert answers(Server(in_two), 1) == [text]
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "text"),
+    [
+        (b"no gzip", b"gzip", "the compressed answer is damaged"),
+        (b"x", b"br", "the answer has the content encoding 'br'"),
+        (gzip.compress(bytes(1 << 20), mtime=0), b"x-gzip", "the answer is longer than 100000 bytes"),
+    ],
+)
+def test_answers_that_cannot_be_decompressed(data: bytes, encoding: bytes, text: str) -> None:
+    response = HEAD + b"Content-Encoding: %b\r\nContent-Length: %d\r\n\r\n%b" % (encoding, len(data), data)
+    assert str(error_of(Server(response))) == f"name: {text}"
+
+
+@pytest.mark.parametrize(
+    ("early", "text", "connections"),
+    [
+        (b"HTTP/1.1 413 Too large\r\nContent-Length: 0\r\n\r\n", "413", 1),
+        (b"", "name: the connection failed (closed by the server before its answer)", 2),
+    ],
+)
+def test_a_server_that_does_not_read_the_whole_request(early: bytes, text: str, connections: int) -> None:
+    """The rest is not sent, though the server keeps the connection open."""
+    ended: asyncio.Queue[None] = asyncio.Queue()
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(early)
+        if not early:
+            writer.write_eof()
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                await asyncio.sleep(0)
+        writer.close()
+        ended.put_nowait(None)
+
+    async def main() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=1000) as listener:
+            client = HttpClient(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", "name")
+            try:
+                assert str((await client.post(bytes(64 << 20), 20, LIMIT)).status) == text
+            except EndpointError as error:
+                assert str(error) == text
+            for _ in range(connections):
+                await ended.get()
+            await client.close()
+
+    run_within(30, main)
+
+
+def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_found(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def main() -> None:
+        client = HttpClient("http://nowhere.invalid:1", "name")
+        with pytest.raises(EndpointError, match=r"^name: cannot connect \(Name or service not known\)$"):
+            await ask(client)
+
+    monkeypatch.setattr(socket, "getaddrinfo", not_found)
+    run_within(30, main)
+
+
+def test_a_host_name_that_no_host_can_have() -> None:
+    async def main() -> None:
+        client = HttpClient("http://a..b:1", "name")
+        with pytest.raises(EndpointError, match=r"^name: cannot connect \(the host name is invalid\)$"):
+            await ask(client)
+
+    run_within(30, main)
+
+
+def test_a_host_whose_addresses_all_refuse() -> None:
+    """localhost has two addresses; there is one reason."""
+
+    async def main() -> None:
+        client = HttpClient("http://localhost:1", "name")
+        with pytest.raises(EndpointError, match=r"^name: cannot connect \(Connection refused\)$"):
+            await ask(client)
+
+    run_within(30, main)
+
+
+# --- other requests --------------------------------------------------------------------------------------------------
+
+
+@over_both
+def test_a_resource_is_read_with_the_headers_of_client_and_request() -> None:
+    server = Server(b"HTTP/1.1 404 No\r\nX-A: first\r\nX-a: second\r\nContent-Length: 2\r\n\r\nno")
+    answer = got(server, {"Accept": "application/octet-stream"})
+    assert (answer.status, answer.body, answer.headers["x-a"]) == (404, b"no", "first")
+    request = server.requests[0][1]
+    assert request.startswith(b"GET /a%20b/x HTTP/1.1\r\n") and request.endswith(b"\r\n\r\n")
+    assert b"X-Key: key\r\n" in request and b"text/html" not in request
+    assert b"\r\nAccept: application/octet-stream\r\n" in request
+
+
+@over_both
+def test_a_body_is_taken_as_it_arrives() -> None:
+    parts: list[bytes] = []
+    assert got(Server(OK.replace(b"{}", b"ab")), {}, take=parts.append).body == b""
+    assert b"".join(parts) == b"ab"
+
+
+@over_both
+def test_another_context_than_before_means_another_connection() -> None:
+    contexts = [ANY_CONTEXT if Tls.client is None else Tls.client, ANY_CONTEXT]
+
+    async def main() -> None:
+        server = Server(OK, OK, OK)
+        async with url_of(server) as url:
+            client = HttpClient(url, "name", None, lambda: contexts.pop(0))
+            await ask(client)
+            if Tls.client is not None:
+                with pytest.raises(EndpointError, match="certificate not accepted"):
+                    await ask(client)
+            with pytest.raises(IndexError):
+                await ask(client)
+                await ask(client)
+            await client.close()
+
+    run_within(30, main)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1/", "http:///x"])
+def test_what_is_no_url_of_http(url: str) -> None:
+    async def main() -> None:
+        client = HttpClient(url, "name")
+        with pytest.raises(EndpointError, match=r"^name: cannot connect \(it has no URL of HTTP\)$"):
+            await ask(client)
+
+    run_within(30, main)

@@ -1,0 +1,333 @@
+"""One HTTP connection with responses in packets of any size, and with servers that break the rules."""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.io.http.body import BodyTooLargeError
+from rollup_node.stages.io.http.connection import (
+    AFTER_THE_END,
+    MAX_FRAMING,
+    HttpConnection,
+    HttpError,
+    Response,
+    ServerDisconnectedError,
+    is_success,
+    mended,
+)
+
+LIMIT = 1000
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+HELLO = HEAD + b"Content-Length: 5\r\n\r\nhello"
+
+
+class Wire(asyncio.Transport):
+    """The other side of a connection."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        super().__init__()
+        self.closed = False
+        self._connection = connection
+        connection.connection_made(self)
+
+    def write(self, data: object) -> None:
+        """Whatever is asked, the response is made already."""
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        """All is sent."""
+        return 0
+
+    def abort(self) -> None:
+        """Closes the connection."""
+        if not self.closed:
+            self.closed = True
+            asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
+
+
+class Outcome(NamedTuple):
+    """What an exchange ends in, and whether its connection can be used again."""
+
+    answer: Response | Exception
+    is_open: bool
+
+
+async def _outcome(packets: Iterable[bytes]) -> Outcome:
+    connection = HttpConnection()
+    wire = Wire(connection)
+    loop = asyncio.get_running_loop()
+    exchange = loop.create_task(connection.exchange(b"", b"", LIMIT, loop.time() + 60))
+    await asyncio.sleep(0)
+    for packet in packets:
+        if not wire.closed:
+            connection.data_received(packet)
+    if not exchange.done():
+        await asyncio.sleep(0)
+    if not exchange.done():
+        wire.abort()
+    (answer,) = await asyncio.gather(exchange, return_exceptions=True)
+    assert not isinstance(answer, BaseException) or isinstance(answer, Exception)
+    is_open = connection.is_open
+    connection.close()
+    await asyncio.sleep(0)
+    return Outcome(answer, is_open)
+
+
+class Scene:
+    """Exchanges on one event loop: a new one for each example would take most of the time."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+
+    def of(self, *packets: bytes) -> Outcome:
+        """The outcome of a response in these packets, after which the server closes the connection."""
+        return self._runner.run(_outcome(packets))
+
+    def response(self, *packets: bytes) -> Response:
+        """As `of`, of a response that is none of the client's errors."""
+        answer = self.of(*packets).answer
+        assert isinstance(answer, Response), answer
+        return answer
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with asyncio.Runner() as runner:
+        yield Scene(runner)
+
+
+class Valid(NamedTuple):
+    """A valid response as bytes, its meaning, and whether its end can be seen."""
+
+    data: bytes
+    status: int
+    body: bytes
+    ends: bool
+
+
+@st.composite
+def valid_responses(draw: st.DrawFn) -> Valid:
+    """Valid responses, by length, in chunks or until the connection ends, after interim ones."""
+    body = draw(st.binary(max_size=300))
+    status = draw(st.sampled_from([200, 201, 401, 503]))
+    data = draw(
+        st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"])
+    )
+    data += b"HTTP/1.1 %d Any words\r\n" % status
+    for name in draw(st.lists(st.sampled_from([b"Date: now", b"X-A:", b"vary: \tOrigin "]), max_size=3)):
+        data += name + b"\r\n"
+    framing = draw(st.sampled_from(["length", "chunks", "end"]))
+    if framing == "length":
+        data += b"content-LENGTH: %d\r\n\r\n" % len(body) + body
+    elif framing == "end":
+        data += b"\r\n" + body
+    else:
+        data += b"Transfer-Encoding: Chunked\r\n\r\n"
+        for at in range(0, len(body), step := draw(st.integers(1, 100))):
+            chunk = body[at : at + step]
+            data += b"%x%b\r\n%b\r\n" % (len(chunk), draw(st.sampled_from([b"", b";a=b"])), chunk)
+        data += b"0\r\n" + draw(st.sampled_from([b"", b"Retry-After: 5\r\n"])) + b"\r\n"
+    return Valid(data, status, body, framing != "end")
+
+
+@given(valid=valid_responses(), cuts=st.lists(st.integers(0, 1000), max_size=6))
+def test_a_response_means_the_same_in_any_packets(scene: Scene, valid: Valid, cuts: list[int]) -> None:
+    ends = [0, *sorted(cut for cut in cuts if cut < len(valid.data)), len(valid.data)]
+    packets = [valid.data[a:b] for a, b in itertools.pairwise(ends) if a < b]
+    outcome = scene.of(*packets)
+    assert isinstance(outcome.answer, Response), outcome.answer
+    assert (outcome.answer.status, bytes(outcome.answer.body)) == (valid.status, valid.body)
+    assert "retry-after" not in outcome.answer.headers, "a trailer is no header"
+    assert outcome.is_open == valid.ends
+
+
+@given(
+    packets=st.one_of(
+        st.lists(st.binary(min_size=1, max_size=200), max_size=5),
+        st.lists(
+            st.sampled_from([HEAD, CHUNKED, HELLO, b"\r\n", b"0\r\n", b"Content-Length: ", b"9" * 30, b"f", b"\0"])
+        ),
+    )
+)
+def test_any_bytes_end_in_an_answer_or_the_error_of_the_client(scene: Scene, packets: list[bytes]) -> None:
+    answer = scene.of(*packets).answer
+    assert isinstance(answer, Response | HttpError | BodyTooLargeError), repr(answer)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "not HTTP: Expected HTTP/"),
+        (b"HTTP/1.1 2xx OK\r\n\r\n", "not HTTP: Invalid status code"),
+        (HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "not HTTP: "),
+        (HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", "not HTTP: "),
+        (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "not HTTP: Duplicate Content-Length"),
+        (HEAD + b"Content-Length: -5\r\n\r\n", "not HTTP: Invalid character in Content-Length"),
+        (HEAD + b"Content-Length: 5, 5\r\n\r\n", "not HTTP: Invalid character in Content-Length"),
+        (HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n", "not HTTP: Content-Length overflow"),
+        (HEAD + b"No colon\r\n\r\n", "not HTTP: Invalid header token"),
+        (HEAD + b"X: a\0b\r\n\r\n", "not HTTP: Invalid header value char"),
+        (CHUNKED + b"f" * 20 + b"\r\n", "not HTTP: Chunk size overflow"),
+        (CHUNKED + b"-1\r\n", "not HTTP: Invalid character in chunk size"),
+        (CHUNKED + b"1\r\nab\r\n", "not HTTP: Expected LF after chunk data"),
+        (HELLO + b"garbage", AFTER_THE_END),
+        (HELLO + HELLO, AFTER_THE_END),
+        (HEAD + b"Content-Length: 6\r\n\r\nhello", "closed by the server within its answer"),
+        (CHUNKED + b"5\r\nhello\r\n", "closed by the server within its answer"),
+        (HEAD + b"Date: now", "closed by the server before its answer"),
+        (HEAD + b"X: " + b"a" * MAX_FRAMING, "too many bytes of headers"),
+        (HEAD + b"X: a\r\n" * (MAX_FRAMING // 6), "too many bytes of headers"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_FRAMING // 20), "too many bytes of headers"),
+        (CHUNKED + b"1;" + b"a" * MAX_FRAMING, "too many bytes of headers"),
+        (CHUNKED + b"0\r\n" + b"X: a\r\n" * (MAX_FRAMING // 6), "too many bytes of headers"),
+    ],
+)
+def test_a_server_that_breaks_the_rules(scene: Scene, data: bytes, text: str) -> None:
+    """In one packet and in many."""
+    for size in (len(data), 1009):
+        outcome = scene.of(*(data[at : at + size] for at in range(0, len(data), size)))
+        assert isinstance(outcome.answer, HttpError), outcome.answer
+        assert text in str(outcome.answer)
+        assert not outcome.is_open
+
+
+def test_a_connection_closed_before_the_head_is_told_apart(scene: Scene) -> None:
+    assert isinstance(scene.of().answer, ServerDisconnectedError)
+    assert isinstance(scene.of(b"HTTP/1.1 100 Continue\r\n\r\n").answer, ServerDisconnectedError)
+    assert not isinstance(scene.of(CHUNKED).answer, ServerDisconnectedError)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD + b"Content-Length: 1001\r\n\r\n",
+        HEAD + b"\r\n" + bytes(1001),
+        CHUNKED + b"3e8\r\n" + bytes(1000) + b"\r\n1\r\n\0\r\n0\r\n\r\n",
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 2100\r\n\r\n",
+    ],
+)
+def test_a_body_is_bounded(scene: Scene, data: bytes) -> None:
+    outcome = scene.of(data)
+    assert isinstance(outcome.answer, BodyTooLargeError)
+    assert str(outcome.answer) == "the answer is longer than 1000 bytes"
+    assert not outcome.is_open
+
+
+def test_chunks_of_one_byte_are_within_the_bounds(scene: Scene) -> None:
+    assert scene.response(CHUNKED + b"1\r\nx\r\n" * LIMIT + b"0\r\n\r\n").body == b"x" * LIMIT
+
+
+def test_a_length_with_many_zeros(scene: Scene) -> None:
+    assert scene.response(HELLO.replace(b"5", b"0" * 5000 + b"5")).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nContent-Length:5 ",
+        b"X: a;\r\n  b\r\nContent-Length: 5",
+        b"Content-Length: 5\r\nX: a;\r\n\tb\r\n b\r\nY: c\r\nContent-length: 5",
+        b"X: a\n b\nContent-Length: 5",
+    ],
+)
+def test_odd_heads_that_are_no_attack(scene: Scene, head: bytes) -> None:
+    """[LHD29] In one packet, in small ones and in two."""
+    data = HEAD + head + b"\r\n\r\nhello"
+    for size in (len(data), 1, 7, len(data) - 7):
+        outcome = scene.of(*(data[at : at + size] for at in range(0, len(data), size)))
+        assert isinstance(outcome.answer, Response), outcome.answer
+        assert (bytes(outcome.answer.body), outcome.answer.headers["content-length"]) == (b"hello", "5")
+        assert outcome.is_open
+        if b"X: a" in head:
+            assert "".join(outcome.answer.headers["x"].split()) in ("ab", "a;b", "a;bb")
+
+
+def test_only_folds_and_repetitions_are_mended() -> None:
+    assert mended(HELLO) == HELLO and mended(b"A: b\nC: d") == b"A: b\r\nC: d"
+    assert mended(b"A: b\r\n c\r\nContent-Length: 1\r\nContent-Length: 2") == (
+        b"A: b c\r\nContent-Length: 1\r\nContent-Length: 2"
+    )
+
+
+def test_an_odd_head_is_bounded_and_not_mended_twice(scene: Scene) -> None:
+    twice = b"Content-Length: 5\r\nContent-Length: 5\r\n"
+    for data in (twice + b"X: a\r\n" * (MAX_FRAMING // 6), b"X: a\r\n" + b" b\r\n" * (MAX_FRAMING // 4)):
+        outcome = scene.of(*((HEAD + data)[at : at + 10_000] for at in range(0, len(data), 10_000)))
+        assert isinstance(outcome.answer, HttpError) and str(outcome.answer) == "too many bytes of headers"
+    outcome = scene.of(HEAD + twice + b"No colon\r\n\r\n")
+    assert str(outcome.answer).startswith("not HTTP: Invalid header token")
+
+
+def test_a_body_is_taken_piece_by_piece() -> None:
+    """That of a success; of another response nothing is kept."""
+
+    async def main(response: bytes) -> tuple[list[bytes], Response]:
+        connection, loop = HttpConnection(), asyncio.get_running_loop()
+        wire, parts = Wire(connection), list[bytes]()
+        exchange = loop.create_task(connection.exchange(b"", b"", LIMIT, loop.time() + 60, parts.append))
+        await asyncio.sleep(0)
+        for at in range(0, len(response), 50):
+            connection.data_received(response[at : at + 50])
+        answer = await exchange
+        wire.abort()
+        await asyncio.sleep(0)
+        return parts, answer
+
+    long = HEAD + b"Content-Length: 1000\r\n\r\n" + b"x" * 1000
+    parts, answer = asyncio.run(main(long))
+    assert b"".join(parts) == b"x" * 1000 and len(parts) > 10 and answer.body == b""
+    assert asyncio.run(main(long.replace(b"200", b"302")))[0] == []
+    with pytest.raises(BodyTooLargeError):
+        asyncio.run(main(long.replace(b"1000", b"1001")))
+
+
+def test_which_statuses_are_a_success() -> None:
+    assert [status for status in (101, 200, 204, 299, 300, 404) if is_success(status)] == [200, 204, 299]
+
+
+def test_lines_that_end_without_carriage_return(scene: Scene) -> None:
+    assert scene.response(HELLO.replace(b"\r\n", b"\n")).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "is_open"),
+    [
+        (HELLO, 200, True),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", 200, False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", 200, True),
+        (HEAD + b"Connection: close\r\nContent-Length: 0\r\n\r\n", 200, False),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, True),
+        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", 101, False),
+    ],
+)
+def test_when_a_connection_is_kept(scene: Scene, data: bytes, status: int, is_open: bool) -> None:
+    outcome = scene.of(data)
+    assert isinstance(outcome.answer, Response)
+    assert (outcome.answer.status, outcome.is_open) == (status, is_open)
+
+
+def test_an_idle_connection_holds_no_answer() -> None:
+    async def references() -> int:
+        connection, loop = HttpConnection(), asyncio.get_running_loop()
+        wire = Wire(connection)
+        exchange = loop.create_task(connection.exchange(b"", b"", LIMIT, loop.time() + 60))
+        await asyncio.sleep(0)
+        connection.data_received(HELLO)
+        response = await exchange
+        assert connection.is_open
+        found = sys.getrefcount(response.body)
+        wire.abort()
+        await asyncio.sleep(0)
+        return found
+
+    assert asyncio.run(references()) == 2, "those of the response and of the call"

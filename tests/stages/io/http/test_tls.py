@@ -1,0 +1,204 @@
+"""The HTTP client and TLS: whom it trusts, and servers that break the handshake."""
+
+import asyncio
+import contextlib
+import re
+import socket
+import ssl
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from rollup_node.stages.io.http import client as http_client
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, NoAnswerError, tls_code
+from rollup_node.stages.messages.codes import Code
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.certificates import Certificate, certificate, client_context, server_context
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+LIMIT = 1000
+AUTHORITY = certificate("authority")
+
+Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
+
+
+async def answer(reader: StreamReader, writer: StreamWriter) -> None:
+    """One request."""
+    await reader.readuntil(b"{}")
+    writer.write(OK)
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(serve: Serve, context: ssl.SSLContext | None, host: str = "127.0.0.1") -> AsyncIterator[str]:
+    """The URL of a server, over TLS if it has a context."""
+
+    connections: set[asyncio.Task[None] | None] = set()
+
+    async def connected(reader: StreamReader, writer: StreamWriter) -> None:
+        connections.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await serve(reader, writer)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(connected, host, 0, ssl=context) as server:
+        yield f"https://{host}:{server.sockets[0].getsockname()[1]}/"
+    await asyncio.gather(*(task for task in connections if task is not None), return_exceptions=True)
+    await asyncio.sleep(0)
+
+
+async def ask(url: str, context: ssl.SSLContext | None = None, timeout: float = 20.0) -> bytes:
+    """The body of an answer, whose client trusts AUTHORITY or what `context` says."""
+    client = HttpClient(url, "name", tls=lambda: context or client_context(AUTHORITY))
+    try:
+        return (await client.post(b"{}", timeout, LIMIT)).body
+    finally:
+        await client.close()
+
+
+def error_of(serve: Serve, context: ssl.SSLContext | None, timeout: float = 20.0) -> EndpointError:
+    async def main() -> EndpointError:
+        async with serving(serve, context) as url:
+            with pytest.raises(EndpointError) as caught:
+                await ask(url, timeout=timeout)
+            return caught.value
+
+    return run_within(30, main)
+
+
+@pytest.mark.parametrize(
+    ("served", "text"),
+    [
+        (certificate("server"), "self-signed certificate"),
+        (certificate("server", certificate("stranger")), "unable to get local issuer certificate"),
+        (certificate("server", AUTHORITY, valid_days=-1), "certificate has expired"),
+        (
+            certificate("server", AUTHORITY, "127.0.0.9"),
+            "IP address mismatch, certificate is not valid for '127.0.0.1'.",
+        ),
+    ],
+)
+def test_certificates_that_are_not_accepted(served: Certificate, text: str) -> None:
+    error = error_of(answer, server_context(served))
+    assert str(error) == f"name: cannot connect (TLS: certificate not accepted, {text})"
+    assert tls_code(str(error)) is Code.TLS_CERTIFICATE
+
+
+def test_the_host_name_is_sent_and_checked() -> None:
+    names: list[str | None] = []
+    context = server_context(certificate("server", AUTHORITY))
+    context.sni_callback = lambda _, name, __: names.append(name)
+    context.set_alpn_protocols(["http/1.1", "h2"])
+    other = server_context(certificate("server", AUTHORITY, host="elsewhere.example"))
+
+    async def main() -> None:
+        async with serving(answer, context, "localhost") as url:
+            assert await ask(url) == b"{}"
+            assert await ask(url.replace("localhost", "127.0.0.1")) == b"{}"
+        async with serving(answer, other, "localhost") as url:
+            with pytest.raises(EndpointError, match="Hostname mismatch, certificate is not valid for 'localhost'"):
+                await ask(url)
+
+    run_within(30, main)
+    assert names == ["localhost", None]
+
+
+def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the file that OpenSSL reads; with them http/1.1 is negotiated."""
+    (tmp_path / "ca.pem").write_bytes(AUTHORITY.pem)
+    context = server_context(certificate("server", AUTHORITY))
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    protocols: list[str | None] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        protocols.append(writer.get_extra_info("ssl_object").selected_alpn_protocol())
+        await answer(reader, writer)
+
+    async def main() -> None:
+        async with serving(serve, context) as url:
+            client = HttpClient(url, "name")
+            http_client._system_tls.cache_clear()
+            with pytest.raises(EndpointError, match="unable to get local issuer certificate"):
+                await client.post(b"{}", 20, LIMIT)
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+            http_client._system_tls.cache_clear()
+            assert (await client.post(b"{}", 20, LIMIT)).body == b"{}"
+            await client.close()
+
+    try:
+        run_within(30, main)
+    finally:
+        http_client._system_tls.cache_clear()
+    assert protocols == ["http/1.1"]
+
+
+def test_a_server_without_tls() -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    error = error_of(serve, None)
+    assert re.match(r"name: cannot connect \(TLS: the port does not speak TLS \(", str(error))
+    assert tls_code(str(error)) is Code.TLS_PORT
+
+
+def test_a_server_that_closes_within_the_handshake() -> None:
+    async def close(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.close()
+
+    async def reset(reader: StreamReader, writer: StreamWriter) -> None:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    for serve, text in ((close, "closed by the server in the TLS handshake"), (reset, "Connection reset by peer")):
+        assert str(error_of(serve, None)) == f"name: cannot connect ({text})"
+
+
+def test_a_handshake_that_stalls_ends_at_the_deadline() -> None:
+    async def silent(reader: StreamReader, _: StreamWriter) -> None:
+        await reader.read()
+
+    async def drips(_: StreamReader, writer: StreamWriter) -> None:
+        """A record of the handshake, byte by byte."""
+        writer.write(b"\x16\x03\x03\x40\x00")
+        while True:
+            writer.write(b"\x02")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    for serve in (silent, drips):
+        error = error_of(serve, None, 0.2)
+        assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
+
+
+def test_a_server_that_says_nothing_after_the_handshake() -> None:
+    async def silent(reader: StreamReader, _: StreamWriter) -> None:
+        await reader.read()
+        await reader.read()
+
+    error = error_of(silent, server_context(certificate("server", AUTHORITY)), 0.3)
+    assert str(error) == "name: no answer within 0.3 s" and isinstance(error, NoAnswerError)
+
+
+def test_records_that_are_damaged_after_the_handshake() -> None:
+    """As by a middlebox; the text is OpenSSL's."""
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.transport._ssl_protocol._transport.write(b"no TLS record at all")  # type: ignore[attr-defined]
+        await reader.read()
+
+    error = error_of(serve, server_context(certificate("server", AUTHORITY)))
+    assert str(error).startswith("name: the connection failed (TLS: ")
+
+
+def test_a_certificate_of_the_client_that_the_server_refuses() -> None:
+    """With TLS 1.3 the server says so after the handshake."""
+    context = server_context(certificate("server", AUTHORITY))
+    context.verify_mode = ssl.CERT_REQUIRED
+    error = error_of(answer, context)
+    assert re.search(r"^name: .*(TLS: |closed|reset)", str(error))

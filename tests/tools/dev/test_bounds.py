@@ -1,0 +1,64 @@
+"""The bounds of the repository: what is counted, and how a table that does not hold is shown."""
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.dev import bounds
+
+PYPROJECT = """
+[tool.setuptools.packages.find]
+exclude = ["rollup_node.tools.bench*", "rollup_node.tools.dev"]
+[tool.setuptools.package-data]
+"*" = ["*.json"]
+"""
+LONG = "def long():\n" + "    pass\n" * bounds.MAX_FUNCTION_LINES
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    files = {
+        "pyproject.toml": PYPROJECT,
+        "node/a.py": "class Same: ...\nclass _Own: ...\n",
+        "stages/b.py": "class Same: ...\nclass _Own: ...\nclass Other: ...\n",
+        "ipc/data.json": "{}\n",
+        "ipc/notes.md": "not packaged\n",
+        "tools/bench/race/run.py": LONG,
+        "tools/dev/c.py": "found = 1\n",
+        "tools/devnet/d.py": "\n" * (bounds.MAX_FILE_LINES + 1),
+        "tests/test_a.py": "def test(given):\n    print([each for each in given])\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def test_what_is_counted(checkout: Path) -> None:
+    lines, wheel, tests, classes, files, functions, names = bounds.bounds(checkout)
+    assert (lines.now, wheel.now, tests.now) == (5, 4, 2) and lines.holds
+    assert list(classes.places) == ["Same: node/a.py, stages/b.py"] and not classes.holds
+    assert list(files.places) == ["tools/devnet/d.py"]
+    assert list(functions.places) == [f"tools/bench/race/run.py:1 long: {bounds.MAX_FUNCTION_LINES + 1} lines"]
+    assert sorted(names.places) == ["tests/test_a.py:1 given", "tests/test_a.py:2 each", "tools/dev/c.py:1 found"]
+
+
+def test_the_wheel_is_without_what_is_excluded(checkout: Path) -> None:
+    """A pattern without a star excludes one package alone."""
+    assert bounds.wheel_files(checkout) == ["ipc/data.json", "node/a.py", "stages/b.py", "tools/devnet/d.py"]
+
+
+def test_the_table(checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(bounds, "ROOT", checkout)
+    assert bounds.main() == 1
+    shown = capsys.readouterr().out
+    assert "files in the wheel                          650        4  ok" in shown
+    assert "files over 500 lines                          0        1  NOT MET" in shown
+    assert "\nfiles over 500 lines:\n  tools/devnet/d.py\n" in shown
+
+
+def test_a_use_is_no_variable() -> None:
+    assert list(bounds.banned_names(ast.parse("print(found)\nself.each = 1\n"))) == []

@@ -1,0 +1,195 @@
+"""`tools/chaos`: runs the fault scenarios on local networks, one after another for those that need different ones.
+
+    tools/chaos list
+    tools/chaos run --minutes 10 --seed 7
+    tools/chaos run --only l1-status --only reorg
+    tools/chaos run --file my-scenarios.toml --json
+    tools/chaos table results.json --page docs/evidence/chaos.md
+    tools/chaos soak --help
+    tools/chaos report --help
+
+The order of the scenarios and what is random in each follow from the seed; `run --seed S --only NAME` replays one."""
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rollup_node.tools.devnet.endings import FAILURES, exit_code, failure_text
+from rollup_node.tools.devnet.network import clear
+from rollup_node.tools.devnet.run import data_directory, run
+from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
+from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
+from rollup_node.tools.devnet.soak.page import PageError, with_table
+from rollup_node.tools.devnet.view import choose
+from rollup_node.tools.faults.results import ResultsError, parse_run, results_table, roots_text
+from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios, select
+from rollup_node.tools.faults.verdict import Verdict, summary, table
+
+TABLE = "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
+
+
+@dataclasses.dataclass
+class Results:
+    """What a run has found so far: verdicts, and for each network whether its nodes have the same output roots, None
+    where it has not come to the comparison."""
+
+    verdicts: list[Verdict] = dataclasses.field(default_factory=list)
+    are_compared: list[bool | None] = dataclasses.field(default_factory=list)
+
+    @property
+    def are_equal(self) -> bool | None:
+        """Whether the output roots of all networks are equal, None if they do not differ and some were not compared."""
+        if False in self.are_compared:
+            return False
+        return None if None in self.are_compared else True
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exits with 0 if every scenario passed and the nodes have one chain."""
+    given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+    return exit_code(lambda: _COMMANDS[given.command](given), ScenarioError)
+
+
+def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
+    return select(parse_scenarios(given.file.read_text()), given.only, given.case)
+
+
+def _list(given: argparse.Namespace) -> int:
+    print("\n".join(f"{each.name:44} {' '.join(each.cases)}".rstrip() for each in _scenarios(given)))
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
+    started, chosen = time.monotonic(), _scenarios(given)
+    skipped = {each.name: reason for each in chosen if (reason := unmet(each)) is not None}
+    results = Results()
+    try:
+        _run_networks(given, [each for each in chosen if each.name not in skipped], started, results)
+    except BaseException:
+        if results.are_compared:
+            _show(given, results, skipped, started)
+        raise
+    _show(given, results, skipped, started)
+    return 0 if results.are_equal and all(each.passed for each in results.verdicts) else 1
+
+
+def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], started: float, results: Results) -> None:
+    """Runs the scenarios on one network after the other; a network that ends by an error ends none of the others."""
+    settings = parse(["--data-dir", str(given.data_dir)] if given.data_dir else [])
+    settings = dataclasses.replace(settings, seed=given.seed, json=given.json)
+    with data_directory(settings.data_dir) as root:
+        for needs, group in by_network(scenarios):
+            folder = root / "-".join(needs) if needs else root
+            folder.mkdir(exist_ok=True)
+            clear(folder)
+            seconds = 60 * given.minutes * _seconds(group) / _seconds(scenarios) if given.minutes else None
+            network = with_scenarios(settings, _order(group, given.seed, seconds))
+            network = dataclasses.replace(network, scenario_seconds=seconds)
+            results.are_compared.append(None)
+            try:
+                view = choose(given.json, None)
+                result = run(network, folder, view, started, results.verdicts.append)
+            except FAILURES as error:
+                place = f"the network with {', '.join(needs)}" if needs else "the network"
+                print(f"error: {place} ended: {failure_text(error)}", file=sys.stderr)
+            else:
+                results.are_compared[-1] = result.output_roots_equal
+
+
+def by_network(scenarios: Sequence[Scenario]) -> list[tuple[tuple[str, ...], tuple[Scenario, ...]]]:
+    """The scenarios that can share a network, with what it needs."""
+    found: dict[tuple[str, ...], list[Scenario]] = {}
+    for each in scenarios:
+        found.setdefault(tuple(sorted(need.value for need in each.needs)), []).append(each)
+    return [(needs, tuple(group)) for needs, group in sorted(found.items())]
+
+
+def _seconds(scenarios: Sequence[Scenario]) -> float:
+    return sum(each.seconds for each in scenarios)
+
+
+def _show(given: argparse.Namespace, results: Results, skipped: Mapping[str, str], started: float) -> None:
+    if given.json:
+        print(json.dumps(_as_json(results, skipped, given.seed, time.monotonic() - started)), flush=True)
+        return
+    _print(results.verdicts, given.seed)
+    for name, reason in skipped.items():
+        print(f"skipped {name}: {reason}")
+    print(f"output roots {roots_text(results.are_equal)}")
+
+
+def _as_json(results: Results, skipped: Mapping[str, str], seed: int, seconds: float) -> dict[str, Any]:
+    place = {"commit": commit_of_checkout(), "machine": machine_text(), "load": round(os.getloadavg()[2], 2)}
+    found = {"seed": seed, "equal": results.are_equal, "minutes": round(seconds / 60, 1), **place, "skipped": skipped}
+    return {**found, "scenarios": [*map(summary, results.verdicts)]}
+
+
+def _table(given: argparse.Namespace) -> int:
+    runs = []
+    for path in given.files:
+        try:
+            runs += [parse_run(line) for line in path.read_bytes().splitlines() if line.strip()]
+        except ResultsError as error:
+            print(f"error: {path}: {error}", file=sys.stderr)
+            return 1
+    lines = list(results_table(runs))
+    print("\n".join(lines))
+    try:
+        if given.page is not None:
+            given.page.write_text(with_table(given.page.read_text(), TABLE, lines))
+    except PageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _print(verdicts: Sequence[Verdict], seed: int) -> None:
+    for line in table(verdicts):
+        print(line)
+    for verdict in verdicts:
+        if not verdict.passed:
+            print(f"replay: tools/chaos run --seed {seed} --only {verdict.scenario.name}")
+
+
+def _order(scenarios: Sequence[Scenario], seed: int, seconds: float | None) -> tuple[Scenario, ...]:
+    """The scenarios in random order; with `seconds` again and again, more than fit into that time, unless they need
+    what happens once."""
+    chance = random.Random(seed)
+    is_repeated = seconds is not None and not any(Need.FORK in each.needs for each in scenarios)
+    rounds = 1 + int(seconds / _seconds(scenarios)) if seconds is not None and is_repeated else 1
+    return tuple(each for _ in range(rounds) for each in chance.sample(scenarios, len(scenarios)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tools/chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("list", "names of the scenarios"), ("run", "run them")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--file", type=Path, default=SCENARIOS, help="a file of scenarios instead of our own")
+        command.add_argument("--only", action="append", default=[], metavar="NAME", help="those that begin with NAME")
+        command.add_argument("--case", action="append", default=[], metavar="F", help="those of this case, such as F7")
+    tabling = commands.add_parser("table", help="print the results of runs with --json as a table")
+    tabling.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    tabling.add_argument("--page", type=Path, metavar="PAGE", help="write the table into this page too")
+    command.add_argument("--minutes", type=float, help="repeat them, and begin none after this time")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--data-dir", type=Path, help="keep logs here")
+    command.add_argument("--json", action="store_true", help="print one line of JSON")
+    return parser
+
+
+_COMMANDS = {"list": _list, "run": _run, "table": _table}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
