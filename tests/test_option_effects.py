@@ -68,7 +68,7 @@ def _givers(name: str, mark: Mark) -> set[str]:
     """What gives an option: what its test says, else its names and its field."""
     option = OPTIONS[name]
     field = option.config_field
-    return {mark.options["given"]} if "given" in mark.options else {*option.names, *(field[1:] if field else ())}
+    return {mark.options["by"]} if "by" in mark.options else {*option.names, *(field[1:] if field else ())}
 
 
 @OF_EACH

@@ -256,7 +256,7 @@ def undecided_span_in_holocene() -> None:
     assert chain.run() == []
 
 
-@pytest.mark.option("rollup.span-overlap-check", given="overlap_check")
+@pytest.mark.option("rollup.span-overlap-check", by="overlap_check")
 @case("differs_d22")
 def overlap_with_other_content_in_holocene() -> None:
     """Compared, as in later op-nodes (N1); when the option is off, as at the tag, the overlap is not checked."""

@@ -78,15 +78,15 @@ class Mutant(NamedTuple):
 def mutants_of(path: str, source: bytes) -> list[Mutant]:
     """Return all mutants of a file: changes in its functions, where they can change what it computes."""
     starts = [0, *itertools.accumulate(len(line) for line in source.splitlines(keepends=True))]
-    found = []
+    mutants = []
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name != "__repr__":
             for node, new in _changes(function.body):
                 assert node.end_lineno is not None and node.end_col_offset is not None
                 begin = starts[node.lineno - 1] + node.col_offset
                 end = starts[node.end_lineno - 1] + node.end_col_offset
-                found.append(Mutant(path, node.lineno, begin, end, source[begin:end].decode(), new))
-    return found
+                mutants.append(Mutant(path, node.lineno, begin, end, source[begin:end].decode(), new))
+    return mutants
 
 
 def _changes(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
@@ -140,7 +140,7 @@ def _changed_expression(node: ast.expr) -> Iterator[str]:
 def choose(root: Path, stage: str, number: int, seed: int) -> list[Mutant]:
     """Return so many random mutants of a stage."""
     files = sorted((root / "stages" / stage).rglob("*.py"))
-    every = [each for path in files for each in mutants_of(path.relative_to(root).as_posix(), path.read_bytes())]
+    every = [mutant for path in files for mutant in mutants_of(path.relative_to(root).as_posix(), path.read_bytes())]
     return random.Random(f"{seed} {stage}").sample(every, min(number, len(every)))
 
 

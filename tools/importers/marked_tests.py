@@ -3,7 +3,7 @@ for all tests of a file. They are read from the source text: a generator imports
 
 | marker | its arguments |
 |---|---|
-| `option` | options whose effect the test sees; `given` is what gives them, unless it is their name or their field |
+| `option` | options whose effect the test sees; `by` is what gives them, unless it is their name or their field |
 | `fault` | faults of tests/fault_cases.toml that the node survives; `"F21..F39"` are all of them |
 | `condition` | conditions of tests/troubleshooting.toml that the test provokes |
 | `sign` | codes that it sees in a `line` of the log with the remedy, in `readyz`, in `check` |
@@ -58,8 +58,8 @@ def _marks_of(path: Path, file: str) -> Iterator[Mark]:
 
 def _mark(node: ast.expr, test: str) -> Iterator[Mark]:
     if isinstance(node, ast.Call) and _USE.match(f"{ast.unparse(node.func)}("):
-        values = [each for argument in node.args for each in _expanded(str(ast.literal_eval(argument)))]
-        options = {each.arg: ast.literal_eval(each.value) for each in node.keywords if each.arg}
+        values = [value for argument in node.args for value in _expanded(str(ast.literal_eval(argument)))]
+        options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg}
         yield Mark(ast.unparse(node.func).rpartition(".")[2], tuple(values), options, test)
 
 

@@ -120,7 +120,7 @@ def test_prefetching_stops_at_half_of_the_bytes_but_waited_for_blocks_are_fetche
     assert w.bytes == len(w) * SIZE
 
 
-@pytest.mark.option("l1.cache-size", given="max_blocks")
+@pytest.mark.option("l1.cache-size", by="max_blocks")
 def test_trimming_drops_acknowledged_blocks_first_and_then_the_farthest() -> None:
     w, chain = window(max_blocks=5), FakeL1Chain(100)
     fill(w, chain, BlockRange(10, 14))

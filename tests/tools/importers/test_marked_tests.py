@@ -9,7 +9,7 @@ FILE = """import pytest
 pytestmark = [pytest.mark.fault("F9..F11"), pytest.mark.slow]
 
 
-@pytest.mark.option("l1", "l2", given="url")
+@pytest.mark.option("l1", "l2", by="url")
 @pytest.mark.parametrize("number", [1])
 async def test_it(number): ...
 
@@ -25,7 +25,7 @@ def test_markers_of_tests_and_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "test_none.py").write_text("def test_none(): ...")
     assert marks(tmp_path) == (
         Mark("fault", ("F9", "F10", "F11"), {}, "folder/test_it.py"),
-        Mark("option", ("l1", "l2"), {"given": "url"}, "folder/test_it.py::test_it"),
+        Mark("option", ("l1", "l2"), {"by": "url"}, "folder/test_it.py::test_it"),
         Mark("sign", ("MEMORY",), {"line": True}, "folder/test_it.py::test_another"),
     )
 

@@ -40,7 +40,7 @@ def test_takes_the_next_origin_as_soon_as_its_time_is_reached(chain: ChainFixtur
     assert selector(chain).select(tip(chain, 104, T - 3), l1) == SelectedOrigin(chain.l1(104))
 
 
-@pytest.mark.option("sequencer.l1-confs", given="confirmations")
+@pytest.mark.option("sequencer.l1-confs", by="confirmations")
 def test_confirmations_hide_the_newest_blocks(chain: ChainFixture) -> None:
     for head, expected in ((108, 104), (109, 105)):
         l1 = window(chain, head, 104, 105)
@@ -77,7 +77,7 @@ def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
         selector(chain).select(head, l1)
 
 
-@pytest.mark.option("sequencer.recover", given="recover")
+@pytest.mark.option("sequencer.recover", by="recover")
 def test_recover_mode_wants_the_next_block_to_be_known(chain: ChainFixture) -> None:
     recover = selector(chain, recover=True)
     assert isinstance(recover.select(tip(chain, 104, T), window(chain, 106, 104)), NoOrigin)

@@ -262,7 +262,7 @@ def test_a_forkchoice_with_the_same_tip_changes_nothing(chain: ChainFixture) -> 
     assert sequencer.wait_until() == due and sequencer.building is not None
 
 
-@pytest.mark.option("sequencer.max-safe-lag", given="max_safe_lag")
+@pytest.mark.option("sequencer.max-safe-lag", by="max_safe_lag")
 @pytest.mark.fault("F54")
 @pytest.mark.parametrize(("safe", "paused"), [(0, True), (1, True), (2, False), (5, False)])
 def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int, paused: bool) -> None:

@@ -234,7 +234,7 @@ def test_a_parent_on_another_l1_branch(chain: ChainFixture) -> None:
         engine.run(chain)
 
 
-@pytest.mark.option("l2.skip-sync-start-check", given="skip_check")
+@pytest.mark.option("l2.skip-sync-start-check", by="skip_check")
 def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     refs = chain.build(60)
     engine = Engine(refs, 10, 20)

@@ -192,7 +192,7 @@ def test_invalid_blocks_do_not_stop_the_sync(behaviour: str) -> None:
     assert all(harness.scores.counts(peer).rejected_payloads == 0 for peer in harness.peers[2:])
 
 
-@pytest.mark.option("p2p.sync.onlyreqtostatic", given="only_static")
+@pytest.mark.option("p2p.sync.onlyreqtostatic", by="only_static")
 def test_only_static_peers_are_used_with_the_option() -> None:
     harness = PlannerHarness(3, only_static=True)
     harness.planner.add_peer(b"static", is_static=True)
