@@ -152,12 +152,10 @@ def sets_of_tests(root: Path, path: str) -> list[tuple[str, ...]]:
     _, stage, *folders, name = Path(path).parts
     stage_tests = Path("tests/stages", stage)
     mirrored = stage_tests.joinpath(*folders, f"test_{name}")
-    candidates = [
-        (mirrored,),
-        (stage_tests / folders[0],) if folders else (),
-        (stage_tests, *MORE_TESTS.get(stage, ())),
-    ]
-    return [found for each in candidates if (found := tuple(str(part) for part in each if (root / part).exists()))]
+    topic = (stage_tests / folders[0],) if folders else ()
+    sets = ((mirrored,), topic, (stage_tests, *MORE_TESTS.get(stage, ())))
+    existing = (tuple(str(part) for part in parts if (root / part).exists()) for parts in sets)
+    return [tests for tests in existing if tests]
 
 
 class Tree:
