@@ -11,7 +11,8 @@ from rollup_node.stages.io.log.lasting_conditions import LastingConditions, shor
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 from rollup_node.stages.protocol.pacing import backoff
 
@@ -30,29 +31,29 @@ def pause_after(failures: int) -> float:
 
 
 class Problems:
-    """The present problems of a process, at most one line for each task.
+    """The present problems of a process, at most one for each task.
 
     Reported to the stage when they change and every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter
-        self._lines: dict[str, str] = {}
+        self._tasks: dict[str, Problem] = {}
 
-    def set(self, task: str, line: str) -> None:
+    def set(self, task: str, problem: Problem) -> None:
         """Set the problem of a task."""
-        if self._lines.get(task) != line:
-            self._lines[task] = line
+        if self._tasks.get(task) != problem:
+            self._tasks[task] = problem
             self.report()
 
     def clear(self, task: str) -> None:
         """Remove the problem of a task, if it has one."""
-        if self._lines.pop(task, None) is not None:
+        if self._tasks.pop(task, None) is not None:
             self.report()
 
     def report(self) -> None:
         """Report the present problems to the stage, in the order of their tasks' names."""
-        self._meter.set("activity_problems", len(self._lines))
-        self._stage.report(tuple(self._lines[name] for name in sorted(self._lines)))
+        self._meter.set("activity_problems", len(self._tasks))
+        self._stage.report(tuple(self._tasks[name] for name in sorted(self._tasks)))
 
     async def repeat(self) -> None:
         """Report every second, until it is cancelled."""
@@ -111,9 +112,7 @@ class TaskRunner:
         text = shortened(str(error) or type(error).__name__)
         code = error.code if isinstance(error.code, Code) else _DEFAULT[severity]
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
-        problem = f"{task.name}: {text}"
-        is_named = error.code is not code and code_in(text) is not None
-        self._problems.set(task.name, problem if is_named else code.before(problem))
+        self._problems.set(task.name, Problem(code, task.name, text))
         message = "resetting" if severity == "reset" else "step failed, retrying"
         self._conditions.report(task.name, code, message, task=task.name, error=text, retry_in=round(seconds, 1))
         # A wake-up must not end a back-off: only stopping does.

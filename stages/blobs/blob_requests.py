@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
@@ -26,8 +27,8 @@ class PendingRequest:
     """Requested blobs of one L1 block, and the clients to answer, one for each row.
 
     Times are seconds of any monotonic clock. Its verification `may_wait` while all clients say so. `code` and
-    `reason` are those of the last failure, if it has a code, and `error` is its text; `is_reported` once a failure
-    has been logged as one that derivation waits for."""
+    `reason` are those of the last failure, if it has a code, `error` is the problem; `is_reported` once a
+    failure has been logged as one that derivation waits for."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
@@ -39,7 +40,7 @@ class PendingRequest:
     is_fetching: bool = False
     failures: int = 0
     retry_at: float = 0.0
-    error: str | None = None
+    error: Problem | None = None
     code: Code | None = None
     reason: str = ""
     is_reported: bool = False
@@ -63,8 +64,7 @@ class PendingRequest:
         """Record a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
         self.code, self.reason, self.not_found = code, reason, not_found
-        name = "" if code is None else f"{code.text}: "
-        self.error = f"{name}blobs of L1 block {self.block}: {reason}"
+        self.error = Problem(code, f"blobs of L1 block {self.block}", reason)
         self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
@@ -75,7 +75,7 @@ class PendingRequest:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:
             return None
-        return BlobsUnavailable(self.block.hash, self.not_found, self.error)
+        return BlobsUnavailable(self.block.hash, self.not_found, str(self.error))
 
 
 class PendingRequests:

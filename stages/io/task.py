@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rollup_node.stages.messages.base import Problem
+
 
 @dataclass
 class PeriodicTask:
@@ -47,5 +49,5 @@ class Stage(Protocol):
     def reset(self, error: Exception) -> None:
         """Called by the runtime after a step raised a ResetError."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Takes the present problems of this process for `/readyz`, one line each; empty when there are none."""

@@ -5,6 +5,7 @@ Requests are repeated until they are answered, and responses may get lost."""
 from collections.abc import Callable, Iterator
 
 from rollup_node.stages.l1.prefetch_window import BlockRange, FetchFailure
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockUnavailable
 from rollup_node.stages.protocol.types import Hash, L1Block
 
@@ -75,7 +76,7 @@ class BlockSubscription:
         self._sent[block.header.number] = (block.header.hash, now)
 
     def unavailable(
-        self, head: int | None, no_head: str | None, failure: Callable[[int], FetchFailure | None]
+        self, head: int | None, no_head: Problem | None, failure: Callable[[int], FetchFailure | None]
     ) -> L1BlockUnavailable | None:
         """Return that L1 does not have the first block that the client waits for, or that fetching it fails.
 

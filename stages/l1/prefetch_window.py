@@ -9,6 +9,7 @@ fetch that began before the last reorg brings only an unverified block.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
 
@@ -35,7 +36,7 @@ class Fetch(NamedTuple):
 class FetchFailure(NamedTuple):
     """The last of `attempts` failed fetches of a block. `error` is None if L1 has no such block."""
 
-    error: str | None
+    error: Problem | None
     attempts: int
     retry_at: float
 
@@ -176,7 +177,7 @@ class PrefetchWindow:
                 self._cool_down_until = now + backoff(self._conflicts - 1, FIRST_PAUSE, MAX_PAUSE)
         return conflict
 
-    def failed(self, fetch: Fetch, error: str | None, now: float) -> None:
+    def failed(self, fetch: Fetch, error: Problem | None, now: float) -> None:
         """Record a failed fetch, with no `error` if L1 has no such block.
 
         It is due again after a pause, which doubles with each failure."""

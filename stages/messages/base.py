@@ -2,6 +2,9 @@
 
 import msgspec
 
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import StageError
+
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of all messages: the tag is the class name."""
@@ -15,7 +18,27 @@ class QueueLength(Message, frozen=True, tag="QueueLength"):
     tasks: int
 
 
+class Problem(msgspec.Struct, frozen=True, array_like=True):
+    """What is wrong: a code if there is one for it, what it is about (a task, a block), and a line of text.
+
+    It stays a record from where it arises to where it is printed; a foreign text never decides the code."""
+
+    code: Code | None
+    subject: str
+    text: str
+
+    @classmethod
+    def of(cls, error: StageError, subject: str = "") -> "Problem":
+        """Return the problem that an error tells of."""
+        return cls(error.code if isinstance(error.code, Code) else None, subject, str(error))
+
+    def __str__(self) -> str:
+        """Print it as log lines, health and `/readyz` show it."""
+        code = "" if self.code is None else self.code.text
+        return ": ".join(part for part in (code, self.subject, self.text) if part)
+
+
 class Health(Message, frozen=True, tag="Health"):
     """What is wrong with the publishing process at present; empty when healthy."""
 
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]

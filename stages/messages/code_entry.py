@@ -6,8 +6,22 @@ FINDING, EVENT = "finding", "event"
 
 
 class CodeEntry(Enum):
-    """The value is the meaning and the remedy, each one line, and FINDING for what the checks before a start alone
-    find, or EVENT for what happens at one moment; all others name conditions that last."""
+    """A member is written as its meaning and its remedy, each one line, and FINDING for what the checks before a start
+    alone find, or EVENT for what happens at one moment; all others name conditions that last. The value is its place in
+    the table, so that messages carry members."""
+
+    def __new__(cls, meaning: str, remedy: str, kind: str = "") -> "CodeEntry":
+        """Make the next member."""
+        entry = object.__new__(cls)
+        entry._value_ = len(cls.__members__)
+        entry.meaning, entry.remedy, entry.kind = meaning, remedy, kind
+        return entry
+
+    meaning: str
+    """What the condition is."""
+    remedy: str
+    """What the operator can do."""
+    kind: str
 
     @property
     def text(self) -> str:
@@ -15,25 +29,11 @@ class CodeEntry(Enum):
         return self.name.replace("_", "-")
 
     @property
-    def meaning(self) -> str:
-        """What the condition is."""
-        return str(self.value[0])
-
-    @property
-    def remedy(self) -> str:
-        """What the operator can do."""
-        return str(self.value[1])
-
-    def before(self, text: str) -> str:
-        """A text with the code in front of it, where `code_in` finds it."""
-        return f"{self.text}: {text}"
-
-    @property
     def is_finding(self) -> bool:
         """Whether the checks before a start alone have this code, and no condition of a running node."""
-        return FINDING in self.value[2:]
+        return self.kind == FINDING
 
     @property
     def is_event(self) -> bool:
         """Whether it names what happens at one moment, and no condition that lasts."""
-        return EVENT in self.value[2:]
+        return self.kind == EVENT

@@ -1,8 +1,6 @@
 """Codes of warnings and errors: the word that log lines, health, `/readyz` and `rollup-node check` name them by, what
 it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an entry, docs/codes.md lists all."""
 
-import re
-
 from rollup_node.stages.messages import codes_of_engine
 from rollup_node.stages.messages.code_entry import EVENT, FINDING, CodeEntry
 
@@ -473,12 +471,3 @@ class Code(CodeEntry):
         "check the client named in the line, and put a proxy with limits in front of a public RPC",
         EVENT,
     )
-
-
-_CODES = {code.text: code for code in Code}
-_WORD = re.compile(r"\b[A-Z][A-Z0-9-]+\b")
-
-
-def code_in(text: str) -> Code | None:
-    """The first code that a text names, such as a reason of `/readyz`; None if it names none."""
-    return next((_CODES[word] for word in _WORD.findall(text) if word in _CODES), None)

@@ -1,6 +1,6 @@
 """What the l1 process publishes (`status.l1`) and answers (`l1.blocks` to derivation, `l1.origins` to engine)."""
 
-from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.protocol.types import ZERO_HASH, Address, Hash, L1Block, L1BlockRef
 
 
@@ -40,7 +40,7 @@ class L1BlockUnavailable(Message, frozen=True, tag="L1BlockUnavailable"):
 
     number: int
     head: int
-    error: str | None
+    error: Problem | None
 
 
 class L1RefsRequest(Message, frozen=True, tag="L1RefsRequest"):
@@ -57,4 +57,4 @@ class L1RefsResponse(Message, frozen=True, tag="L1RefsResponse"):
 
     last: int
     refs: tuple[L1BlockRef, ...]
-    error: str | None
+    error: Problem | None

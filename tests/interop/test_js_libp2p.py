@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
 from tests.support.foreign.js_peers import JsError, JsPeer, by, js_peer, js_program
@@ -154,7 +155,7 @@ def test_either_end_disconnects() -> None:
             assert both.ours.connections() == []
             await we_dial(both)
             both.theirs.events.clear()
-            both.ours.disconnect(both.peer, "enough")
+            both.ours.disconnect(both.peer, PeerDropReason.BY_OPERATOR)
             await both.theirs.event("peer:disconnect", by(peer=both.our_text))
             assert await both.theirs.call("connections") == []
 

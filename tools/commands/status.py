@@ -11,7 +11,7 @@ import msgspec
 
 from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url
 from rollup_node.tools.inspect.status_client import StatusClient, StatusError
 from rollup_node.tools.inspect.status_screen import status_lines

@@ -10,7 +10,7 @@ from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
@@ -75,7 +75,7 @@ class ListingStage:
     def reset(self, error: Exception) -> None:
         """Nothing to reset."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publishes the problems that the runtime sees."""
         self._publisher.set(Health(problems))
 
@@ -83,7 +83,8 @@ class ListingStage:
         if isinstance(message, L1BlockUnavailable):
             if message.error is not None:
                 name = f"L1 block {message.number}"
-                self._error = message.error if name in message.error else f"{name}: {message.error}"
+                error = str(message.error)
+                self._error = error if name in error else f"{name}: {error}"
                 self._error_at = message.number
             elif message.number == self._next:
                 self._error = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"

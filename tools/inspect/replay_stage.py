@@ -13,7 +13,7 @@ from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -112,11 +112,11 @@ class ReplayStage:
         """Ends the run: the blocks of the source contradict each other."""
         self._failure = str(error)
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publishes the problems that the runtime sees."""
         self._publisher.set(Health(problems))
         if problems:
-            self._problem = problems[0]
+            self._problem = str(problems[0])
 
     # --- received messages ---
 
@@ -138,7 +138,7 @@ class ReplayStage:
 
     def _on_derivation(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
         if isinstance(message, Health):
-            self._problem = message.problems[0] if message.problems else self._problem
+            self._problem = str(message.problems[0]) if message.problems else self._problem
         elif isinstance(message, Drops):
             self._check_parent_hash(message)
         elif isinstance(message, DerivationStatus):

@@ -10,7 +10,7 @@ from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import duration, escaped_line
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 
 PATH = "/status.json"
 ANSWER_SECONDS = 5.0

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
-from rollup_node.stages.rpc.status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
+from rollup_node.stages.rpc.status.node_status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
 
 UNKNOWN = "?"
 LABEL = 11

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from rollup_node.stages.messages.base import QueueLength
+from rollup_node.stages.messages.base import Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
 from rollup_node.stages.messages.endpoints import EndpointCounts
@@ -15,10 +15,10 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.head_history import STEP_SECONDS, HeadHistory
-from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
-from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus
-from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.head_history import STEP_SECONDS, HeadHistory
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 
 NOW = 1_795_434_065
 L1_BLOCK, L2_BLOCK, BATCH, EPOCH = 12, 2, 180, 384
@@ -63,7 +63,7 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 def in_step(
-    ago: int = 0, *faults: Fault, safe_age: float | None = None, waits: DerivationWaits | None = None
+    ago: int = 0, *faults: UnreadyReason, safe_age: float | None = None, waits: DerivationWaits | None = None
 ) -> Snapshot:
     """A node that follows the tip: its safe head moves with each batch, the finalized one with each epoch."""
     now, recent = NOW - ago, 2 if ago < 1200 else 0
@@ -112,8 +112,9 @@ def blobs_missing(ago: int) -> Snapshot:
     age = 31 * 86400 + 4.0 * HOUR + ago * 0.1
     text = "beacon:5052: has no blobs of slot 13221870: NOT_FOUND: beacon block with slot 13221870"
     block = l1(NOW - int(age))
-    fault = Fault(
-        "blobs", f"{Code.BLOB_EXPIRED.text}: blobs of L1 block {block}: {text} (slot 13221870 of the beacon chain)"
+    fault = UnreadyReason(
+        "blobs",
+        Problem(Code.BLOB_EXPIRED, f"blobs of L1 block {block}", f"{text} (slot 13221870 of the beacon chain)"),
     )
     faults = () if ago > 1500 else (fault,)
     return in_step(ago, *faults, safe_age=age if ago > 1500 else 31 * 86400 + 4.0 * HOUR + 150 - ago)
@@ -123,7 +124,9 @@ def process_killed(ago: int) -> Snapshot:
     """The derivation process was killed a moment ago, for the second time."""
     if ago > 6:
         return in_step(ago)
-    seen = in_step(ago, Fault("derivation", Code.PROCESS_SILENT.before(f"no status for {4.1 + 6 - ago:.1f} s")))
+    seen = in_step(
+        ago, UnreadyReason("derivation", Problem(Code.PROCESS_SILENT, "", f"no status for {4.1 + 6 - ago:.1f} s"))
+    )
     return seen._replace(processes=processes(down="derivation"))
 
 
@@ -133,7 +136,7 @@ def l1_throttled(ago: int) -> Snapshot:
         return in_step(ago)
     before = in_step(THROTTLED_SECONDS)
     text = "L1 latest block: l1-a.internal:8545 and l1-b.example.org: overloaded and asked not to retry for 27 s"
-    fault = Fault("l1", Code.L1_THROTTLED.before(text))
+    fault = UnreadyReason("l1", Problem(Code.L1_THROTTLED, "", text))
     seen = in_step(ago, fault)
     assert seen.engine is not None and before.engine is not None
     engine = msgspec.structs.replace(seen.engine, safe=before.engine.safe, finalized=before.engine.finalized)

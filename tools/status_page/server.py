@@ -15,7 +15,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import StatusServer
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.status_page.scenes import SCENES, Scene, scene
 
 ADDRESS = "127.0.0.1"

@@ -14,6 +14,7 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts
@@ -48,9 +49,10 @@ class InputServer:
         return self._client.record.counts(in_use=True)
 
     @property
-    def errors(self) -> list[str]:
+    def errors(self) -> list[Problem]:
         """Why inputs that derivation waits for are missing."""
-        return [f"input of a commitment: {each.error}" for each in self._pending if each.urgent and each.error]
+        waiting = (pending for pending in self._pending if pending.urgent and pending.error)
+        return [Problem(None, "input of a commitment", str(pending.error)) for pending in waiting]
 
     def on_request(self, client: ProcessId, request: InputRequest) -> None:
         """Answers from the cache, or has the input fetched."""

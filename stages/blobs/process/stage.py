@@ -24,7 +24,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -51,7 +51,7 @@ class BlobsStage:
             meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
             meter.count("l1_source_cache_add", 0, type=BLOBS, evicted=flag)
         self._fetches: set[asyncio.Task[None]] = set()
-        self._runtime_problems: tuple[str, ...] = ()
+        self._runtime_problems: tuple[Problem, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
         self.periodic_tasks: Sequence[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
@@ -86,7 +86,7 @@ class BlobsStage:
     def reset(self, error: Exception) -> None:
         """Do nothing: a blob is the same on every L1 chain that has its hash."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the problems of the periodic task with the errors of urgent requests."""
         self._runtime_problems = problems
         self._publish_health()
@@ -226,7 +226,7 @@ class BlobsStage:
     def _report(self, pending: PendingRequest) -> None:
         """Log the failure of a request that derivation waits for; others may come in time."""
         if pending.code is None or not pending.urgent:
-            log.debug("could not prefetch blobs", l1_block=pending.block, error=pending.error)
+            log.debug("could not prefetch blobs", l1_block=pending.block, error=str(pending.error))
             return
         pending.is_reported = True
         age = duration(time.time() - pending.block.timestamp)

@@ -7,6 +7,7 @@ from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.l1 import tasks as l1_tasks
+from rollup_node.stages.messages.base import Problem
 
 
 class ComputeStage:
@@ -32,7 +33,7 @@ class ComputeStage:
     def reset(self, error: Exception) -> None:
         """Nothing to reset: a worker has no state."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Nothing to publish: a worker that fails is replaced."""
 
 

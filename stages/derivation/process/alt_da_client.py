@@ -12,7 +12,7 @@ from rollup_node.stages.derivation.process.throttle import Throttle
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -98,7 +98,7 @@ class AltDaClient:
                 self._blobs.send(request)
         self._prefetch_throttle.retain(set(nearest))
 
-    def report(self, now: float) -> list[str]:
+    def report(self, now: float) -> list[Problem]:
         """Set the metrics; the health problem of an input that is waited for, if it lasts."""
         state = self._resolver.challenges
         if state.challenge_origin is not None:
@@ -116,7 +116,8 @@ class AltDaClient:
         if needed is None or now - since <= LONG_WAIT:
             return []
         error = f": {self._error}" if self._error else ""
-        return [self._code.before(f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}")]
+        text = f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}"
+        return [Problem(self._code, "", text)]
 
     def _enter_phase(self, needed: NeedInput, now: float) -> None:
         phase = needed, self._resolver.is_last_chance

@@ -8,6 +8,7 @@ from rollup_node.stages.derivation.reasons.singular import TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef
@@ -38,11 +39,12 @@ class BatchWatch:
         self._dropped: Counter[str] = Counter()
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """The health problem, if there is one."""
         if self._blocks < self._unready:
             return None
-        return f"{Code.NO_BATCHES.text}: no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
+        text = f"no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
+        return Problem(Code.NO_BATCHES, "", text)
 
     def restart(self, epoch: BlockId) -> None:
         """Begin again from a safe head with this L1 origin."""

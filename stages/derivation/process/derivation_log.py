@@ -21,6 +21,7 @@ from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropCount, DropCounts, DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -217,27 +218,28 @@ class DerivationLog:
         if idle:
             self._last_reset = (None, 0)
 
-    def problems(self, need: object, reset: str | None, stalled_by: Reason | None, now: float) -> list[str]:
-        """Return the health problems, one line each.
+    def problems(self, need: object, reset: str | None, stalled_by: Reason | None, now: float) -> list[Problem]:
+        """Return the health problems.
 
         `need` is an unmet need of the deriver, `reset` the reason of a reset that has not come, `stalled_by` that of
         an undecided batch [H1]; `now` in seconds of any steady clock."""
-        found: list[str] = []
+        problems: list[Problem] = []
         if need != self._need[0]:
             self._need = need, now
         elif need is not None and now - self._need[1] > LONG_WAIT and (what := _description(need)) is not None:
-            found.append(f"derivation has waited {now - self._need[1]:.0f} s for {what}")
+            problems.append(Problem(None, "", f"derivation has waited {now - self._need[1]:.0f} s for {what}"))
         if reset is not None:
-            found.append(f"derivation waits for a reset: {reset}")
+            problems.append(Problem(None, "", f"derivation waits for a reset: {reset}"))
         if self._last_reset[1] >= SAME_RESETS:
             text = f"{self._last_reset[1]} resets for the same reason: {self._last_reset[0]}"
-            found.append(Code.RESET_LOOP.before(text))
+            problems.append(Problem(Code.RESET_LOOP, "", text))
         number = self._origin.number if self._origin else 0
         if stalled_by != self._stall[0]:
             self._stall = stalled_by, number
         elif stalled_by is not None and number - self._stall[1] > STALLED_BLOCKS:
-            found.append(f"a batch has held up the queue for {number - self._stall[1]} L1 blocks: {stalled_by}")
-        return found
+            text = f"a batch has held up the queue for {number - self._stall[1]} L1 blocks: {stalled_by}"
+            problems.append(Problem(None, "", text))
+        return problems
 
 
 def _l1_request(need: object) -> str | None:

@@ -33,7 +33,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -83,7 +83,7 @@ class DerivationStage:
         self._prefetcher = Prefetcher(config.rollup)
         self._blobs: BlobsResponse | None = None
         self._blobs_not_found: tuple[Hash, float] = (b"", 0.0)
-        self._problems: tuple[str, ...] = ()
+        self._problems: tuple[Problem, ...] = ()
         self._waits = WaitClock()
         self._task = PeriodicTask("derive", self._step)
         self.periodic_tasks = [self._task]
@@ -117,7 +117,7 @@ class DerivationStage:
         """Request a reset from the engine."""
         self._reset_reason = str(error)
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the problems that the runtime sees, with those of derivation."""
         self._problems = problems
         self._publish()

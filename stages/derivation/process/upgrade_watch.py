@@ -5,6 +5,7 @@ from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.span import SpanParentMismatch
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -19,10 +20,10 @@ class UpgradeWatch:
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:
         self._bundles = selectable_bundles(rollup)
         self._condition = LastingCondition(log, counts=False)
-        self._problem: str | None = None
+        self._problem: Problem | None = None
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """The health problem, if there is one."""
         return self._problem
 
@@ -35,7 +36,7 @@ class UpgradeWatch:
                 text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
                 wrong = f"the bundle {each.bundle.sha256[:8]} ({each.bundle.found}) is probably not the chain's"
                 back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
-                self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}, {back}")
+                self._problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
 
     def derived(self) -> None:

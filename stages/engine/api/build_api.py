@@ -88,4 +88,4 @@ def commit_error(answer: object) -> BuildError | None:
 def _reason(answer: object) -> str:
     if isinstance(answer, ErrorAnswer):
         return answer.message
-    return answer.reason if isinstance(answer, Unavailable) else "the engine's answer is not one to this call"
+    return answer.text if isinstance(answer, Unavailable) else "the engine's answer is not one to this call"

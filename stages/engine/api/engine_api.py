@@ -7,6 +7,8 @@ import msgspec
 
 from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
@@ -104,6 +106,12 @@ class Unavailable(msgspec.Struct, frozen=True):
 
     reason: str
     unreadable: bool = False
+    code: Code | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason with its code in front."""
+        return str(Problem(self.code, "", self.reason))
 
 
 EngineCall = (
@@ -128,7 +136,7 @@ def answer_text(answer: object) -> str:
         case ErrorAnswer():
             return f"{answer.message} ({answer.code})"
         case Unavailable():
-            return answer.reason
+            return answer.text
     return "the engine's answer is not one to this call"
 
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 
@@ -48,7 +49,8 @@ class FollowStatus(msgspec.Struct, frozen=True):
 
 
 class FollowUnread(msgspec.Struct, frozen=True):
-    """The source does not answer, or not with a status of this chain; `text` begins with a code."""
+    """The source does not answer, or not with a status of this chain."""
 
     reason: FollowReason
     text: str
+    code: Code

@@ -16,6 +16,8 @@ from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
 from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
@@ -81,10 +83,10 @@ class PublishStatus(msgspec.Struct, frozen=True):
 
 
 class ShowProblem(msgspec.Struct, frozen=True):
-    """A line for the operators under this name; None when the problem is over."""
+    """A problem for the operators under this name; None when the problem is over."""
 
     name: str
-    problem: str | None
+    problem: Problem | None
 
 
 # --- events --------------------------------------------------------------------------------------------------------
@@ -105,6 +107,7 @@ class WorkFailed(msgspec.Struct, frozen=True):
     error: str
     seconds: float
     reason: str = ""
+    code: Code | None = None
 
 
 class WorkRecovered(msgspec.Struct, frozen=True):

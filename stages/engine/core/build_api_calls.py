@@ -128,7 +128,7 @@ class BuildApiCalls:
             return
         reason = "not found"
         if isinstance(answer, ErrorAnswer | Unavailable):
-            reason = answer.message if isinstance(answer, ErrorAnswer) else answer.reason
+            reason = answer.message if isinstance(answer, ErrorAnswer) else answer.text
         inner = f"failed to determine block-hash of hash {to_hex(parent.hash)}, could not get payload: {reason}"
         self._respond(BuildError(SERVER_ERROR, f"failed to retrieve parent block {_show(parent)} from engine: {inner}"))
 

@@ -9,6 +9,8 @@ from rollup_node.stages.engine.core.state import SEARCHING, CoreState
 from rollup_node.stages.engine.machines.el_sync import ELSyncState
 from rollup_node.stages.engine.machines.sync_progress import POLL_SECONDS, SyncProgress
 from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.engine import EL_SYNC
 
 
 class ELSyncCalls:
@@ -54,7 +56,7 @@ class ELSyncCalls:
         known = 0 if sync.target is None else sync.target.block_number
         estimate = self._progress.add(answer.current, max(known, answer.highest), now.monotonic)
         self._state.do(act.ELSyncProgressed(estimate))
-        self._state.do(act.ShowProblem("start", estimate.text))
+        self._state.do(act.ShowProblem("start", estimate.problem))
 
     def timers(self) -> Iterator[float | None]:
         """When something becomes due by time alone."""
@@ -76,4 +78,5 @@ class ELSyncCalls:
             self._progress.clear()
             if not sync.in_progress:
                 state.recover(Work.EL_SYNC.task)
-            state.do(act.ShowProblem("start", sync.waiting_for if sync.in_progress else SEARCHING))
+            problem = Problem(None, EL_SYNC, sync.waiting_for) if sync.in_progress else Problem(None, "", SEARCHING)
+            state.do(act.ShowProblem("start", problem))

@@ -376,7 +376,9 @@ class EngineCore:
             if answer.unreadable and (state.el_sync.take_unreadable(pending.call) or self._starts_without(pending)):
                 return
             # Derivation starts over, so that an entry that could not be written is derived again [SDB3].
-            raise (ResetError if isinstance(pending.call, RecordSafeHead) else TemporaryError)(answer.reason)
+            raise (ResetError if isinstance(pending.call, RecordSafeHead) else TemporaryError)(
+                answer.reason, answer.code
+            )
         if pending.work is Work.START:
             self._take_start(answer)
         elif pending.work is Work.FINALITY:
@@ -438,7 +440,7 @@ class EngineCore:
             return
         if work is Work.START:
             self._state.search = None
-        self._state.fail(work, str(error), now)
+        self._state.fail(work, error, now)
 
 
 def _moves_heads(call: CoreCall) -> bool:

@@ -197,7 +197,7 @@ class FollowCalls:
             self._target.retry(now.monotonic + ASK_SECONDS)
         reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
         pause = max(0.0, follow.due_at - now.monotonic)
-        self._state.fail(work, str(error), now, reason=reason, pause=pause)
+        self._state.fail(work, error, now, reason=reason, pause=pause)
 
     def _wait_for_sync(self, tip: L2BlockRef, wanted: L2BlockRef, now: Instant) -> None:
         state = self._state

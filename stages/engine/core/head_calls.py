@@ -214,11 +214,11 @@ class HeadCalls:
         if work is Work.UNSAFE_GAP:
             self.gap.fail()
         if work is Work.SEQUENCER:
-            state.production.sequencer.retry_later(str(error), now.unix)
+            state.production.sequencer.retry_later(error, now.unix)
             state.show_sequencer_problem()
             seconds = RETRY_SECONDS
         else:
-            seconds = state.fail(work, str(error), now)
+            seconds = state.fail(work, error, now)
         if work is Work.BUILD_API:
             self.build_api.fail_commit(str(error))
         if doubted is not None or (isinstance(call, ForkchoiceUpdate) and call.attributes is None):

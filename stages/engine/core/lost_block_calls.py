@@ -6,6 +6,7 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, 
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.machines.lost_blocks import LostBlocksPhase
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -19,7 +20,7 @@ class LostBlockCalls:
         self._state = state
         self._was_pending = False
         self._is_reported = False
-        self._problem: str | None = None
+        self._problem: Problem | None = None
 
     def step(self, now: Instant) -> None:
         """What is due without a call."""
@@ -58,12 +59,13 @@ class LostBlockCalls:
             self._is_reported = False
         self._was_pending = lost.pending
 
-    def _present_problem(self) -> str | None:
+    def _present_problem(self) -> Problem | None:
         lost = self._state.lost
         if lost.phase is LostBlocksPhase.ASKING and lost.asked > 1 and self._state.production.sequencer.enabled:
-            return "sequencer: waits for the p2p process, which has the latest blocks of this node"
+            return Problem(None, "sequencer", "waits for the p2p process, which has the latest blocks of this node")
         if self._is_reported and lost.pending:
-            return f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
+            text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
+            return Problem(None, "", text)
         return None
 
     # --- L1 origins --------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class SequencerAdmin:
             for key, head in asked.items():
                 self._start(key, head, now)
             return
-        failure = answer.reason if isinstance(answer, Unavailable) else None
+        failure = answer.text if isinstance(answer, Unavailable) else None
         error = NOT_LEADER if failure is None else f"sequencer leader check failed: {failure}"
         for key in asked:
             self._respond(key, error)
@@ -150,8 +150,8 @@ class SequencerAdmin:
         if not isinstance(call, CommitPayload):
             return
         if not isinstance(answer, Committed):
-            reason = answer.reason if isinstance(answer, Unavailable) else "it gave no answer to this"
-            self._sequencer.commit_failed(call.payload, reason, now.unix)
+            failure = answer if isinstance(answer, Unavailable) else Unavailable("it gave no answer to this")
+            self._sequencer.commit_failed(call.payload, failure, now.unix)
             state.show_sequencer_problem()
         elif self._sequencer.committed(call.payload, now.unix):
             state.publish_block(call.payload)

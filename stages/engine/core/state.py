@@ -25,9 +25,10 @@ from rollup_node.stages.engine.machines.pipeline_start import FoundStart, Pipeli
 from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
 from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import ResetError, StageError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
 
@@ -90,10 +91,10 @@ class CoreState:
         self._logged_heads: Heads | None = None
         self._last_announced: Heads | None = None
         self._last_sequenced: Hash | None = None
-        self._sequencer_problem: tuple[str | None, int] = (None, 0)
+        self._sequencer_problem: tuple[Problem | None, int] = (None, 0)
         self._shown_hold: tuple[OtherUpgrade, bool] | None = None
         self._shown_queue: tuple[int, int] = (0, 0)
-        self.do(act.ShowProblem("start", self._start_problem))
+        self.do(act.ShowProblem("start", Problem(None, "", self._start_problem)))
 
     @property
     def confirmed_heads(self) -> Heads | None:
@@ -189,7 +190,7 @@ class CoreState:
         self.el_sync.restart()
         self.follow.on_reset(error)
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = self.doubted = None
-        self.do(act.ShowProblem("start", f"{self._start_problem}: {error}"))
+        self.do(act.ShowProblem("start", Problem(None, self._start_problem, str(error))))
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
@@ -377,9 +378,9 @@ class CoreState:
             return
         self._sequencer_problem = problem, sequencer.failures
         if problem is not None and sequencer.failures != failures:
-            self.do(act.SequencerWaits(problem))
+            self.do(act.SequencerWaits(str(msgspec.structs.replace(problem, subject=""))))
         if problem != last:
-            self.do(act.ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
+            self.do(act.ShowProblem("sequencer", problem))
 
     def finish_stops(self, now: Instant) -> None:
         """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head,
@@ -414,14 +415,17 @@ class CoreState:
 
     # --- failures --------------------------------------------------------------------------------------------------
 
-    def fail(self, work: Work, error: str, now: Instant, *, reason: str = "", pause: float | None = None) -> float:
+    def fail(
+        self, work: Work, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
+    ) -> float:
         """Work failed temporarily; the seconds until it is tried again, `pause` if that is given. `reason` tells apart
         what one task fails by."""
         seconds = self.backoff.fail(work.task, now.monotonic, pause)
         if work is Work.EL_SYNC:
             self.el_sync.failed()
-        self.log.add(now.unix, "failed", work, error)
-        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds, reason))
+        problem = Problem.of(error)
+        self.log.add(now.unix, "failed", work, str(problem))
+        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, problem.text, seconds, reason, problem.code))
         return seconds
 
     def fail_by_reset(self, work: Work, error: ResetError, now: Instant) -> None:
@@ -429,11 +433,11 @@ class CoreState:
         if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
             self.search = None
             self.el_sync.lacks_block()
-            self.fail(work, str(error), now)
+            self.fail(work, error, now)
             return
         self.reset(error, now)
         seconds = self.backoff.reset(work.task, now.monotonic)
-        self.do(act.WorkFailed(work.task, act.Severity.RESET, str(error), seconds))
+        self.do(act.WorkFailed(work.task, act.Severity.RESET, str(error), seconds, code=Problem.of(error).code))
 
     def recover(self, task: str) -> None:
         """Work of a task succeeded."""

@@ -182,13 +182,15 @@ class SupervisorCalls:
             error = commit_error(answer)
         if error is not None:
             self._replacing = None
-            raise ResetError(f"block {replacing.invalidated} cannot be replaced: {error.text}")
+            contradicts = isinstance(pending.call, GetPayload) and self._payload is not None
+            text = f"block {replacing.invalidated} cannot be replaced: {error.text}"
+            raise ResetError(text, Code.ENGINE_CONTRADICTS if contradicts else None)
         if isinstance(pending.call, NewPayload):
             self._replaced(replacing, pending.call.payload, now)
 
     def _mismatch(self, replacing: Invalidate, payload: ExecutionPayload) -> BuildError | None:
         found = sealed_mismatch(self._state.config.rollup, replacing.attributes, replacing.parent, payload)
-        return None if found is None else BuildError(OTHER, Code.ENGINE_CONTRADICTS.before(found.text))
+        return None if found is None else BuildError(OTHER, found.text)
 
     def _replaced(self, replacing: Invalidate, payload: ExecutionPayload, now: Instant) -> None:
         state, heads = self._state, self._state.controller.heads

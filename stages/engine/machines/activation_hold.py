@@ -5,6 +5,7 @@ import hashlib
 
 import msgspec
 
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import BatchParent
 from rollup_node.stages.protocol.config import RollupConfig
@@ -183,7 +184,7 @@ class ActivationHold:
         return self._denied and not self._matched and self.due(unsafe) is None
 
     @property
-    def problem(self) -> str:
-        """The line of health [UPG24]."""
+    def problem(self) -> Problem:
+        """The health problem [UPG24]."""
         by_l1 = "; a later batch on L1 builds on that block" if self.confirmed else ""
-        return Code.BUNDLE_DIFFERS.before(f"{self.other.text}{by_l1}")
+        return Problem(Code.BUNDLE_DIFFERS, "", f"{self.other.text}{by_l1}")

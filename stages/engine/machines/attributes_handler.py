@@ -50,6 +50,7 @@ from rollup_node.stages.engine.machines.attributes_job import AttributesStep as 
 from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
 from rollup_node.stages.engine.machines.build_probe import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
@@ -67,15 +68,14 @@ MAX_SIGNED = 4
 
 class ProcessedAttributes(msgspec.Struct, frozen=True):
     """What became of one `AttributesReady` message. `safe_head` is the pending safe head that results, `safe_config`
-    the system config in it. `reason` is a line for the log where the block is not as derived, with a code in front of
-    it if it has one; `built` is the payload if one was built."""
+    the system config in it. `reason` says why the block is not as derived; `built` is the payload if one was built."""
 
     sequence: int
     outcome: AttributesOutcome
     safe_head: L2BlockRef
     safe_config: SystemConfig
     derived_from: L1BlockRef
-    reason: str | None = None
+    reason: Problem | None = None
     built: ExecutionPayload | None = None
 
 
@@ -179,7 +179,8 @@ class AttributesHandler:
         if self.job is not None:
             return None
         if derived.parent.number != heads.pending_safe.number:
-            return self._done(derived, AttributesOutcome.REFUSED, "stale: the parent is not the pending safe head")
+            stale = Problem(None, "", "stale: the parent is not the pending safe head")
+            return self._done(derived, AttributesOutcome.REFUSED, stale)
         if derived.parent.hash != heads.pending_safe.hash:
             raise ResetError(f"attributes on {derived.parent} do not fit the pending safe head {heads.pending_safe}")
         if heads.unsafe.number < heads.pending_safe.number:
@@ -224,7 +225,7 @@ class AttributesHandler:
             return None
         defect, job.failed = self._defect(job.derived, job.failed), False
         if defect is not None:
-            return self._invalid(job, Code.TRANSACTION_INVALID.before(defect))
+            return self._invalid(job, Problem(Code.TRANSACTION_INVALID, "", defect))
         if job.lost == LOST_BUILDS and job.probe is None and may_lack_gas(job.attributes):
             job.probe = BuildProbe(job.attributes)
         return None
@@ -299,9 +300,9 @@ class AttributesHandler:
             return None
         is_there, signed = unsafe >= number, self._signed_on(job.derived.parent.hash)
         if not (is_there and hold.look_again) and hold.contradicted(unsafe):
-            job.reason = f"batches on L1 do not build on block {hold.other.block}"
+            job.reason = Problem(None, "", f"batches on L1 do not build on block {hold.other.block}")
         elif signed is not None and self._matches(job, signed):
-            job.reason = f"the sequencer has replaced block {hold.other.block}"
+            job.reason = Problem(None, "", f"the sequencer has replaced block {hold.other.block}")
         elif is_there or signed is not None:
             return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
         job.hold, job.step = None, AttributesStep.START
@@ -353,7 +354,8 @@ class AttributesHandler:
             if job.hold is not None:
                 job.hold.seen_again()
             return None
-        job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
+        text = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
+        job.reason = Problem(None, "", text)
         job.step = AttributesStep.START
         return None
 
@@ -361,7 +363,7 @@ class AttributesHandler:
         result = build_start_result(answer)
         raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
         if result.status is CallStatus.INVALID:
-            return self._invalid(job, result.text)
+            return self._invalid(job, Problem(None, "", result.text))
         raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
             self.controller.accept(sent)
@@ -391,13 +393,13 @@ class AttributesHandler:
         if not isinstance(answer, ExecutionPayload):
             job.step, job.lost = AttributesStep.START, job.lost + 1
             lost = f"the engine began to build {job.block}, and does not return it: {answer_text(answer)}"
-            raise TemporaryError(Code.BUILD_LOST.before(lost))
+            raise TemporaryError(lost, Code.BUILD_LOST)
         mismatch = sealed_mismatch(self.rollup, job.asked, job.derived.parent, answer)
         if mismatch is not None and mismatch.left_out:
-            return self._invalid(job, Code.TRANSACTION_LEFT_OUT.before(mismatch.text))
+            return self._invalid(job, Problem(Code.TRANSACTION_LEFT_OUT, "", mismatch.text))
         if mismatch is not None:
             job.step = AttributesStep.START
-            raise TemporaryError(Code.ENGINE_CONTRADICTS.before(f"{job.block}: {mismatch.text}"))
+            raise TemporaryError(f"{job.block}: {mismatch.text}", Code.ENGINE_CONTRADICTS)
         if job.probe is not None:
             job.probe.built(answer.gas_used)
             return self._probed(job, job.probe)
@@ -409,12 +411,12 @@ class AttributesHandler:
         if not probe.done:
             return None
         proof, job.probe, job.lost = probe.proof(), None, job.lost + 1
-        return None if proof is None else self._invalid(job, Code.TRANSACTION_INVALID.before(proof))
+        return None if proof is None else self._invalid(job, Problem(Code.TRANSACTION_INVALID, "", proof))
 
     def _inserted(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
         result = insert_result(answer)
         if result.status is CallStatus.INVALID:
-            return self._invalid(job, result.text)
+            return self._invalid(job, Problem(None, "", result.text))
         raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, PayloadAnswer) and job.payload is not None:
             job.inserted = l2_block_info(job.payload, self.rollup)
@@ -440,7 +442,7 @@ class AttributesHandler:
             self.run.accept(job.derived.sequence, found.ref.hash)
         return self._done(job.derived, outcome, job.reason, job.payload)
 
-    def _invalid(self, job: AttributesJob, reason: str) -> ProcessedAttributes | None:
+    def _invalid(self, job: AttributesJob, reason: Problem) -> ProcessedAttributes | None:
         """The attributes, or the block made of them, are invalid: their deposits alone replace them where the fork
         allows it [ATT34, ATT38]."""
         if is_deposits_only(job.attributes):
@@ -452,7 +454,7 @@ class AttributesHandler:
         job.step, job.payload, job.replaced, job.reason = AttributesStep.START, None, True, reason
         return None
 
-    def _drop(self, job: AttributesJob, reason: str) -> ProcessedAttributes:
+    def _drop(self, job: AttributesJob, reason: Problem) -> ProcessedAttributes:
         """Drops the attributes and the pending blocks of their batch [ATT40]."""
         self.controller.drop_pending()
         self.pending_config = self.safe_config
@@ -462,7 +464,7 @@ class AttributesHandler:
         self,
         derived: AttributesReady,
         outcome: AttributesOutcome,
-        reason: str | None,
+        reason: Problem | None,
         built: ExecutionPayload | None = None,
     ) -> ProcessedAttributes:
         self.job = None

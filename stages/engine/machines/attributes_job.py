@@ -7,6 +7,7 @@ import msgspec
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.engine.machines.activation_hold import ActivationHold
 from rollup_node.stages.engine.machines.build_probe import BuildProbe
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 
@@ -40,7 +41,7 @@ class AttributesJob(msgspec.Struct):
     lost: int = 0
     probe: BuildProbe | None = None
     replaced: bool = False
-    reason: str | None = None
+    reason: Problem | None = None
     hold: ActivationHold | None = None
 
     @property

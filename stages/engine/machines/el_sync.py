@@ -39,7 +39,6 @@ from rollup_node.stages.engine.api.l2_block_info import UnreadableBlockError, l2
 from rollup_node.stages.engine.machines.recorded_safe_head import RecordCall, RecordedSafeHead
 from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads
-from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -144,12 +143,12 @@ class ELSync:
     def waiting_for(self) -> str:
         """What it is that goes on, as a line for operators."""
         if self.state is ELSyncState.WILL_START:
-            return f"{EL_SYNC}: waiting for an unsafe block from peers or admin_postUnsafePayload to sync to"
+            return "waiting for an unsafe block from peers or admin_postUnsafePayload to sync to"
         if self.state is ELSyncState.STARTED and self.target is not None:
-            return f"{EL_SYNC}: the execution engine syncs to block {self.target.block_number}"
+            return f"the execution engine syncs to block {self.target.block_number}"
         if self.state is ELSyncState.STARTED:
-            return f"{EL_SYNC}: waiting for another unsafe block to sync to"
-        return f"{EL_SYNC}: looking up the heads behind the synced block"
+            return "waiting for another unsafe block to sync to"
+        return "looking up the heads behind the synced block"
 
     def wait_until(self) -> float | None:
         """When something is due by time alone."""

@@ -24,6 +24,7 @@ from rollup_node.stages.engine.api.engine_api import GetBlockRef, Unavailable
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig, network_left
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
@@ -53,8 +54,8 @@ class FollowResult(StrEnum):
 class FollowError(TemporaryError):
     """A round ended without heads. `result` is None where the source is not the cause."""
 
-    def __init__(self, result: FollowResult | None, reason: FollowReason, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, result: FollowResult | None, reason: FollowReason, text: str, code: Code | None = None) -> None:
+        super().__init__(text, code)
         self.result, self.reason = result, reason
 
 
@@ -164,7 +165,7 @@ class FollowSource:
         if isinstance(call, GetFollowStatus):
             if not isinstance(answer, FollowStatus):
                 reason = answer.reason if isinstance(answer, FollowUnread) else FollowReason.NO_ANSWER
-                raise FollowError(FollowResult.FETCH_STATUS, reason, _text(answer))
+                raise FollowError(FollowResult.FETCH_STATUS, reason, _text(answer), _code(answer))
             self._check(answer, heads, unix)
             self.status = answer
         elif self.status is not None and isinstance(call, GetL1BlockRef):
@@ -242,7 +243,7 @@ class FollowSource:
             return
         if not isinstance(answer, L1BlockRef):
             text = _text(answer) if answer is not None else f"our L1 does not have L1 block {number} of the source"
-            raise FollowError(FollowResult.L1_LOOKUP, FollowReason.L1_UNKNOWN, text)
+            raise FollowError(FollowResult.L1_LOOKUP, FollowReason.L1_UNKNOWN, text, _code(answer))
         for block, name in self._l1_blocks(status):
             if block.number == number and block.hash != answer.hash:
                 text = f"the {name} of the source, {block}, is not canonical: our L1 has {answer}"
@@ -279,7 +280,7 @@ class FollowSource:
             self.target = status
         else:
             text = f"the execution engine does not say how far it is: {_text(answer)}"
-            raise FollowError(None, FollowReason.ENGINE_ANSWER, text)
+            raise FollowError(None, FollowReason.ENGINE_ANSWER, text, _code(answer))
 
     def _take_l2(self, status: FollowStatus, number: int, answer: object, heads: Heads) -> None:
         if answer is None:
@@ -287,7 +288,7 @@ class FollowSource:
             raise FollowError(None, FollowReason.ENGINE_LACKS, text)
         if not isinstance(answer, L2BlockRef):
             text = f"block {number} of the source cannot be compared: {_text(answer)}"
-            raise FollowError(None, FollowReason.ENGINE_ANSWER, text)
+            raise FollowError(None, FollowReason.ENGINE_ANSWER, text, _code(answer))
         for ref, name in self._to_compare(status, heads):
             if ref.number != number or ref == answer:
                 continue
@@ -313,7 +314,7 @@ class FollowSource:
             return False
         if not isinstance(answer, L2BlockRef):
             text = f"the execution engine does not show the block {wanted} that it has accepted: {_text(answer)}"
-            raise FollowError(None, FollowReason.ENGINE_ANSWER, text)
+            raise FollowError(None, FollowReason.ENGINE_ANSWER, text, _code(answer))
         if answer != wanted:
             raise _other_fields(wanted, answer)
         self._confirmed.add(wanted.hash)
@@ -411,3 +412,7 @@ def _text(answer: object) -> str:
         case Unavailable(reason=text) | FollowUnread(text=text):
             return text
     return f"unexpected answer {type(answer).__name__}"
+
+
+def _code(answer: object) -> Code | None:
+    return answer.code if isinstance(answer, Unavailable | FollowUnread) else None

@@ -90,7 +90,7 @@ class PipelineStartSearch:
     def answer(self, answer: object) -> None:
         """Takes the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
         if isinstance(answer, Unavailable):
-            raise TemporaryError(answer.reason)
+            raise TemporaryError(answer.reason, answer.code)
         try:
             self.call = self._steps.send(answer)
         except StopIteration as end:

@@ -31,6 +31,7 @@ from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceUpdate,
     GetPayload,
     NewPayload,
+    Unavailable,
     answer_text,
     build_start_result,
     insert_result,
@@ -38,9 +39,10 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import ResetError, StageError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
@@ -130,7 +132,7 @@ class Sequencer:
         self.pause = SequencerPause.RESET
         self.started_before = False
         self.due: float | None = None
-        self.problem: str | None = None
+        self.problem: Problem | None = None
         self.failures = 0
         self.attributes: PayloadAttributes | None = None
         self.building: BuildJob | None = None
@@ -258,12 +260,12 @@ class Sequencer:
         if self.heads is not None and need.parent == self.heads.unsafe and self.phase is SequencerPhase.IDLE:
             self.attributes = attributes
 
-    def retry_later(self, reason: str, now: float) -> None:
+    def retry_later(self, error: StageError, now: float) -> None:
         """The action could not be tried (no origin, endpoint away): it is due again in 1 s; a build that has started,
         and a sealed block, are kept [SEQ6, SEQ8]."""
         if self.phase is SequencerPhase.IDLE:
             self.attributes = None
-        self._failed(reason, now + RETRY_SECONDS)
+        self._failed(str(error), now + RETRY_SECONDS, Problem.of(error).code)
 
     def next_commit(self, now: float) -> CommitPayload | None:
         """The commit that is due now; answered by `committed` or `commit_failed`, unless the block is dropped before
@@ -281,12 +283,13 @@ class Sequencer:
         self.phase, self.due = SequencerPhase.SEALED, now
         return True
 
-    def commit_failed(self, payload: ExecutionPayload, reason: str, now: float) -> None:
+    def commit_failed(self, payload: ExecutionPayload, failure: Unavailable, now: float) -> None:
         """The commit, if it is that of the present block, is due again in 1 s [SEQ21]. The block is kept: the engine
         may return another one the second time, though the conductor has stored this one."""
         if self._is_committing(payload):
             self.phase = SequencerPhase.FETCHED
-            self._failed(f"failed to commit unsafe payload to conductor: {reason}", now + RETRY_SECONDS)
+            text = f"failed to commit unsafe payload to conductor: {failure.reason}"
+            self._failed(text, now + RETRY_SECONDS, failure.code)
             self._end_stop()
 
     def _is_committing(self, payload: ExecutionPayload) -> bool:
@@ -322,11 +325,13 @@ class Sequencer:
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
         if not isinstance(answer, ExecutionPayload):
             block = f"block {building.parent.number + 1} on {building.parent}"
-            lost = f"the engine began to build {block}, and does not return it: {answer_text(answer)}"
-            return self._drop_block(lost, now)
+            lost = f"the engine began to build {block}, and does not return it: "
+            if isinstance(answer, Unavailable):
+                return self._drop_block(lost + answer.reason, now, answer.code)
+            return self._drop_block(lost + answer_text(answer), now)
         mismatch = sealed_mismatch(self.rollup, building.attributes, building.parent, answer)
         if mismatch is not None:
-            return self._drop_block(Code.ENGINE_CONTRADICTS.before(mismatch.text), now)
+            return self._drop_block(mismatch.text, now, Code.ENGINE_CONTRADICTS)
         self.sealed, self.due = answer, now
         self.phase = SequencerPhase.FETCHED if self.conducted else SequencerPhase.SEALED
         return None
@@ -350,14 +355,14 @@ class Sequencer:
         self._failed(result.text, now + pause)
         return None
 
-    def _drop_block(self, reason: str, now: float) -> BuildDropped:
+    def _drop_block(self, reason: str, now: float, code: Code | None = None) -> BuildDropped:
         self._drop()
-        self._failed(reason, now + self.rollup.block_time)
+        self._failed(reason, now + self.rollup.block_time, code)
         self._end_stop()
-        return BuildDropped(reason)
+        return BuildDropped(str(Problem(code, "", reason)))
 
-    def _failed(self, reason: str, due: float) -> None:
-        self.problem, self.due = reason, due
+    def _failed(self, reason: str, due: float, code: Code | None = None) -> None:
+        self.problem, self.due = Problem(code, "sequencer", reason), due
         self.failures += 1
 
     def _drop(self) -> None:

@@ -5,7 +5,9 @@ from collections import deque
 
 import msgspec
 
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.texts import duration
 
 POLL_SECONDS = 10.0
@@ -30,15 +32,17 @@ class SyncEstimate(msgspec.Struct, frozen=True):
         return self.stalled >= STALL_SECONDS
 
     @property
-    def text(self) -> str:
-        """A line for operators."""
+    def problem(self) -> Problem:
+        """How far the sync is, for operators."""
         if self.is_stalled:
-            return Code.EL_SYNC_STALLED.before(
-                f"EL sync: {self.to_go} blocks to go, no new block for {duration(self.stalled)}; check that the"
-                " execution engine has peers, or start with --syncmode=consensus-layer"
+            text = (
+                f"{self.to_go} blocks to go, no new block for {duration(self.stalled)}; check that the execution"
+                " engine has peers, or start with --syncmode=consensus-layer"
             )
+            return Problem(Code.EL_SYNC_STALLED, EL_SYNC, text)
         left = "" if self.eta is None else f", about {duration(self.eta)} left"
-        return f"EL sync: block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
+        text = f"block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
+        return Problem(None, EL_SYNC, text)
 
 
 class SyncProgress:

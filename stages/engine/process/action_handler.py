@@ -18,7 +18,8 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition, Lasti
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_payload
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -122,12 +123,12 @@ class ActionHandler:
 
     def _work_failed(self, action: act.WorkFailed) -> None:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
-        code = code_in(action.error) or _code_of(action)
+        code = action.code or _code_of(action)
         self._status.set_failure(action, code)
         if action.severity is act.Severity.TEMPORARY:
             if code in LOGGED_BY_L1:
                 return
-            error, retry_in = shortened(action.error.removeprefix(code.before(""))), round(action.seconds, 1)
+            error, retry_in = shortened(action.error), round(action.seconds, 1)
             self._failures.report(
                 action.task,
                 code,
@@ -186,8 +187,7 @@ class ActionHandler:
     def _attributes_processed(self, action: act.AttributesProcessed) -> None:
         found = action.processed
         if found.reason is not None:
-            code = code_in(found.reason) or Code.BLOCK_REPLACED
-            reason = shortened(found.reason.removeprefix(code.before("")))
+            code, reason = found.reason.code or Code.BLOCK_REPLACED, shortened(found.reason.text)
             log.warn(f"derived block {found.outcome}", code=code.text, safe=found.safe_head, reason=reason)
         else:
             self._resets.processed(found.safe_head.number)
@@ -324,7 +324,7 @@ class ActionHandler:
 
     def _fetch_lasts(self, action: act.FetchLasts) -> None:
         code, text = Code.EL_SYNC_STALLED, "the execution engine does not get a block from its peers"
-        self._status.set_problem(action.name, code.before(action.problem))
+        self._status.set_problem(action.name, Problem(code, "", action.problem))
         self._fetches.report(action.name, code, text, reason=action.name, problem=action.problem, ahead=action.ahead)
 
     def _fetch_ended(self, action: act.FetchEnded) -> None:

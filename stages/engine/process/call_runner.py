@@ -13,9 +13,8 @@ _LASTING = {Lane.HEADS, Lane.SAFE_HEAD_WRITES}
 
 
 class CallRunner:
-    """`ask` makes one call; its TemporaryError becomes the answer Unavailable, with its code in front.
-    `wake` is called when an answer is
-    there."""
+    """`ask` makes one call; its TemporaryError becomes the answer Unavailable. `wake` is called when an answer
+    is there."""
 
     def __init__(self, ask: Callable[[CoreCall], Awaitable[CoreAnswer]], wake: Callable[[], None]) -> None:
         self._ask, self._wake = ask, wake
@@ -31,8 +30,8 @@ class CallRunner:
         try:
             return await self._ask(call)
         except TemporaryError as error:
-            text = error.code.before(str(error)) if isinstance(error.code, Code) else str(error)
-            return Unavailable(text, unreadable=isinstance(error, UnreadableAnswerError))
+            code = error.code if isinstance(error.code, Code) else None
+            return Unavailable(str(error), isinstance(error, UnreadableAnswerError), code)
 
     def answers(self) -> list[tuple[PendingCall, CoreAnswer]]:
         """The answers since the last call. Raises what `ask` raised besides TemporaryError."""

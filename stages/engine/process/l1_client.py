@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -52,9 +52,7 @@ class L1Client:
             if missing is not None:
                 if missing.error is None:
                     return None
-                code = code_in(missing.error)
-                words = missing.error if code is None else missing.error.replace(code.before(""), "")
-                raise TemporaryError(f"L1 block {number} is unavailable: {words}", code)
+                raise TemporaryError(f"L1 block {number} is unavailable: {missing.error.text}", missing.error.code)
             now = self._clock()
             if now - began > PATIENCE_SECONDS:
                 text = f"L1 block {number} is unavailable: the l1 process does not answer"

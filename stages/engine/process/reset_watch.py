@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 
 SAME_RESETS = 3
@@ -19,7 +20,7 @@ class ResetWatch:
     reason do not make it another one. `show` takes the health problem, None when there is none."""
 
     def __init__(
-        self, log: Logger, show: Callable[[str | None], None], clock: Callable[[], float] = time.monotonic
+        self, log: Logger, show: Callable[[Problem | None], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._log, self._show, self._clock = log, show, clock
         self._condition = LastingCondition(log, clock)
@@ -39,7 +40,8 @@ class ResetWatch:
         self._condition.report(
             Code.RESET_LOOP, "resetting again for the same reason", resets=self._times, reason=reason
         )
-        self._show(Code.RESET_LOOP.before(f"{self._times} resets for the same reason: {reason}"))
+        text = f"{self._times} resets for the same reason: {reason}"
+        self._show(Problem(Code.RESET_LOOP, "", text))
 
     def processed(self, safe: int) -> None:
         """A derived block was processed; `safe` is the number of the safe head. One that was not reached before ends a

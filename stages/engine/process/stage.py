@@ -38,7 +38,7 @@ from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHead
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -179,7 +179,7 @@ class EngineStage:
         """Raises the error: the core handles resets by itself, so no task of this stage ends in one."""
         raise error
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Takes the problems that the runtime knows of."""
         self._status.set_runtime_problems(problems)
         self._actions.tick()

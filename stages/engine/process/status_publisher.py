@@ -8,14 +8,17 @@ from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_head
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.messages.base import Health, QueueLength
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
 
 ENGINE_CODES = frozenset(
-    {Code.ENGINE_UNREACHABLE, Code.ENGINE_SLOW, Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST}
+    {
+        *(Code.ENGINE_UNREACHABLE, Code.ENGINE_SLOW, Code.ENGINE_ANSWER),
+        *(Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST),
+    }
 )
 
 
@@ -28,9 +31,9 @@ class StatusPublisher:
         self._record, self._counts = record, PacedPublisher(self._publisher.set)
         self._publisher.on_send = self._show
         self._meter = meter
-        self._runtime: tuple[str, ...] = ()
-        self._failed: dict[str, str] = {}
-        self._named: dict[str, str] = {}
+        self._runtime: tuple[Problem, ...] = ()
+        self._failed: dict[str, Problem] = {}
+        self._named: dict[str, Problem] = {}
         self._shown: dict[str, L2BlockRef] = {}
         self._others: tuple[object, ...] = ()
         self.set_queue_length(0)
@@ -72,12 +75,12 @@ class StatusPublisher:
         """Publishes that the node halts."""
         self._publisher.set(Halting())
 
-    def set_runtime_problems(self, problems: tuple[str, ...]) -> None:
+    def set_runtime_problems(self, problems: tuple[Problem, ...]) -> None:
         """Sets the problems that the runtime reports: those of periodic tasks."""
         self._runtime = problems
         self._publish_health()
 
-    def set_problem(self, name: str, problem: str | None) -> None:
+    def set_problem(self, name: str, problem: Problem | None) -> None:
         """Sets the problem of a name; None when it is over."""
         if problem is None:
             self._named.pop(name, None)
@@ -87,8 +90,7 @@ class StatusPublisher:
 
     def set_failure(self, failure: WorkFailed, code: Code) -> None:
         """Sets the problem of a task whose work failed; `code` is that of the error."""
-        error = failure.error.removeprefix(code.before(""))
-        self._failed[failure.task] = code.before(f"{failure.task}: {error}")
+        self._failed[failure.task] = Problem(code, failure.task, failure.error)
         self._publish_health()
 
     def clear_failure(self, task: str) -> None:
@@ -97,14 +99,14 @@ class StatusPublisher:
         self._publish_health()
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[Problem, ...]:
         """All problems, as they are published."""
-        return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime)))
+        return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime), key=str))
 
     @property
     def engine_fails(self) -> bool:
         """Whether a call of the engine has failed, and none since then has succeeded in its place."""
-        return any(code_in(failure) in ENGINE_CODES for failure in self._failed.values())
+        return any(failure.code in ENGINE_CODES for failure in self._failed.values())
 
     def _publish_health(self) -> None:
         self._meter.set("activity_problems", len(self._failed) + len(self._runtime))

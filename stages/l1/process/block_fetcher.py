@@ -16,6 +16,7 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, descri
 from rollup_node.stages.l1.process.failures import BatchRefusedError, BehindError, code_of
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import to_quantity
@@ -26,11 +27,11 @@ ReceiptsOf = Callable[[VerifiedBlock, AnswerLimit], Awaitable[bytes | None]]
 
 
 class FetchResult(NamedTuple):
-    """The result of a fetch: a block, an error with its code in front, or neither if there is no such block."""
+    """The result of a fetch: a block, a problem, or neither if there is no such block."""
 
     fetch: Fetch
     block: L1Block | None
-    error: str | None
+    error: Problem | None
     endpoint: L1Endpoint | None = None
 
 
@@ -137,7 +138,7 @@ class BlockFetcher:
         code = Code.WORKER_FAILED if isinstance(error, TaskFailed) else code_of(error)
         for fetch in fetches:
             text = f"L1 block {fetch.number}: {describe_error(endpoint, error)}"
-            self._results.append(FetchResult(fetch, None, code.before(text)))
+            self._results.append(FetchResult(fetch, None, Problem(code, "", text)))
 
     async def _read_archive(self, fetch: Fetch) -> bool:
         """Take the block of a fetch from the archive; False if it is not there."""

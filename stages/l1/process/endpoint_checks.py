@@ -13,6 +13,7 @@ from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.quorum import View, compare
 from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -51,9 +52,9 @@ class EndpointChecks:
         self.on_due: Callable[[], None] = lambda: None
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[Problem, ...]:
         """The disagreement as a health problem."""
-        return () if self.disagreement is None else (Code.L1_DISAGREE.before(self.disagreement),)
+        return () if self.disagreement is None else (Problem(Code.L1_DISAGREE, "", self.disagreement),)
 
     def on_new_head(self, reorged: bool) -> None:
         """Have the endpoints compared after a reorg."""

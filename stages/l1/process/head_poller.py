@@ -16,6 +16,7 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, descri
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.receipts_methods import is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -264,12 +265,13 @@ class HeadPoller:
         self._label_disproofs, self._was_dropped, self._dropped_at = 0, True, time.monotonic()
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[Problem, ...]:
         """The health problems of the heads: a finalized block that contradicts, a head that stands still."""
-        found = [] if self.contradiction is None else [Code.L1_CONTRADICTS.before(self.contradiction)]
+        problems = [] if self.contradiction is None else [Problem(Code.L1_CONTRADICTS, "", self.contradiction)]
         if (seconds := self._stuck_seconds()) is not None:
-            found.append(Code.L1_STALE.before(f"the L1 head {self._tracker.head} has not changed for {seconds:.0f} s"))
-        return tuple(found)
+            text = f"the L1 head {self._tracker.head} has not changed for {seconds:.0f} s"
+            problems.append(Problem(Code.L1_STALE, "", text))
+        return tuple(problems)
 
     def _stuck_seconds(self) -> float | None:
         """For how long the head has not changed; None if that is not long."""

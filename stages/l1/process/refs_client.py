@@ -11,6 +11,7 @@ from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -64,7 +65,7 @@ class RefsReader:
         except (EndpointError, RpcFailure, InvalidDataError) as error:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
-            return L1RefsResponse(request.last, (), code_of(error).before(describe_error(endpoint, error)))
+            return L1RefsResponse(request.last, (), Problem(code_of(error), "", describe_error(endpoint, error)))
 
     async def _from_archive(self, number: int) -> tuple[L1BlockRef, ...]:
         header = None if self._archive is None else await self._archive.header_json(number)

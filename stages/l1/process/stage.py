@@ -24,8 +24,8 @@ from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
-from rollup_node.stages.messages.base import Health, QueueLength
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -61,7 +61,7 @@ class L1Stage:
         self._tracker = HeadTracker()
         self._window = PrefetchWindow(config.cache_size or config.rollup.seq_window_size * 3 // 2, config.cache_bytes)
         self._clients: dict[tuple[str, int], _Client] = {}
-        self._runtime_problems: tuple[str, ...] = ()
+        self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
         self._polling = _follows_head(config)
         self._head_task: PeriodicTask | None = None
@@ -114,7 +114,7 @@ class L1Stage:
     def reset(self, error: Exception) -> None:
         """Do nothing: no periodic task of l1 asks for a reset, and reorgs are handled by the window."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the problems of the periodic tasks with those of blocks and heads."""
         self._runtime_problems = problems
         self._publish_health()
@@ -156,11 +156,11 @@ class L1Stage:
     def _head_number(self) -> int | None:
         return self._tracker.head.number if self._tracker.head else None
 
-    def _no_head_error(self) -> str | None:
+    def _no_head_error(self) -> Problem | None:
         """Why the head is unknown; None if it is not polled, so that all numbers count as visible."""
         if not self._polling:
             return None
-        return next(iter(self._runtime_problems), "the L1 head is not known yet")
+        return next(iter(self._runtime_problems), Problem(None, "", "the L1 head is not known yet"))
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
@@ -232,11 +232,11 @@ class L1Stage:
         if block is None:
             if error is None and self._polling:
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
-                error = Code.L1_BLOCK.before(text)
+                error = Problem(Code.L1_BLOCK, "", text)
                 if endpoint is not None:
                     self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
             if error is not None:
-                log.debug("could not fetch an L1 block", number=fetch.number, error=error)
+                log.debug("could not fetch an L1 block", number=fetch.number, error=str(error))
             self._window.failed(fetch, error, now)
         elif self._window.fetched(fetch, block, block.memory, now):
             text = "an L1 block does not link to the cached ones: they are verified again"
@@ -267,15 +267,15 @@ class L1Stage:
     def _queue_length(self) -> QueueLength:
         return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)
 
-    def _log_blocks(self, problems: tuple[str, ...]) -> None:
+    def _log_blocks(self, problems: tuple[Problem, ...]) -> None:
         """Log that a block is waited for, unless the heads fail by the same cause, which is logged already."""
         if not problems:
             self._missing.end("the L1 blocks that are waited for are there")
             return
-        code = code_in(problems[0]) or Code.L1_BLOCK
-        if all(code_in(each) is not code for each in self._runtime_problems):
+        code = problems[0].code or Code.L1_BLOCK
+        if all(problem.code is not code for problem in self._runtime_problems):
             text = "an L1 block that is waited for is unavailable"
-            self._missing.report(code, text, error=problems[0].removeprefix(code.before("")))
+            self._missing.report(code, text, error=problems[0].text)
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:

@@ -5,6 +5,7 @@ Times are Unix seconds, as bans outlive the process."""
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, is_within
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
@@ -19,21 +20,21 @@ class ConnectionGater:
     peer_bans: dict[PeerId, float] = field(default_factory=dict)
     ip_bans: dict[IpAddress, float] = field(default_factory=dict)
 
-    def ip_deny_reason(self, ip: IpAddress, now: float) -> str | None:
+    def ip_deny_reason(self, ip: IpAddress, now: float) -> PeerDropReason | None:
         """Return the reason why connections with the address are denied, None when they are allowed."""
         if self.allowed_networks and not is_within(ip, self.allowed_networks):
-            return "outside p2p.netrestrict"
+            return PeerDropReason.OUTSIDE_NETWORKS
         if ip in self.blocked_ips:
-            return "address blocked"
+            return PeerDropReason.ADDRESS_BLOCKED
         if is_within(ip, self.blocked_subnets):
-            return "subnet blocked"
-        return "address banned" if self.ip_bans.get(ip, 0.0) > now else None
+            return PeerDropReason.SUBNET_BLOCKED
+        return PeerDropReason.ADDRESS_BANNED if self.ip_bans.get(ip, 0.0) > now else None
 
-    def peer_deny_reason(self, peer: PeerId, now: float) -> str | None:
+    def peer_deny_reason(self, peer: PeerId, now: float) -> PeerDropReason | None:
         """Return the reason why connections with the peer are denied, None when they are allowed."""
         if peer in self.blocked_peers:
-            return "peer blocked"
-        return "peer banned" if self.peer_bans.get(peer, 0.0) > now else None
+            return PeerDropReason.PEER_BLOCKED
+        return PeerDropReason.PEER_BANNED if self.peer_bans.get(peer, 0.0) > now else None
 
     def unblock_peer(self, peer: PeerId) -> bool:
         """Remove the block and the ban of a peer; returns whether it was banned."""

@@ -12,6 +12,7 @@ from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSi
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostApi
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
@@ -256,7 +257,7 @@ class PeersServer:
     def _disconnect(self, text: str) -> None:
         """Disconnects a peer, removes it from the peerstore, and unblocks it [RPC82]."""
         peer = _peer(text)
-        self._host.disconnect(peer, "disconnected by an operator")
+        self._host.disconnect(peer, PeerDropReason.BY_OPERATOR)
         self._host.peerstore.remove(peer)
         self._unblock_peer(peer)
 

@@ -11,7 +11,7 @@ from rollup_node.stages.io.heap import map_large_blocks
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
@@ -57,7 +57,7 @@ class P2pStage:
 
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
-        self._runtime_problems: tuple[str, ...] = ()
+        self._runtime_problems: tuple[Problem, ...] = ()
         self._store_problems: list[str] = []
         self._signer = block_signer(config)
         self.signers = UnsafeBlockSigners()
@@ -129,7 +129,7 @@ class P2pStage:
     def reset(self, error: Exception) -> None:
         """Nothing to reset."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the runtime's problems with our own."""
         self._runtime_problems = problems
         self._publisher.set(Health(self._problems()))
@@ -211,17 +211,18 @@ class P2pStage:
         self._publisher.set(Health(self._problems()))
         return STATUS_INTERVAL
 
-    def _problems(self) -> tuple[str, ...]:
+    def _problems(self) -> tuple[Problem, ...]:
         signed_blocks = None if self.signed_blocks is None else self.signed_blocks.problem
         own = (self.peerstore.problem, signed_blocks, self.publisher.problem)
         present = (problem for problem in own if problem is not None)
-        return (*self._store_problems, *present, *self._runtime_problems)
+        texts = (*self._store_problems, *present)
+        return (*(Problem(None, "", text) for text in texts), *self._runtime_problems)
 
     def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self.signers.current, own)
         return self._diagnosis_service.diagnose(
-            self._problems(), self.peer_manager.static_peers, signers, self.blocks_server.published
+            tuple(map(str, self._problems())), self.peer_manager.static_peers, signers, self.blocks_server.published
         )
 
 

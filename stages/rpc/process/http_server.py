@@ -34,7 +34,7 @@ from rollup_node.stages.rpc.process.method import Method
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
-from rollup_node.stages.rpc.readiness import lag_reason, read_lag
+from rollup_node.stages.rpc.status.readiness import lag_reason, read_lag
 
 GUARDED = ("admin_", "opstack_")
 """Methods that need a token where there is a secret [RPC88]."""

@@ -54,7 +54,7 @@ ORDERED = frozenset(f"interop_{name}" for name in (*DECISIONS, "subscribe", "uns
 log = get_logger("rpc")
 
 
-class InteropServer:
+class InteropRpcServer:
     """Handles requests with a token of `jwt_secret`."""
 
     def __init__(

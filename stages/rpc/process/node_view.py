@@ -10,7 +10,7 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
@@ -20,7 +20,7 @@ from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.drops_client import DropsClient
 from rollup_node.stages.rpc.process.process_client import ProcessClient
-from rollup_node.stages.rpc.readiness import Fault, process_faults
+from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
 
 STATUS_SECONDS = 1.0
 
@@ -39,7 +39,7 @@ class NodeView:
         self.drop_counts: tuple[DropCount, ...] = ()
         self.queues: dict[str, QueueLength] = {}
         self._endpoints: dict[str, tuple[EndpointCounts, ...]] = {}
-        self.health: dict[str, tuple[str, ...]] = {}
+        self.health: dict[str, tuple[Problem, ...]] = {}
         self.on_halt: Callable[[], None] = lambda: None
         self._engine_changed = asyncio.Event()
         self.hashing = asyncio.Lock()
@@ -62,7 +62,7 @@ class NodeView:
         known = [process for process in self._subscribers if process in self._endpoints]
         return {process: self._endpoints[process] for process in known} or None
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[UnreadyReason]:
         """What is wrong with the processes at this moment [RPC2]."""
         return process_faults(self.health, self.ages(), self.l1, self.engine)
 

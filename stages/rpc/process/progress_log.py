@@ -4,7 +4,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import StatusWatch
-from rollup_node.stages.rpc.progress import Progress
+from rollup_node.stages.rpc.status.progress import Progress
 
 STEP_SECONDS = 1.0
 
@@ -23,7 +23,7 @@ class ProgressLog:
     async def step(self) -> float:
         """Writes the line that is due, if any."""
         status = self._source.status()
-        self._watch.step(status)
+        self._watch.step(status, self._source.reasons())
         line = self._progress.step(status, self._source.clock())
         if line is not None:
             log.info(line.message, **line.fields)

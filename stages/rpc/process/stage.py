@@ -8,11 +8,12 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient
-from rollup_node.stages.rpc.process.interop_server import InteropServer
+from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
 from rollup_node.stages.rpc.process.listener import Handler, Listener, free_descriptors
 from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
@@ -73,11 +74,11 @@ class RpcStage:
             handler = self.status_server.handle
             self.status = Listener(handler, "status", config.status_addr, config.status_port, limits, meter)
         self.interop: Listener | None = None
-        self.interop_server: InteropServer | None = None
+        self.interop_server: InteropRpcServer | None = None
         if config.interop_addr:
             client = InteropClient(bus)
             self.periodic_tasks = (*self.periodic_tasks, client.periodic_task)
-            self.interop_server = InteropServer(self.node, status, client, config.interop_jwt, meter)
+            self.interop_server = InteropRpcServer(self.node, status, client, config.interop_jwt, meter)
             limits = INTEROP_LIMITS.within(descriptors // 5)
             handler = self.interop_server.handle
             self.interop = Listener(handler, "interop.rpc", config.interop_addr, config.interop_port, limits, meter)
@@ -119,7 +120,7 @@ class RpcStage:
     def reset(self, error: Exception) -> None:
         """Does nothing: there is no state to reset."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Does nothing: its tasks do not fail."""
 
 

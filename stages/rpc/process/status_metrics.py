@@ -5,7 +5,7 @@ from rollup_node.stages.io.metrics.own_metrics import UNKNOWN
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.status import NodeStatus, State
+from rollup_node.stages.rpc.status.node_status import NodeStatus, State
 
 STEP_SECONDS = 2.0
 """Metrics are written as often."""

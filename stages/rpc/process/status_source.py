@@ -12,9 +12,9 @@ from rollup_node.stages.io.files.private_files import read_private_file
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
-from rollup_node.stages.rpc.readiness import ReadyLimits
-from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus
-from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 
 KEPT_SECONDS = 0.25
 """How long a status serves further requests."""
@@ -58,6 +58,11 @@ class StatusSource:
         if self._last is None or now - self._last[0] >= KEPT_SECONDS:
             self._last = now, self._build(now)
         return self._last[1]
+
+    def reasons(self) -> list[UnreadyReason]:
+        """Why the node is not ready, by that status."""
+        self.status()
+        return self._builder.reasons
 
     def json(self) -> bytes:
         """The status as a JSON object."""

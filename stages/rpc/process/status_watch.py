@@ -2,14 +2,15 @@
 no peers [LOG19]."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
-from rollup_node.stages.messages.codes import Code, code_in
-from rollup_node.stages.rpc.node_state import SlowSync
-from rollup_node.stages.rpc.status import NodeStatus, State
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.rpc.status.node_state import SlowSync
+from rollup_node.stages.rpc.status.node_status import NodeStatus, State
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
 
 PEERLESS_SECONDS = 25.0
 """So long a start, or a loss of the last peer, may take to find others."""
@@ -47,9 +48,9 @@ class StatusWatch:
         self._peerless_since: float | None = None
         self._warn_at: dict[tuple[str, int | None], float] = {}
 
-    def step(self, status: NodeStatus) -> None:
-        """Takes a status."""
-        conditions = (*_reasons(status), *self._slow_sync(status), *self._no_peers(status))
+    def step(self, status: NodeStatus, reasons: Sequence[UnreadyReason]) -> None:
+        """Takes a status, and why the node is not ready."""
+        conditions = (*_reasons(status.state, reasons), *self._slow_sync(status), *self._no_peers(status))
         seen = {(each.code, each.subject): each for each in conditions}
         for key, each in seen.items():
             if key not in self._conditions:
@@ -93,17 +94,11 @@ class StatusWatch:
             yield _Seen(Code.PEERS_NONE, "no peer is connected", {})
 
 
-def _reasons(status: NodeStatus) -> Iterator[_Seen]:
-    """The reasons why the node is not ready. While it syncs its lag is no news."""
-    for reason in status.reasons:
-        code = code_in(reason)
-        if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and status.state not in _SYNCING):
-            text = reason.replace(code.before(""), "")
-            yield _Seen(code, "the node is not ready", {"reason": text}, _subject(code, text))
-
-
-def _subject(code: Code, reason: str) -> str:
-    """The silent process, or the old head."""
-    if code is Code.PROCESS_SILENT:
-        return reason.partition(":")[0]
-    return "safe" if code is Code.HEAD_OLD and " safe head " in reason else ""
+def _reasons(state: State, reasons: Sequence[UnreadyReason]) -> Iterator[_Seen]:
+    """The reasons why the node is not ready. Lag is expected while it syncs."""
+    for reason in reasons:
+        code = reason.problem.code
+        if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and state not in _SYNCING):
+            text = f"{reason.process}: {reason.problem.text}"
+            subject = reason.process if code is Code.PROCESS_SILENT else reason.head
+            yield _Seen(code, "the node is not ready", {"reason": text}, subject)

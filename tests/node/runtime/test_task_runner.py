@@ -10,6 +10,7 @@ from rollup_node.node.runtime import task_runner
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner, pause_after
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from tests.support.timing import virtual_time
@@ -30,8 +31,8 @@ class RecordingStage:
     def reset(self, error: Exception) -> None:
         self.resets.append(str(error))
 
-    def report(self, problems: tuple[str, ...]) -> None:
-        self.reports.append(problems)
+    def report(self, problems: tuple[Problem, ...]) -> None:
+        self.reports.append(tuple(map(str, problems)))
 
 
 class ScriptedTask:
@@ -232,8 +233,8 @@ def test_problems_are_reported_repeatedly(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def report() -> None:
         problems = Problems(task.stage, task.meter)
-        problems.set("b", "b: two")
-        problems.set("a", "a: one")
+        problems.set("b", Problem(None, "b", "two"))
+        problems.set("a", Problem(None, "a", "one"))
         repeating = asyncio.create_task(problems.repeat())
         await asyncio.sleep(0.05)
         repeating.cancel()

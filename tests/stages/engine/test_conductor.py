@@ -123,7 +123,9 @@ def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain(play:
             await node.until(lambda: node.height >= 1)
             node.conductor.is_leader = False
             commits = node.conductor.count("commitUnsafePayload")
-            await node.until(lambda: node.has_problem("sequencer: failed to commit unsafe payload to conductor: "))
+            await node.until(
+                lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit unsafe payload to")
+            )
             assert any(NOT_LEADER in problem for problem in node.health)
             height = node.height
             # Two attempts a try, and the second try comes a second later.
@@ -157,7 +159,7 @@ def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_c
             attributes = node.chain.attributes(parent, origin)
             applied = await node.derive(start, 1, parent, attributes, 101)
             assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == node.chain.ref(first)
-            await node.until(lambda: node.has_problem("sequencer: failed to commit"))
+            await node.until(lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit"))
             assert any(f"no answer within {TIMEOUT:g} s" in problem for problem in node.health)
             stopped = await node.admin(StopSequencerRequest(2))
             assert stopped == ControlResponse(2, None, node.engine.head), "while the conductor still hangs"

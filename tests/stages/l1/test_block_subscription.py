@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.prefetch_window import BlockRange, FetchFailure
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block, L1Header
 
@@ -25,7 +26,10 @@ def no_failure(number: int) -> FetchFailure | None:
     return None
 
 
-def failed_with(error: str | None) -> Callable[[int], FetchFailure | None]:
+UNKNOWN, REFUSED, BAD = (Problem(None, "", text) for text in ("unknown", "refused", "bad"))
+
+
+def failed_with(error: Problem | None) -> Callable[[int], FetchFailure | None]:
     return lambda number: FetchFailure(error, 1, 0.0)
 
 
@@ -81,10 +85,10 @@ def test_confirmations_hide_the_newest_blocks() -> None:
     subscription.request(45, 10, 0.0)
     assert subscription.wanted(50) == BlockRange(45, 46)
     assert send(subscription, CACHED, 50) == [45, 46]
-    assert subscription.unavailable(50, "unknown", no_failure) == L1BlockUnavailable(47, 46, None)
+    assert subscription.unavailable(50, UNKNOWN, no_failure) == L1BlockUnavailable(47, 46, None)
     assert subscription.wanted(50) is None
     assert subscription.wanted(51) == BlockRange(47, 47)
-    assert subscription.unavailable(2, "unknown", no_failure) == L1BlockUnavailable(47, 0, None)
+    assert subscription.unavailable(2, UNKNOWN, no_failure) == L1BlockUnavailable(47, 0, None)
 
 
 def test_blocks_are_prefetched() -> None:
@@ -102,12 +106,12 @@ def test_blocks_are_prefetched() -> None:
 
 def test_the_response_about_an_unavailable_block() -> None:
     subscription = BlockSubscription(0, 64, resend_after=0.5)
-    assert subscription.unavailable(50, "unknown", no_failure) is None
+    assert subscription.unavailable(50, UNKNOWN, no_failure) is None
     subscription.request(51, 4, 0.0)
-    assert subscription.unavailable(50, "unknown", no_failure) == L1BlockUnavailable(51, 50, None)
-    assert subscription.unavailable(None, "refused", no_failure) == L1BlockUnavailable(51, 0, "refused")
-    assert subscription.unavailable(60, "unknown", no_failure) is None
-    assert subscription.unavailable(60, "unknown", failed_with("bad")) == L1BlockUnavailable(51, 60, "bad")
+    assert subscription.unavailable(50, UNKNOWN, no_failure) == L1BlockUnavailable(51, 50, None)
+    assert subscription.unavailable(None, REFUSED, no_failure) == L1BlockUnavailable(51, 0, REFUSED)
+    assert subscription.unavailable(60, UNKNOWN, no_failure) is None
+    assert subscription.unavailable(60, UNKNOWN, failed_with(BAD)) == L1BlockUnavailable(51, 60, BAD)
 
 
 def test_all_numbers_are_visible_if_the_head_is_not_polled() -> None:

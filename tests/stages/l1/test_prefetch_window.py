@@ -18,10 +18,14 @@ from rollup_node.stages.l1.prefetch_window import (
     blocks_per_request,
     grouped,
 )
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.types import L1Block
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 
 SIZE = 1000
+
+
+REFUSED = Problem(None, "", "refused")
 
 
 def window(max_blocks: int = 900, max_bytes: int = 1 << 30) -> PrefetchWindow:
@@ -61,9 +65,9 @@ def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> 
         assert first.number == 10
         for other in others:
             w.fetched(other, chain.block(other.number), SIZE, now)
-        w.failed(first, "refused", now)
+        w.failed(first, REFUSED, now)
         failure = w.failure(10)
-        assert failure is not None and failure.error == "refused"
+        assert failure is not None and failure.error is REFUSED
         assert w.plan([BlockRange(10, 12)], 9, now) == []
         pause = w.next_retry(now)
         assert pause is not None
@@ -77,7 +81,7 @@ def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> 
 def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
     w, wanted, now = window(), BlockRange(10, 40), 0.0
     for fetch in w.plan([wanted], 99, now):
-        w.failed(fetch, "refused", now)
+        w.failed(fetch, REFUSED, now)
     tried = []
     for _ in range(9):
         pause = w.next_retry(now)
@@ -86,7 +90,7 @@ def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
         (first,) = w.plan([wanted], 99, now)
         assert w.next_retry(now) is None, "nothing else is due while that is fetched"
         tried.append(first.number)
-        w.failed(first, "refused", now)
+        w.failed(first, REFUSED, now)
     assert tried == [10] * 9
     chain = FakeL1Chain(50)
     (first,) = w.plan([wanted], 99, now := now + MAX_PAUSE)
@@ -97,7 +101,7 @@ def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
 def test_the_failure_of_an_unwanted_block_is_dropped() -> None:
     w = window()
     (fetch,) = w.plan([BlockRange(10, 10)], 9, 0.0)
-    w.failed(fetch, "refused", 0.0)
+    w.failed(fetch, REFUSED, 0.0)
     w.plan([BlockRange(11, 11)], 0, 0.0)
     assert w.failure(10) is None
     assert w.next_retry(0.0) is None
@@ -239,7 +243,7 @@ def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject)
         if running and action in "x":
             fetch, found = running.pop(data.draw(st.integers(0, len(running) - 1)))
             if found is None or data.draw(st.booleans()):
-                w.failed(fetch, "away", now)
+                w.failed(fetch, REFUSED, now)
             else:
                 w.fetched(fetch, found, SIZE, now)
         held = {n: block for n in range(60) if (block := w.get(n)) is not None}

@@ -12,7 +12,7 @@ class _Table(CodeEntry):
 def test_its_texts() -> None:
     code = _Table.DISK_FULL
     assert (code.text, code.meaning, code.remedy) == ("DISK-FULL", "The disk is full.", "make room")
-    assert code.before("0 bytes") == "DISK-FULL: 0 bytes"
+    assert [entry.value for entry in _Table] == [0, 1, 2], "messages carry them"
 
 
 def test_its_kind() -> None:

@@ -3,7 +3,7 @@
 import re
 
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.codes import Code
 
 FOREIGN_FLAGS = {
     "authrpc.vhosts",
@@ -41,11 +41,3 @@ def test_options_in_the_table_exist() -> None:
     for code in Code:
         flags = re.findall(r"--([a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9])", f"{code.meaning} {code.remedy}")
         assert set(flags) - options - FOREIGN_FLAGS == set(), code
-
-
-def test_a_text_names_its_code() -> None:
-    for code in Code:
-        assert code_in(code.before("it failed")) is code
-    assert code_in("l1: L1-CHAIN: head: is on L1 chain 7") is Code.L1_CHAIN
-    assert code_in("derivation: RESET-LOOP: 3 resets") is Code.RESET_LOOP
-    assert code_in("the L1 head is not known; FILES, FORK-MISMATCHES, xMEMORY") is None

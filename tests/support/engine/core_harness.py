@@ -36,6 +36,7 @@ from rollup_node.stages.engine.safedb.entries import (
     ResetSafeHeads,
     SafeHeadsWritten,
 )
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1AtSafeHeadRequest,
     OutputRequest,
@@ -154,7 +155,7 @@ class CoreHarness:
             case GetFollowStatus(check_chain=check_chain):
                 if check_chain and self.source_chain is not None:
                     return self.source_chain
-                away = FollowUnread(FollowReason.NO_ANSWER, "the follow source is away")
+                away = FollowUnread(FollowReason.NO_ANSWER, "the follow source is away", Code.FOLLOW_UNREACHABLE)
                 return away if self.source is None else self.source
             case GetLeader():
                 return Leadership(True)

@@ -19,7 +19,7 @@ from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -82,7 +82,7 @@ class EngineNode:
     ) -> None:
         self.chain, self.engine = chain, engine
         self.l1_head = 105
-        self.l1_error: str | None = None
+        self.l1_error: Problem | None = None
         self.held_l1: int | None = None
         self.held_requests = 0
         self.results: list[AttributesResult] = []
@@ -154,7 +154,7 @@ class EngineNode:
         if isinstance(message, EngineStatus):
             self.status = message
         elif isinstance(message, Health):
-            self.health = message.problems
+            self.health = tuple(map(str, message.problems))
 
     def _take_for_peers(
         self, peer: ProcessId, message: UnsafeBlocksRequest | LatestBlocksRequest | PublishRequest
@@ -216,7 +216,7 @@ class EngineNode:
             try:
                 pause = await task.step()
             except TemporaryError as error:
-                self.stage.report((f"{task.name}: {error}",))
+                self.stage.report((Problem(None, task.name, str(error)),))
             try:
                 async with asyncio.timeout(max(pause, 0.001)):
                     await task.wake.wait()

@@ -146,7 +146,7 @@ class P2pNode:
         if isinstance(message, PeerStatus):
             self.status = message
         elif isinstance(message, Health):
-            self.health = message.problems
+            self.health = tuple(map(str, message.problems))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["P2pNode"]:

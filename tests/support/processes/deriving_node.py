@@ -18,7 +18,7 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.engine import (
     AttributesAhead,
     AttributesOutcome,
@@ -69,7 +69,7 @@ class NeighbourStage:
     def reset(self, error: Exception) -> None:
         """Nothing to reset."""
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         """Nothing to publish."""
 
 

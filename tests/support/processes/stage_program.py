@@ -156,11 +156,11 @@ def _print_message(message: Any) -> None:
         case L1Heads(head, _, finalized):
             shown = {"head": head and head.number, "finalized": finalized and finalized.number}
         case Health(problems):
-            shown = {"problems": problems}
+            shown = {"problems": [str(problem) for problem in problems]}
         case L1BlockResponse(block):
             shown = {"block": block.header.number}
         case L1RefsResponse(last, refs, error):
-            shown = {"refs": last, "count": len(refs), "error": error}
+            shown = {"refs": last, "count": len(refs), "error": None if error is None else str(error)}
         case BlobsResponse(block_hash, _):
             shown = {"blobs": int.from_bytes(block_hash, "big")}
         case InputResponse(commitment, data):
@@ -176,7 +176,7 @@ def _print_message(message: Any) -> None:
         case Endpoints() | QueueLength():
             return
         case _:
-            shown = {"unavailable": message.number, "error": message.error}
+            shown = {"unavailable": message.number, "error": None if message.error is None else str(message.error)}
     print(orjson.dumps(shown).decode(), flush=True)
 
 

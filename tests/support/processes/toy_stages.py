@@ -14,6 +14,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.io.log.logger import Level, get_logger, set_level_of_node
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.errors import (
     CriticalError,
     ForkMismatchError,
@@ -61,7 +62,7 @@ class ToyStage:
         self.log = get_logger(config.role)
         self.periodic_tasks = [PeriodicTask("orders", self.take_order)]
         self.requests = 0
-        self.problems: tuple[str, ...] = ()
+        self.problems: tuple[Problem, ...] = ()
         if config.role == "left":
             self.server = bus.serve("left.toys", self.respond)
         if config.role == "right":
@@ -79,10 +80,10 @@ class ToyStage:
     def reset(self, error: Exception) -> None:
         self.log.info("toy reset", reason=error)
 
-    def report(self, problems: tuple[str, ...]) -> None:
+    def report(self, problems: tuple[Problem, ...]) -> None:
         if problems != self.problems:
             self.problems = problems
-            self.log.info("toy reports", problems=" | ".join(problems) or "none")
+            self.log.info("toy reports", problems=" | ".join(map(str, problems)) or "none")
 
     def respond(self, client: ProcessId, request: ToyRequest) -> None:
         self.server.send(client, ToyResponse(request.number, bytes(100_000)))

@@ -1,6 +1,13 @@
 """Statuses of a node for tests."""
 
-from rollup_node.stages.rpc.status import ChainStatus, Heads, L1Status, NodeStatus, State, SyncProgress
+from rollup_node.stages.rpc.status.node_status import (
+    ChainStatus,
+    DerivationProgress,
+    Heads,
+    L1Status,
+    NodeStatus,
+    State,
+)
 
 UNKNOWN = NodeStatus(
     version="v1",
@@ -14,7 +21,7 @@ UNKNOWN = NodeStatus(
     reasons=[],
     heads=Heads(None, None, None),
     l1=L1Status(None, None, None, None, None, None),
-    progress=SyncProgress(None, None, None, None, None),
+    progress=DerivationProgress(None, None, None, None, None),
     sequencing_window=None,
     sequencer=None,
     peers=None,

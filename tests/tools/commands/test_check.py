@@ -215,7 +215,7 @@ WRONG: dict[str, tuple[Callable[[CheckedEndpoints], object], str, str]] = {
     "no blobs for the safe head": (
         lambda e: e.blobs_of.update({e.slot_of(e.origin_time): []}),
         "BLOB-NOT-FOUND",
-        "13.9 d old",
+        "13d21h old",
     ),
     "too few data columns": (
         lambda e: e.blobs_of.update({e.slot_of(e.origin_time): "node does not custody enough columns"}),

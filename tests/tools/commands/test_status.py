@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.status import CLEAR, HOME, REST_OF_SCREEN
 from tests.support.rpc.harness import RpcHarness
 from tests.support.servers.loopback import free_port

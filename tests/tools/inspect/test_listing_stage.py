@@ -10,6 +10,7 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.topology import CHANNELS
@@ -38,7 +39,7 @@ async def _list(
     def answer(peer: ProcessId, request: L1BlocksRequest) -> None:
         for number in range(request.first, request.first + request.count):
             if number == missing:
-                server.send(peer, L1BlockUnavailable(number, last, "endpoint: pruned"))
+                server.send(peer, L1BlockUnavailable(number, last, Problem(None, "", "endpoint: pruned")))
             else:
                 server.send(peer, L1BlockResponse(l1[number]))
 

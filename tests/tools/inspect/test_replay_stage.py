@@ -10,7 +10,7 @@ import pytest
 from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -73,7 +73,7 @@ def test_a_replay_with_a_timeout_continues_while_l1_is_read(chain: ChainFixture,
 def test_without_a_timeout_a_replay_waits_and_says_what_for(chain: ChainFixture, begin: Begin, tmp_path: Path) -> None:
     stage = begin(None)
     stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(101), False, 0))
-    stage._on_derivation(Health(("waiting for 2 blobs",)))
+    stage._on_derivation(Health((Problem(None, "", "waiting for 2 blobs"),)))
     for _ in range(100):
         ManualClock.now += 10
         assert asyncio.run(stage._advance()) == IDLE_SECONDS

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.rpc.status import (
+from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
     ChainStatus,
+    DerivationProgress,
     EndpointState,
     EndpointStatus,
     ForkTime,
@@ -13,12 +14,11 @@ from rollup_node.stages.rpc.status import (
     L1Status,
     NodeStatus,
     Peers,
-    Problem,
+    ProblemStatus,
     ProcessStatus,
     SequencerStatus,
     SequencingWindow,
     State,
-    SyncProgress,
 )
 from rollup_node.tools.inspect.status_screen import status_lines
 from tests.support.rpc.node_statuses import UNKNOWN
@@ -45,12 +45,12 @@ SYNCING = NodeStatus(
     reasons=["blobs: away", "derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"],
     heads=Heads(block(131622005, 0.4), block(131620000, 2772.0), None),
     l1=L1Status(block(54, 2780.0), block(285, 8.0), None, block(221, 800.0), 231, 2772),
-    progress=SyncProgress(131623386, 34.5, 455, "blobs", {"l1": 3}),
+    progress=DerivationProgress(131623386, 34.5, 455, "blobs", {"l1": 3}),
     sequencing_window=SequencingWindow(3600, 174, 3426),
     sequencer=SequencerStatus(True, False),
     peers=Peers(22, 8),
     drops_1h=3,
-    problems=[Problem("blobs", None, "away", 1795433909, 156.0)],
+    problems=[ProblemStatus("blobs", None, "away", 1795433909, 156.0)],
     processes=[process(name) for name in NAMES] + [process("p2p", 2), process("rpc")],
 )
 
@@ -105,7 +105,7 @@ peers      ?
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60), (30, 10), (1, 1)])
 def test_any_status_fits_the_screen(columns: int, rows: int) -> None:
     """Whatever texts and figures the node sends; control characters do nothing."""
-    huge = [Problem(f"p{index}", None, "x\x1b[2J\r\n" * 300, 0, 1e300) for index in range(50)]
+    huge = [ProblemStatus(f"p{index}", None, "x\x1b[2J\r\n" * 300, 0, 1e300) for index in range(50)]
     hostile = msgspec.structs.replace(
         SYNCING,
         version="v" * 500,
@@ -140,7 +140,7 @@ def test_endpoints_that_are_not_well() -> None:
 
 
 def test_problems_that_do_not_fit_are_counted() -> None:
-    many = [Problem("blobs", None, f"away {index}", 0, 3.0) for index in range(9)]
+    many = [ProblemStatus("blobs", None, f"away {index}", 0, 3.0) for index in range(9)]
     lines = status_lines(msgspec.structs.replace(SYNCING, problems=many, reasons=[]))
     assert lines[-2:] == ["! 3s blobs: away 3", "! and 5 more"]
     assert len(lines) == 23

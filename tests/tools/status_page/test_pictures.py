@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from rollup_node.stages.rpc.status import State
+from rollup_node.stages.rpc.status.node_status import State
 from rollup_node.tools.status_page import pictures
 from rollup_node.tools.status_page.pictures import (
     FOLDER,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.rpc.status import EndpointState, State
+from rollup_node.stages.rpc.status.node_status import EndpointState, State
 from rollup_node.tools.status_page.scenes import SCENES, scene
 
 

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 from aiohttp import ClientSession
 
-from rollup_node.stages.rpc.status import NodeStatus, State
+from rollup_node.stages.rpc.status.node_status import NodeStatus, State
 from rollup_node.tools.status_page.scenes import scene
 from rollup_node.tools.status_page.server import SceneServer
 

@@ -81,7 +81,7 @@ class FollowClient:
         try:
             return await self.status(check_chain=check_chain)
         except FollowClientError as error:
-            return FollowUnread(error.reason, error.code.before(str(error)))
+            return FollowUnread(error.reason, str(error), error.code)
 
     async def status(self, *, check_chain: bool = False) -> FollowStatus:
         """The heads of the node, after a check that it is one of this chain: with the first call, after a failure, and

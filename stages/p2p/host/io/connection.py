@@ -14,6 +14,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
+from rollup_node.stages.p2p.gating.peer_drops import PeerDrop, PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
@@ -77,10 +78,10 @@ class ConnectionOwner(TypingProtocol):
     bytes_in: int
     bytes_out: int
 
-    def intercept_accept(self, connection: "Connection") -> str | None:
+    def intercept_accept(self, connection: "Connection") -> PeerDropReason | None:
         """Note that TCP is connected; returns why the connection is denied, or None."""
 
-    def connection_upgraded(self, connection: "Connection") -> str | None:
+    def connection_upgraded(self, connection: "Connection") -> PeerDropReason | None:
         """Note that the connection is ready for streams; returns why it is denied, or None."""
 
     def connection_closed(self, connection: "Connection") -> None:
@@ -109,7 +110,7 @@ class Connection(asyncio.Protocol):
         self.peer: PeerId = b""
         self.remote_address: Multiaddr | None = None
         self.opened_at = 0.0
-        self.close_reason = ""
+        self.drop: PeerDrop | None = None
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.session = YamuxSession(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
@@ -158,7 +159,7 @@ class Connection(asyncio.Protocol):
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         name = transport.get_extra_info("peername")
         if name is None:
-            return self.abort("disconnected before the handshake")
+            return self.abort(PeerDropReason.GONE_BEFORE_HANDSHAKE)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
         denied = self._owner.intercept_accept(self)
@@ -192,19 +193,19 @@ class Connection(asyncio.Protocol):
                 for plain in self._secure_session.receive_data(data):
                     self._receive_plaintext(plain)
         except UPGRADE_ERRORS as error:
-            return self.abort(str(error))
+            return self.abort(PeerDropReason.HANDSHAKE_FAILED, str(error))
         except YamuxError as error:
-            return self.close(str(error), GoAwayCode.PROTOCOL_ERROR)
+            return self.close(PeerDropReason.PROTOCOL_ERROR, str(error), GoAwayCode.PROTOCOL_ERROR)
         self.flush()
 
     def eof_received(self) -> bool:
         """Return the peer closed its side of TCP."""
-        self.close("closed by the peer")
+        self.close(PeerDropReason.CLOSED_BY_PEER)
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         """TCP is disconnected."""
-        self._finish(self.close_reason or (str(error) if error else "closed by the peer"))
+        self._finish(PeerDrop(PeerDropReason.LOST, str(error)) if error else PeerDrop(PeerDropReason.CLOSED_BY_PEER))
 
     def pause_writing(self) -> None:
         """Stop sending while the socket's buffer is full."""
@@ -222,7 +223,7 @@ class Connection(asyncio.Protocol):
         Raises StreamError when there is none, or the connection has too many streams."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
         if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
-            raise StreamError(self.close_reason or "too many streams")
+            raise StreamError(str(self.drop or "too many streams"))
         try:
             stream_id = self.session.open_stream()
         except YamuxError as error:
@@ -232,24 +233,24 @@ class Connection(asyncio.Protocol):
         await negotiate_stream(stream, self._owner.timeouts.handshake, protocols)
         return stream
 
-    def close(self, reason: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
+    def close(self, reason: PeerDropReason, detail: str = "", code: GoAwayCode = GoAwayCode.NORMAL) -> None:
         """Send GO_AWAY and closes; bytes not yet sent have a second to go out."""
         if self.is_closed:
             return
         if self._secure_session is None:
-            return self.abort(reason)
+            return self.abort(reason, detail)
         self.session.go_away(code)
         self.flush()
         transport = self._transport
-        self._finish(reason)
+        self._finish(PeerDrop(reason, detail))
         if transport is not None:
             transport.close()
             self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: PeerDropReason, detail: str = "") -> None:
         """Close the connection at once."""
         transport = self._transport
-        self._finish(reason)
+        self._finish(PeerDrop(reason, detail))
         if transport is not None:
             transport.abort()
 
@@ -264,7 +265,7 @@ class Connection(asyncio.Protocol):
             self._write(self._secure_session.encrypt(b"".join(parts)))
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
-            self.abort("the peer does not read")
+            self.abort(PeerDropReason.DOES_NOT_READ)
 
     async def wait_writable(self) -> None:
         """Wait while the socket's buffer is full."""
@@ -292,7 +293,7 @@ class Connection(asyncio.Protocol):
         """Close the connection of a peer that goes on holding too much."""
         self._dropped_streams += 1
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
-            self.close("too many bytes held", GoAwayCode.PROTOCOL_ERROR)
+            self.close(PeerDropReason.TOO_MUCH_HELD, code=GoAwayCode.PROTOCOL_ERROR)
 
     def stream_finished(self, stream: MuxedStream) -> None:
         """Remove a stream that is closed in both directions."""
@@ -361,7 +362,7 @@ class Connection(asyncio.Protocol):
         if isinstance(event, StreamOpened):
             self._accept_stream(event.stream_id)
         elif isinstance(event, GoAwayReceived):
-            self.close("closed by the peer")
+            self.close(PeerDropReason.CLOSED_BY_PEER)
         elif isinstance(event, DataReceived | StreamEnded | StreamReset | WindowUpdated):
             stream = self.streams.get(event.stream_id)
             if stream is None:
@@ -409,7 +410,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             log.crash("stream handler failed", error, peer=short_peer_id(self.peer), protocol=stream.protocol)
             stream.reset()
-            self.close("internal error", GoAwayCode.INTERNAL_ERROR)
+            self.close(PeerDropReason.INTERNAL_ERROR, code=GoAwayCode.INTERNAL_ERROR)
         else:
             stream.close()
             stream.discard_input()
@@ -421,16 +422,16 @@ class Connection(asyncio.Protocol):
             self._running_handlers -= 1
 
     def _handshake_timed_out(self) -> None:
-        self.abort(f"handshake not finished within {self._owner.timeouts.handshake:g} s")
+        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self._owner.timeouts.handshake:g} s")
 
     def _keep_alive(self) -> None:
         """Pings a silent connection; closes one that stays silent, or has had no stream data for the idle timeout."""
         now, timeouts = self._loop.time(), self._owner.timeouts
         self._set_timer(timeouts.keepalive, self._keep_alive)
         if now - self._last_data > timeouts.idle:
-            return self.close("idle")
+            return self.close(PeerDropReason.IDLE)
         if self._pinged_at and self._last_received < self._pinged_at:
-            return self.abort("keepalive timeout")
+            return self.abort(PeerDropReason.KEEPALIVE)
         if now - self._last_received >= _SILENT_SHARE * timeouts.keepalive:
             self._pinged_at = now
             self.session.ping(0)
@@ -447,20 +448,20 @@ class Connection(asyncio.Protocol):
         self._owner.bytes_out += sum(map(len, pieces))
         self._transport.writelines(pieces)
 
-    def _finish(self, reason: str) -> None:
+    def _finish(self, drop: PeerDrop) -> None:
         """Mark the connection as closed and aborts its streams; the owner is called once."""
         if self.is_closed:
             return
-        self.is_closed, self.close_reason = True, reason
+        self.is_closed, self.drop = True, drop
         self._writable.set()
         for timer in (self._timer, self._in_debt):
             if timer is not None:
                 timer.cancel()
         if not self.ready.done():
-            self.ready.set_exception(TransportError(reason))
+            self.ready.set_exception(TransportError(str(drop)))
             # Marks the exception as retrieved: nobody awaits `ready` of an inbound connection.
             self.ready.exception()
         for stream in list(self.streams.values()):
-            stream.abort(reason)
+            stream.abort(str(drop))
         self.streams.clear()
         self._owner.connection_closed(self)

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
 from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
 MAX_ADDRESSES = 8
-SHUTTING_DOWN = "shutting down"
 _MAX_ERRORS = 256
 _TOTAL_TIMEOUTS = 3.0
 """Bound on the time for all addresses of a peer, in dial timeouts."""
@@ -27,10 +27,10 @@ class DialingHost(ConnectionOwner, Protocol):
     config: P2pConfig
     peerstore: PeerStore
 
-    def intercept_addr_dial(self, ip: str) -> str | None:
+    def intercept_addr_dial(self, ip: str) -> PeerDropReason | None:
         """Return the reason why dialling an address is denied, None when it is allowed."""
 
-    def intercept_peer(self, peer: PeerId) -> str | None:
+    def intercept_peer(self, peer: PeerId) -> PeerDropReason | None:
         """Return the reason why a connection with a peer is denied, None when it is allowed."""
 
 
@@ -56,7 +56,7 @@ class Dialer:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise DialError(SHUTTING_DOWN) from None
+                raise DialError(PeerDropReason.SHUTTING_DOWN.text) from None
             raise
 
     def stop(self) -> None:
@@ -76,7 +76,7 @@ class Dialer:
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
         denied = self._host.intercept_peer(peer)
         if denied is not None:
-            raise DialError(f"{short_peer_id(peer)}: {denied}")
+            raise DialError(f"{short_peer_id(peer)}: {denied.text}")
         known = list(dict.fromkeys(addresses or self._host.peerstore.addresses(peer)))
         if not known:
             raise DialError(f"no known address of {short_peer_id(peer)}")
@@ -103,9 +103,8 @@ class Dialer:
         error: str | None = "the name has no address"
         try:
             for ip in await _resolve(target):
-                error = self._host.intercept_addr_dial(ip)
-                if error is None:
-                    error = await self._dial_ip(peer, ip, target.port)
+                denied = self._host.intercept_addr_dial(ip)
+                error = denied.text if denied else await self._dial_ip(peer, ip, target.port)
                 if error is None:
                     return None
         except OSError as failure:
@@ -124,7 +123,7 @@ class Dialer:
                 await connection.ready
             except asyncio.CancelledError:
                 # Otherwise the socket stays open, and the peer counts it as a connection.
-                connection.abort(SHUTTING_DOWN)
+                connection.abort(PeerDropReason.SHUTTING_DOWN)
                 raise
         except TimeoutError:
             return f"no answer within {timeout:g} s"

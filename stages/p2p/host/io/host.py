@@ -19,9 +19,10 @@ from rollup_node.stages.p2p.gating.accept_limits import PendingHandshakes, is_ov
 from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
 from rollup_node.stages.p2p.gating.memory_budget import MemoryBudget
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.gating.work_shares import WorkShares
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
-from rollup_node.stages.p2p.host.io.dialer import SHUTTING_DOWN, Dialer
+from rollup_node.stages.p2p.host.io.dialer import Dialer
 from rollup_node.stages.p2p.host.io.host_api import (
     ConnectionInfo,
     Direction,
@@ -112,9 +113,9 @@ class Host:
             await stop_accepting(self._server)
         for connections in list(self._connections.values()):
             for connection in list(connections):
-                connection.close(SHUTTING_DOWN)
+                connection.close(PeerDropReason.SHUTTING_DOWN)
         for pending in self.pending_handshakes.drain():
-            pending.abort(SHUTTING_DOWN)
+            pending.abort(PeerDropReason.SHUTTING_DOWN)
         self.dialer.stop()
         tasks = list(self._tasks)
         for task in tasks:
@@ -207,10 +208,10 @@ class Host:
         """Return the connections of a peer, oldest first."""
         return list(self._connections.get(peer, ()))
 
-    def disconnect(self, peer: PeerId, reason: str) -> None:
+    def disconnect(self, peer: PeerId, reason: PeerDropReason, detail: str = "") -> None:
         """Close all connections to the peer."""
         for connection in self.connections_to_peer(peer):
-            connection.close(reason)
+            connection.close(reason, detail)
 
     # --- connection gating [NET12, NET13] ---------------------------------------------------------------------------
 
@@ -223,46 +224,49 @@ class Host:
         self.connection_gater.peer_bans[peer] = time.time() + seconds
         self.save_gater()
         log.info("peer banned", peer=short_peer_id(peer), seconds=seconds, reason=reason)
-        self.disconnect(peer, f"banned: {reason}")
+        self.disconnect(peer, PeerDropReason.BANNED, reason)
 
-    def intercept_peer(self, peer: PeerId) -> str | None:
+    def intercept_peer(self, peer: PeerId) -> PeerDropReason | None:
         """Return the reason why a connection with the peer is denied, None when it is allowed."""
         if peer == self.peer_id:
-            return "that is this node itself"
+            return PeerDropReason.ITSELF
         return self.connection_gater.peer_deny_reason(peer, time.time())
 
-    def intercept_addr_dial(self, ip: str) -> str | None:
+    def intercept_addr_dial(self, ip: str) -> PeerDropReason | None:
         """Return the reason why dialling an address is denied, None when it is allowed."""
         denied = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
         self.meter.count("p2p_dials", allow=_metric_label(denied is None))
         return denied
 
-    def intercept_accept(self, connection: Connection) -> str | None:
+    def intercept_accept(self, connection: Connection) -> PeerDropReason | None:
         """Lets an inbound connection begin its handshake, or returns why not; dialled ones were checked before."""
         if connection.direction is Direction.OUTBOUND:
             return None
         if self._is_stopping:
-            return SHUTTING_DOWN
+            return PeerDropReason.SHUTTING_DOWN
         denied = self.connection_gater.ip_deny_reason(parse_ip(connection.remote_ip), time.time())
         others = [other.remote_ip for other in self._all_connections()]
         if denied is None and is_over_host_limit(connection.remote_ip, others):
-            denied = "too many connections of one host"
+            denied = PeerDropReason.TOO_MANY_OF_HOST
         self.meter.count("p2p_accepts", allow=_metric_label(denied is None))
         if denied is None:
             evicted = self.pending_handshakes.add(connection, colocation_groups(connection.remote_ip)[-1])
             if evicted is not None:
-                evicted.abort("too many unfinished handshakes")
+                evicted.abort(PeerDropReason.TOO_MANY_HANDSHAKES)
         return denied
 
     # --- ConnectionOwner -------------------------------------------------------------------------------------------
 
-    def connection_upgraded(self, connection: Connection) -> str | None:
+    def connection_upgraded(self, connection: Connection) -> PeerDropReason | None:
         """Add a connection to those of its peer, or returns why it is denied."""
         self.pending_handshakes.remove(connection)
         peer = connection.peer
-        denied = SHUTTING_DOWN if self._is_stopping else self.intercept_peer(peer) or self._limit_exceeded(connection)
+        stops = PeerDropReason.SHUTTING_DOWN if self._is_stopping else None
+        denied = stops or self.intercept_peer(peer) or self._limit_exceeded(connection)
         if denied is not None:
-            log.debug("connection denied", peer=short_peer_id(peer), address=connection.remote_address, reason=denied)
+            log.debug(
+                "connection denied", peer=short_peer_id(peer), address=connection.remote_address, reason=denied.text
+            )
             return denied
         connections = self._connections.setdefault(peer, [])
         connections.append(connection)
@@ -286,14 +290,14 @@ class Host:
             return
         connections.remove(connection)
         seconds = asyncio.get_running_loop().time() - connection.opened_at
-        self.closed_connections.append(ClosedConnection(peer, connection.close_reason, seconds))
+        self.closed_connections.append(ClosedConnection(peer, str(connection.drop), seconds))
         if not connections:
             del self._connections[peer]
             self._work_shares.remove_peer(peer)
             self.ping.remove_peer(peer)
             self.identify.remove_peer(peer)
             self.connection_manager.remove_tags(peer)
-            log.debug("peer disconnected", peer=short_peer_id(peer), reason=connection.close_reason)
+            log.debug("peer disconnected", peer=short_peer_id(peer), reason=str(connection.drop))
             self.emit(PeerDisconnected(peer))
 
     def charge_work(self, peer: PeerId, seconds: float) -> float:
@@ -308,7 +312,7 @@ class Host:
         self.held.add(stream, stream.peer, change)
         while (dropped := self.held.next_dropped()) is not None:
             held = self.held.peer_bytes(dropped.peer)
-            dropped.drop("too many bytes held")
+            dropped.drop(PeerDropReason.TOO_MUCH_HELD.text)
             self.meter.count("p2p_streams_dropped_total", protocol=dropped.protocol or "none")
             log.debug("dropped stream", peer=short_peer_id(dropped.peer), protocol=dropped.protocol, peer_bytes=held)
             self._warn_of_drops()
@@ -333,14 +337,14 @@ class Host:
         for connections in self._connections.values():
             yield from connections
 
-    def _limit_exceeded(self, connection: Connection) -> str | None:
+    def _limit_exceeded(self, connection: Connection) -> PeerDropReason | None:
         if len(self._connections.get(connection.peer, ())) >= self.limits.connections_per_peer:
-            return "too many connections of one peer"
+            return PeerDropReason.TOO_MANY_OF_PEER
         maximum = self.limits.max_connections(self.config.peers_hi)
         # What we dial, and protected peers, get in beyond the maximum: strangers must not keep static peers out.
         is_exempt = connection.direction is Direction.OUTBOUND or self.connection_manager.is_protected(connection.peer)
         if not is_exempt and sum(map(len, self._connections.values())) >= maximum:
-            return "too many connections"
+            return PeerDropReason.TOO_MANY_CONNECTIONS
         return None
 
     def _info(self, peer: PeerId, connections: list[Connection]) -> ConnectionInfo:

@@ -11,6 +11,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
@@ -193,10 +194,10 @@ class HostApi(Protocol):
     def connection(self, peer: PeerId) -> ConnectionInfo | None:
         """Return a connected peer; None if it is not connected."""
 
-    def disconnect(self, peer: PeerId, reason: str) -> None:
+    def disconnect(self, peer: PeerId, reason: PeerDropReason, detail: str = "") -> None:
         """Close all connections to the peer."""
 
-    def intercept_peer(self, peer: PeerId) -> str | None:
+    def intercept_peer(self, peer: PeerId) -> PeerDropReason | None:
         """Return the reason why a connection with the peer is denied, None when it is allowed [NET13]."""
 
     def save_gater(self) -> None:

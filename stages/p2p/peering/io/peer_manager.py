@@ -13,6 +13,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import (
     DialError,
     Direction,
@@ -162,7 +163,7 @@ class PeerManager:
             for info in self._host.connections()
         ]
         for peer in self._host.connection_manager.peers_to_trim(connected, time.monotonic()):
-            self._host.disconnect(peer, "too many peers")
+            self._host.disconnect(peer, PeerDropReason.TOO_MANY_PEERS)
         return _TRIM_INTERVAL
 
     async def _monitor(self) -> float:

@@ -66,7 +66,7 @@ class InputsClient:
 
     def _on_health(self, message: Endpoints | Health) -> None:
         if isinstance(message, Health):
-            self.health = message.problems
+            self.health = tuple(map(str, message.problems))
 
     def request(self, *indices: int, urgent: bool = True, start: int = 1, number: int = 0) -> None:
         for index in indices:

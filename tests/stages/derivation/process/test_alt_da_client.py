@@ -80,7 +80,7 @@ class AltDaNode:
 
     def _on_status(self, message: Message) -> None:
         if isinstance(message, Health):
-            self.health = message.problems
+            self.health = tuple(map(str, message.problems))
         elif isinstance(message, DerivationStatus):
             self.status = message
 

@@ -59,7 +59,7 @@ def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
     watched.read(100 + LIMIT + 6, 100 + WINDOW // 2 - 1)
     assert watched.watch.problem is None
     watched.read(100 + WINDOW // 2, 100 + WINDOW // 2)
-    assert watched.watch.problem == (
+    assert str(watched.watch.problem) == (
         f"NO-BATCHES: no batch was accepted in the last {WINDOW // 2} L1 blocks,"
         f" {WINDOW // 2} of the sequencing window are left"
     )
@@ -74,7 +74,7 @@ def test_blocks_that_the_end_of_the_window_made_are_no_batches() -> None:
     watched = Watched()
     watched.read(101, 100 + WINDOW + 1)
     assert not watched.watch.derived(epoch(101), block(100 + WINDOW + 1))
-    assert watched.watch.problem is not None and "blocks are empty" in watched.watch.problem
+    assert watched.watch.problem is not None and "blocks are empty" in watched.watch.problem.text
     assert len(watched.lines.lines) == 1
 
 

@@ -53,7 +53,7 @@ class Logged(NamedTuple):
     meter: Meter
 
     def problems(self, need: object = None, now: float = 100.0) -> list[str]:
-        return self.log.problems(need, None, None, now)
+        return [str(problem) for problem in self.log.problems(need, None, None, now)]
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_long_wait_is_a_problem(logged: Logged) -> None:
 
 @pytest.mark.condition("C5")
 def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
-    assert logged.log.problems(None, "reorg", None, 0.0) == ["derivation waits for a reset: reorg"]
+    assert list(map(str, logged.log.problems(None, "reorg", None, 0.0))) == ["derivation waits for a reset: reorg"]
     for reason in ("other", "reorg", "reorg", "reorg"):
         assert logged.problems() == []
         logged.log.reset_needed(reason)
@@ -210,7 +210,7 @@ def test_a_stalled_queue_is_a_problem(logged: Logged) -> None:
     assert logged.log.problems(None, None, reason, 0.0) == []
     logged.log.at_block(l1.blocks[60].ref)
     (problem,) = logged.log.problems(None, None, reason, 0.0)
-    assert "held up the queue for 59 L1 blocks: last epoch 9" in problem
+    assert "held up the queue for 59 L1 blocks: last epoch 9" in problem.text
 
 
 @pytest.mark.condition("C15")

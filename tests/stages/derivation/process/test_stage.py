@@ -48,7 +48,7 @@ from rollup_node.stages.messages.engine import (
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block, L1BlockRef
-from rollup_node.stages.rpc.rates import longest_wait
+from rollup_node.stages.rpc.status.rates import longest_wait
 from rollup_node.stages.topology import CHANNELS
 from tests.support.chains.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
@@ -313,7 +313,9 @@ def test_an_inbox_that_another_batcher_uses_is_a_problem(
         start = harness._start()
         monkeypatch.setattr(harness, "_start", lambda: msgspec.structs.replace(start, base_config=stranger))
         async with harness.running():
-            await harness.until_state(Health, lambda health: "NO-BATCHES: no batch" in "".join(health.problems))
+            await harness.until_state(
+                Health, lambda health: "NO-BATCHES: no batch" in "".join(map(str, health.problems))
+            )
         assert set(harness.stage._batches._senders) == {genesis.batcher}
 
     asyncio.run(play())
@@ -468,6 +470,6 @@ def test_a_reset_error_requests_a_start(recording: SepoliaRecording, tmp_path: P
             await harness.until(lambda: len(harness.derived) == 5)
             harness.stage.reset(ValueError("made up"))
             await harness.until(lambda: StartRequest(1, "made up") in harness.requests)
-            await harness.until_state(Health, lambda health: any("made up" in each for each in health.problems))
+            await harness.until_state(Health, lambda health: any("made up" in each.text for each in health.problems))
 
     asyncio.run(play())

@@ -39,7 +39,7 @@ def watched(config: RollupConfig, safe: L2BlockRef, *reasons: Reason) -> tuple[U
 @pytest.mark.parametrize("config", [CROSSES, GIVEN], ids=["unconfirmed", "given"])
 def test_batches_with_another_parent_after_the_fork_are_a_problem_until_one_fits(config: RollupConfig) -> None:
     watch, lines = watched(config, AFTER, *MISMATCHES)
-    assert watch.problem is not None and watch.problem.startswith("BUNDLE-UNCONFIRMED: batches after the activation")
+    assert str(watch.problem).startswith("BUNDLE-UNCONFIRMED: batches after the activation")
     ((_, text, fields),) = lines.lines
     assert "lagoon" in text and fields["bundle"] == load_bundle("lagoon").sha256
     watch.derived()
@@ -49,7 +49,7 @@ def test_batches_with_another_parent_after_the_fork_are_a_problem_until_one_fits
 def test_a_bundle_that_was_given_may_be_the_wrong_file() -> None:
     """A node that syncs from L1 alone does not see the sequencer's block [UPG24]."""
     watch, _ = watched(GIVEN, AFTER, MISMATCHES[0])
-    assert watch.problem is not None and "(file x) is probably not the chain's, or the engine" in watch.problem
+    assert watch.problem is not None and "(file x) is probably not the chain's, or the engine" in watch.problem.text
 
 
 def test_other_drops_and_other_chains_are_none() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
@@ -61,7 +62,7 @@ class Lie(NamedTuple):
 
 
 def unread(reason: FollowReason) -> Lie:
-    return Lie(FollowUnread(reason, f"FOLLOW-UNREACHABLE: 127.0.0.1:1: {reason}"), reason)
+    return Lie(FollowUnread(reason, f"127.0.0.1:1: {reason}", Code.FOLLOW_UNREACHABLE), reason)
 
 
 FAR = msgspec.structs.replace(UNKNOWN[40], number=1040, timestamp=REFS[0].timestamp + 1040 * BLOCK_TIME)
@@ -175,7 +176,7 @@ def test_a_lie_changes_nothing_that_is_not_so(name: str) -> None:
 def test_another_chain_with_our_genesis_time_is_named_once_the_engine_does_not_get_its_block() -> None:
     """[FSR8] Its heads look like blocks to fetch."""
     follower = Follower()
-    wrong = FollowUnread(FollowReason.WRONG_CHAIN, "FOLLOW-CHAIN: 127.0.0.1:1 is on L2 chain 902")
+    wrong = FollowUnread(FollowReason.WRONG_CHAIN, "127.0.0.1:1 is on L2 chain 902", Code.FOLLOW_CHAIN)
     follower.harness.source, follower.harness.source_chain = heads(UNKNOWN[56]), wrong
     follower.run(SECONDS, gossip=True)
     assert follower.heads == KEPT and follower.unsafe == follower.tip

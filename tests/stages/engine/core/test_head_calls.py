@@ -28,6 +28,7 @@ from rollup_node.stages.engine.core.actions import (
     WorkRecovered,
 )
 from rollup_node.stages.engine.core.calls import PendingCall, Work
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -224,7 +225,7 @@ def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() 
     fetch = until(harness, Work.SEQUENCER, GetPayload)
     harness.answer(fetch, Unavailable("connection reset"))
     assert harness.done(WorkFailed) == [] and harness.done(SequencerWaits) == [SequencerWaits("connection reset")]
-    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", "sequencer: connection reset")
+    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", Problem(None, "sequencer", "connection reset"))
     assert harness.step() == []
     harness.wait(1)
     (again,) = harness.step()

@@ -174,7 +174,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
         commit = again
     text = f"failed to commit unsafe payload to conductor: {AWAY.reason}"
     assert harness.done(SequencerWaits) == [SequencerWaits(text)] * 3
-    shown = [each.problem for each in harness.done(ShowProblem) if each.name == "sequencer"]
+    shown = [each.problem and str(each.problem) for each in harness.done(ShowProblem) if each.name == "sequencer"]
     assert shown == [f"sequencer: {text}"], "the same problem is shown once"
     assert harness.done(WorkFailed) == []
     harness.answer(commit, Committed())
@@ -239,7 +239,7 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
     harness.step()
     assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
     assert harness.published == [] and not harness.status.sequencer_active
-    shown = [each.problem for each in harness.done(ShowProblem) if each.name == "sequencer"]
+    shown = [each.problem and str(each.problem) for each in harness.done(ShowProblem) if each.name == "sequencer"]
     assert shown[-1:] in ([], [None]), "a stopped sequencer has no problem"
 
 

@@ -25,8 +25,9 @@ from rollup_node.stages.engine.machines.attributes_handler import AttributesJob,
 from rollup_node.stages.engine.machines.base_search import Base
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
 
@@ -114,7 +115,7 @@ def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
     status = EngineStatus(7 << 32 | 1, None, None, None, None, None, False, False)
     assert state.actions[-3:] == [
         ResetStarted("L1 reorg", by_origin=False),
-        ShowProblem("start", "searching for the L2 heads to start with: L1 reorg"),
+        ShowProblem("start", Problem(None, "searching for the L2 heads to start with", "L1 reorg")),
         PublishStatus(status),
     ]
     state.reset(InconsistentOriginError("another origin"), NOW)
@@ -141,11 +142,11 @@ def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
 
 def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> None:
     state = state_of(chain)
-    state.fail(Work.START, "away", NOW)
+    state.fail(Work.START, TemporaryError("away"), NOW)
     assert state.actions[-1] == WorkFailed("drive", Severity.TEMPORARY, "away", 1.0)
     begin(state, chain)
     assert WorkRecovered("drive", 1) in state.actions
-    state.fail(Work.START, "away", NOW)
+    state.fail(Work.START, TemporaryError("away"), NOW)
     state.session.restart_wanted = True
     state.confirm(NOW)
     assert state.backoff.is_waiting("drive", NOW.monotonic), "an update of other work does not end its pause"
@@ -160,15 +161,15 @@ def test_a_reset_by_work_is_its_failure(chain: ChainFixture) -> None:
 
 def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
     state = state_of(chain, sequencer_enabled=True)
-    state.production.sequencer.retry_later("no origin", 1.0)
+    state.production.sequencer.retry_later(TemporaryError("no origin"), 1.0)
     before = len(state.actions)
     for _ in range(3):
         state.show_sequencer_problem()
         state.show_queue()
     assert state.actions[before:] == [
         SequencerWaits("no origin"),
-        ShowProblem("sequencer", "sequencer: no origin"),
+        ShowProblem("sequencer", Problem(None, "sequencer", "no origin")),
     ]
-    state.production.sequencer.retry_later("no origin", 2.0)
+    state.production.sequencer.retry_later(TemporaryError("no origin"), 2.0)
     state.show_sequencer_problem()
     assert state.actions[before + 2 :] == [SequencerWaits("no origin")], "each failed attempt is reported"

@@ -22,6 +22,7 @@ from rollup_node.stages.engine.core.supervisor_calls import (
     ProvideL1,
     SupervisorCalls,
 )
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -255,7 +256,7 @@ def test_a_replacement_that_is_another_block_is_a_wish_for_a_reset() -> None:
     assert isinstance(call.call, GetPayload) and isinstance(sealed, ExecutionPayload)
     harness.answer(call, msgspec.structs.replace(sealed, transactions=sealed.transactions[:1]))
     (event,) = take_events(harness)
-    assert event.reset is not None and "cannot be replaced: ENGINE-CONTRADICTS: " in event.reset
+    assert event.reset is not None and "cannot be replaced: the engine sealed" in event.reset
 
 
 def test_derivation_is_reported() -> None:
@@ -357,7 +358,7 @@ def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     harness = waiting(interop_chain())
     problems = [action for action in harness.actions if isinstance(action, ShowProblem)]
     text = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
-    assert problems == [ShowProblem("start", text)]
+    assert problems == [ShowProblem("start", Problem(None, "", text))]
     take_events(harness)
     harness.wait(1.0)
     harness.request(ResetDerivationRequest(1))
@@ -367,7 +368,7 @@ def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     assert harness.done(ShowProblem)[-1] == ShowProblem("start", None)
     harness.request(ResetDerivationRequest(2))
     reason = "requested by admin_resetDerivationPipeline"
-    assert harness.done(ShowProblem)[-1] == ShowProblem("start", f"{text}: {reason}")
+    assert harness.done(ShowProblem)[-1] == ShowProblem("start", Problem(None, text, reason))
 
 
 def test_without_the_option_nothing_changes(chain: ChainFixture) -> None:

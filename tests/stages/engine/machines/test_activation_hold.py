@@ -144,7 +144,7 @@ def test_a_later_batch_confirms_the_block_after_another_look() -> None:
     waits.compare(3, b"\x03" * 32)
     assert not waits.confirmed and waits.due(9) is None
     waits.seen_again()
-    assert waits.confirmed and not waits.contradicted(9) and "L1" in waits.problem
+    assert waits.confirmed and not waits.contradicted(9) and "L1" in waits.problem.text
 
 
 def test_a_batch_on_another_branch_decides_nothing() -> None:

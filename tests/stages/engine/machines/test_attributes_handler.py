@@ -92,7 +92,7 @@ def test_reorgs_a_tip_that_l1_does_not_confirm(chain: ChainFixture) -> None:
     step_through(handler, TAKEN)
     outcome = step_through(handler, VALID)
     assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED
-    assert outcome.reason is not None and "transaction count does not match" in outcome.reason
+    assert outcome.reason is not None and "transaction count does not match" in outcome.reason.text
     assert handler.controller.heads is not None and handler.controller.heads.unsafe == outcome.safe_head
     assert handler.controller.backup_unsafe_head is None, "a safe block ends the hope for the old tip"
 
@@ -218,7 +218,7 @@ def test_an_engine_that_seals_another_block_is_at_fault(
     assert isinstance(due, ForkchoiceUpdate) and due.attributes is not None
     step_through(handler, BUILD)
     sealed = chain.seal(chain.genesis, due.attributes)
-    with pytest.raises(TemporaryError, match=r"ENGINE-CONTRADICTS: block 1.* on .*: the engine sealed") as raised:
+    with pytest.raises(TemporaryError, match=r"^block 1.* on .*: the engine sealed") as raised:
         step_through(handler, msgspec.structs.replace(sealed, **changes))
     assert ("of deposits alone" in str(raised.value)) is deposits
     assert handler.next() == due
@@ -249,7 +249,7 @@ def test_left_out_transactions_are_replaced_by_deposits(
             step_through(handler, TAKEN)
             outcome = step_through(handler, VALID)
             assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
-        assert outcome.reason is not None and outcome.reason.startswith("TRANSACTION-LEFT-OUT: the engine left out")
+        assert str(outcome.reason).startswith("TRANSACTION-LEFT-OUT: the engine left out")
 
 
 UNREADABLE = b"\x02\xc0"
@@ -278,7 +278,7 @@ def test_what_no_engine_can_execute_is_replaced_before_it_is_sent(
     outcome = handler.check()
     assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
     assert outcome.reason is not None
-    assert outcome.reason.startswith("TRANSACTION-INVALID: no engine can execute transaction 2 (0x")
+    assert str(outcome.reason).startswith("TRANSACTION-INVALID: no engine can execute transaction 2 (0x")
 
 
 def test_signatures_are_recovered_once_the_engine_has_failed(chain: ChainFixture) -> None:
@@ -290,14 +290,14 @@ def test_signatures_are_recovered_once_the_engine_has_failed(chain: ChainFixture
     assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
     assert len(call.attributes.transactions) == 3
     step_through(handler, BUILD)
-    with pytest.raises(TemporaryError, match=r"BUILD-LOST: .*does not return it: Unknown payload \(-38001\)"):
+    with pytest.raises(TemporaryError, match=r"does not return it: Unknown payload \(-38001\)"):
         step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
     handler.fail()
     assert handler.check() is None
     call = handler.next()
     assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
     assert len(call.attributes.transactions) == 1
-    assert handler.job is not None and "its signature is of no key" in (handler.job.reason or "")
+    assert handler.job is not None and "its signature is of no key" in str(handler.job.reason)
 
 
 def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
@@ -338,7 +338,7 @@ def test_an_invalid_payload_is_dropped_before_holocene(chain_before_holocene: Ch
     handler = at_step(chain_before_holocene, AttributesStep.INSERT)
     outcome = step_through(handler, PayloadAnswer("INVALID", "bad state root"))
     assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
-    assert outcome.reason is not None and "bad state root" in outcome.reason
+    assert outcome.reason is not None and "bad state root" in outcome.reason.text
 
 
 @pytest.mark.fault("F40")

@@ -8,6 +8,7 @@ from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceUpdate,
     GetBlock,
     NewPayload,
+    Unavailable,
 )
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
@@ -74,15 +75,15 @@ def test_a_commit_that_fails_is_the_problem_until_its_block_is_inserted(chain: C
         assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None
     commit = machine.sequencer.next_commit(NOW + 2)
     assert commit is not None and machine.next(None, NOW + 2) is None
-    machine.sequencer.commit_failed(commit.payload, "refused", NOW + 2)
+    machine.sequencer.commit_failed(commit.payload, Unavailable("refused"), NOW + 2)
     assert machine.next(None, NOW + 3) is None
-    assert machine.sequencer.problem == "failed to commit unsafe payload to conductor: refused"
+    assert str(machine.sequencer.problem) == "sequencer: failed to commit unsafe payload to conductor: refused"
     commit = machine.sequencer.next_commit(NOW + 3)
     assert commit is not None and machine.sequencer.committed(commit.payload, NOW + 3)
     insert = machine.next(None, NOW + 3)
     assert insert == NewPayload(commit.payload) and machine.sequencer.problem is not None
     machine.answer(insert, engine.answer(insert), NOW + 3)
-    machine.sequencer.commit_failed(commit.payload, "late", NOW + 3)
+    machine.sequencer.commit_failed(commit.payload, Unavailable("late"), NOW + 3)
     assert machine.sequencer.problem is None
 
 
@@ -137,8 +138,8 @@ def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
     now = float(head.timestamp)
     with pytest.raises(TemporaryError, match="more than the drift") as error:
         machine.next(None, now)
-    machine.sequencer.retry_later(str(error.value), now)
-    assert machine.sequencer.problem is not None and "more than the drift" in machine.sequencer.problem
+    machine.sequencer.retry_later(error.value, now)
+    assert machine.sequencer.problem is not None and "more than the drift" in machine.sequencer.problem.text
     assert machine.next(None, now + 0.9) is None and machine.sequencer.problem is not None
     give_l1(machine, chain, 101, 101)
     assert machine.next(None, now + 1) == GetBlock(head.hash)
@@ -154,8 +155,8 @@ def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> N
 
 def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
     machine = production(chain)
-    machine.sequencer.retry_later("no origin", NOW)
-    assert machine.sequencer.problem == "no origin"
+    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
+    assert str(machine.sequencer.problem) == "sequencer: no origin"
     machine.sequencer.stop()
     assert machine.next(None, NOW + 5) is None and machine.sequencer.problem is None
 
@@ -163,6 +164,6 @@ def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
 def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
-    machine.sequencer.retry_later("no origin", NOW)
+    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
     machine.on_reset()
     assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None

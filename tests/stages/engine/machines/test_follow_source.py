@@ -21,6 +21,7 @@ from rollup_node.stages.engine.machines.follow_source import (
     FollowSource,
 )
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
@@ -208,7 +209,9 @@ def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> Non
 
 
 def test_a_source_that_is_away() -> None:
-    error = Round().refused(FollowUnread(FollowReason.RPC_ERROR, "127.0.0.1:1: no such method"))
+    error = Round().refused(
+        FollowUnread(FollowReason.RPC_ERROR, "127.0.0.1:1: no such method", Code.FOLLOW_UNREACHABLE)
+    )
     assert (error.result, error.reason) == (FollowResult.FETCH_STATUS, FollowReason.RPC_ERROR)
     assert str(error) == "127.0.0.1:1: no such method"
     error = Round().refused(Unavailable("the process ends"))

@@ -15,6 +15,7 @@ from rollup_node.stages.engine.api.engine_api import (
     GetPayload,
     NewPayload,
     PayloadAnswer,
+    Unavailable,
 )
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.machines.sequencer import (
@@ -25,7 +26,7 @@ from rollup_node.stages.engine.machines.sequencer import (
     SequencerPhase,
 )
 from rollup_node.stages.protocol.config import ForeignFork
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -215,10 +216,10 @@ def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture) -> None:
 
 def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
     sequencer = running(chain)
-    sequencer.retry_later("no origin", START)
+    sequencer.retry_later(TemporaryError("no origin"), START)
     assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), NeedAttributes)
     build(chain, sequencer, START + 1)
-    sequencer.retry_later("no origin", START + 1.95)
+    sequencer.retry_later(TemporaryError("no origin"), START + 1.95)
     assert isinstance(sequencer.next(START + 2.95), GetPayload)
 
 
@@ -414,7 +415,7 @@ class Life(RuleBasedStateMachine):
             self.committed.append(payload)
             self.sequencer.committed(payload, self.now)
         else:
-            self.sequencer.commit_failed(payload, "refused", self.now)
+            self.sequencer.commit_failed(payload, Unavailable("refused"), self.now)
 
     @precondition(lambda self: self.sequencer.stopping)
     @rule()
@@ -432,7 +433,7 @@ class Life(RuleBasedStateMachine):
             if good:
                 self.sequencer.set_attributes(need, attributes)
             else:
-                self.sequencer.retry_later("no origin", self.now)
+                self.sequencer.retry_later(TemporaryError("no origin"), self.now)
             return
         assert need is not None
         answer: Any = ErrorAnswer(-32000, "busy")

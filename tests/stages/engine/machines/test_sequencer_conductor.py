@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.engine.api.conductor_api import CommitPayload
-from rollup_node.stages.engine.api.engine_api import NewPayload
+from rollup_node.stages.engine.api.engine_api import NewPayload, Unavailable
 from rollup_node.stages.engine.machines.sequencer import Sequencer, SequencerPhase
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.machines.test_sequencer import START, build, heads, insert, running
@@ -29,7 +29,7 @@ def test_a_block_is_inserted_once_it_is_committed(chain: ChainFixture) -> None:
     assert sequencer.committed(payload, START + 2)
     assert sequencer.next(START + 2) == NewPayload(payload)
     assert not sequencer.committed(payload, START + 2)
-    sequencer.commit_failed(payload, "late", START + 2)
+    sequencer.commit_failed(payload, Unavailable("late"), START + 2)
     assert sequencer.problem is None
     insert(chain, sequencer, payload, START + 2)
 
@@ -37,8 +37,8 @@ def test_a_block_is_inserted_once_it_is_committed(chain: ChainFixture) -> None:
 def test_a_failed_commit_is_due_again_in_a_second(chain: ChainFixture) -> None:
     sequencer, payload = fetched(chain)
     sequencer.next_commit(START + 2)
-    sequencer.commit_failed(payload, "refused", START + 3)
-    assert sequencer.problem == "failed to commit unsafe payload to conductor: refused"
+    sequencer.commit_failed(payload, Unavailable("refused"), START + 3)
+    assert str(sequencer.problem) == "sequencer: failed to commit unsafe payload to conductor: refused"
     assert sequencer.next_commit(START + 3.99) is None and sequencer.wait_until() == START + 4
     assert sequencer.next_commit(START + 4) == CommitPayload(payload)
 
@@ -62,7 +62,7 @@ def test_a_stop_waits_for_an_open_commit_alone(chain: ChainFixture) -> None:
         if is_committed:
             assert sequencer.committed(payload, START + 2)
         else:
-            sequencer.commit_failed(payload, "refused", START + 2)
+            sequencer.commit_failed(payload, Unavailable("refused"), START + 2)
         assert sequencer.active is sequencer.stopping is is_committed
     sequencer.stop_without_last()
     assert not sequencer.active and sequencer.sealed is None and not sequencer.stopping

@@ -9,7 +9,7 @@ def test_rate_and_time_left() -> None:
     assert (first.to_go, first.rate, first.eta, first.stalled) == (900, 0.0, None, 0.0)
     later = progress.add(200, 1000, 60.0)
     assert (later.to_go, later.rate, later.eta) == (800, 10.0, 80.0)
-    assert later.text == "EL sync: block 200, 800 blocks to go, 10.0 blocks/s, about 1m20s left"
+    assert str(later.problem) == "EL sync: block 200, 800 blocks to go, 10.0 blocks/s, about 1m20s left"
 
 
 def test_only_the_last_samples_count() -> None:
@@ -25,9 +25,12 @@ def test_only_the_last_samples_count() -> None:
 def test_no_new_block_is_a_hint_at_peers() -> None:
     progress = SyncProgress()
     progress.add(7, 1000, 0.0)
-    assert "check that" not in progress.add(7, 1000, STALL_SECONDS - 1).text
-    assert "no new block for 5m0s; check that the execution engine has peers" in progress.add(7, 9, STALL_SECONDS).text
-    assert "check that" not in progress.add(8, 9, STALL_SECONDS + 1).text
+    assert "check that" not in progress.add(7, 1000, STALL_SECONDS - 1).problem.text
+    assert (
+        "no new block for 5m0s; check that the execution engine has peers"
+        in progress.add(7, 9, STALL_SECONDS).problem.text
+    )
+    assert "check that" not in progress.add(8, 9, STALL_SECONDS + 1).problem.text
 
 
 def test_an_engine_that_starts_over_has_no_rate_of_before() -> None:
@@ -40,7 +43,7 @@ def test_long_times() -> None:
     progress = SyncProgress()
     progress.add(0, 2**64, 0.0)
     assert progress.add(1, 2**64, 1.0).eta == MAX_ETA
-    assert "3650d0h" in progress.add(2, 2**64, 2.0).text
+    assert "3650d0h" in progress.add(2, 2**64, 2.0).problem.text
     other = SyncProgress()
     other.add(0, 7200, 0.0)
-    assert "2h0m" in other.add(1, 7201, 1.0).text
+    assert "2h0m" in other.add(1, 7201, 1.0).problem.text

@@ -10,6 +10,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
+from rollup_node.stages.engine.api.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
@@ -29,6 +30,7 @@ from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
@@ -64,6 +66,11 @@ class Handled:
             P2PClient(bus, self.meter, lambda message: None) if p2p else None,
             bus.serve("engine.payloads", lambda peer, message: None) if p2p else None,
         )
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The health problems, as they are printed."""
+        return tuple(map(str, self.status.problems))
 
     def line(self, *actions: act.Action) -> str:
         """The last log line that actions lead to."""
@@ -239,7 +246,7 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
         ref,
         config,
         chain.l1_ref(101),
-        "bad transaction",
+        Problem(None, "", "bad transaction"),
         chain.payloads[ref.hash],
     )
     line = handled.line(act.AttributesProcessed(replaced))
@@ -247,27 +254,36 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
     assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
     for code in (Code.TRANSACTION_LEFT_OUT, Code.TRANSACTION_INVALID):
         line = handled.line(
-            act.AttributesProcessed(msgspec.structs.replace(replaced, reason=code.before("transaction 3")))
+            act.AttributesProcessed(msgspec.structs.replace(replaced, reason=Problem(code, "", "transaction 3")))
         )
         assert line == f"WARN derived block replaced by deposits code={code.text} safe={ref} reason=transaction 3"
 
 
 @pytest.mark.sign("ENGINE-ANSWER", "ENGINE-AUTH", line=True, readyz=True)
 def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
-    error = Code.ENGINE_AUTH.before("execution engine 127.0.0.1:8551: HTTP status 401: token is missing")
-    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0))
+    error = "execution engine 127.0.0.1:8551: HTTP status 401: token is missing"
+    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.ENGINE_AUTH))
     assert line.startswith(
         "WARN step failed, retrying code=ENGINE-AUTH task=drive error=execution engine 127.0.0.1:8551"
     )
     assert "token is missing" in line and line.endswith(f"do={Code.ENGINE_AUTH.remedy}")
-    assert handled.status.problems == (
+    assert handled.problems == (
         "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
     )
     assert handled.status.engine_fails
     syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
     line = handled.line(syncing)
     assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
-    assert handled.status.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
+    assert handled.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
+
+
+def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
+    """MEMORY is a code of this node's own memory, not a word of an engine's error."""
+    error = insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")).text
+    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0))
+    assert " code=ENGINE-ANSWER task=unsafe blocks " in line and "OUT OF MEMORY" in line
+    assert handled.problems == (f"ENGINE-ANSWER: unsafe blocks: {error}",)
+    assert handled.status.engine_fails
 
 
 @pytest.mark.sign("BUILD-LOST", "ENGINE-CONTRADICTS", line=True, readyz=True)
@@ -275,10 +291,10 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
 def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: Handled, code: Code) -> None:
     """BUILD-LOST, ENGINE-CONTRADICTS and ENGINE-SLOW, with block, parent and the engine's answer."""
     text = "the engine began to build block 12 on 0xab..:11, and does not return it: Unknown payload (-38001)"
-    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, code.before(text), 1.0))
+    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, text, 1.0, code=code))
     assert line.startswith(f"WARN step failed, retrying code={code.text} task=drive error={text} retry_in=1.0 do=")
     assert line.endswith(code.remedy)
-    assert handled.status.problems == (f"{code.text}: drive: {text}",)
+    assert handled.problems == (f"{code.text}: drive: {text}",)
     handled.handler.perform([act.WorkRecovered("drive", 3)])
     assert not handled.status.problems
 
@@ -296,16 +312,17 @@ def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled
     assert line.startswith("WARN the execution engine does not get a block from its peers code=EL-SYNC-STALLED reason=")
     assert " problem=the execution engine does not get block 7 ahead=3 " in line
     handled.handler.perform([lasts] * 3)
-    assert handled.status.problems == ("EL-SYNC-STALLED: the execution engine does not get block 7",)
+    assert handled.problems == ("EL-SYNC-STALLED: the execution engine does not get block 7",)
     assert handled.line(act.FetchEnded("follow source")).startswith("INFO no block is waited for any more")
     assert not handled.status.problems
 
 
 def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
-    error = Code.L1_UNREACHABLE.before("L1 block 5 is unavailable: head: cannot connect")
-    handled.handler.perform([act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0)])
+    error = "L1 block 5 is unavailable: head: cannot connect"
+    failed = act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.L1_UNREACHABLE)
+    handled.handler.perform([failed])
     assert handled.records == [] and not handled.status.engine_fails
-    assert handled.status.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
+    assert handled.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
 
 @pytest.mark.sign("EL-SYNC-STALLED", line=True)
@@ -315,7 +332,7 @@ def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> Non
     assert line.startswith(
         "WARN the execution engine gets no new block code=EL-SYNC-STALLED block=5 to_go=10 minutes=5"
     )
-    assert line.endswith(f"do={Code.EL_SYNC_STALLED.remedy}") and estimate.text.startswith("EL-SYNC-STALLED: ")
+    assert line.endswith(f"do={Code.EL_SYNC_STALLED.remedy}") and estimate.problem.code is Code.EL_SYNC_STALLED
     lines = len(handled.records)
     handled.handler.perform([act.ELSyncProgressed(estimate)] * 3)
     warnings = [record for record in handled.records[lines:] if record.level is Level.WARN]
@@ -326,7 +343,9 @@ def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> Non
 
 @pytest.mark.condition("C10")
 def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
-    line = handled.line(act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", "sequencer: no L1 origin"))
+    line = handled.line(
+        act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", Problem(None, "sequencer", "no L1 origin"))
+    )
     assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
     again = (act.ShowProblem("sequencer", None), act.SequencerWaits("no L1 origin"))
     assert handled.lines(*again, *again) == [], "an attempt is no end"
@@ -360,7 +379,7 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
         handled.handler.perform([act.ResetStarted(f"the engine has lost block {number}", by_origin=False)])
     lines = [record for record in handled.records if record.level is Level.WARN]
     assert [record.fields["code"] for record in lines] == ["RESET", "RESET", "RESET-LOOP"]
-    assert handled.status.problems == ("RESET-LOOP: 5 resets for the same reason: the engine has lost block 4",)
+    assert handled.problems == ("RESET-LOOP: 5 resets for the same reason: the engine has lost block 4",)
     handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
     assert not handled.status.problems
     assert any(record.message == "resets do not repeat any more" for record in handled.records)

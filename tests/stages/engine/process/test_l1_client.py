@@ -10,6 +10,7 @@ import pytest
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.l1_client import PATIENCE_SECONDS, REPEAT_SECONDS, L1Client
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
@@ -23,7 +24,7 @@ class L1Process:
 
     def __init__(self, chain: ChainFixture, directory: Path) -> None:
         self.chain, self.head, self.silent = chain, 300, False
-        self.error: str | None = None
+        self.error: Problem | None = None
         self.requests: list[L1BlocksRequest | L1RefsRequest] = []
         self.blocks: list[L1BlockResponse] = []
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1})
@@ -83,7 +84,7 @@ def test_a_block_that_l1_does_not_have_and_one_that_it_cannot_read(l1: L1Process
     async def scene() -> None:
         async with running_buses(l1.buses):
             assert await l1.client.ref(301) is None
-            l1.error = "endpoint is away"
+            l1.error = Problem(None, "", "endpoint is away")
             with pytest.raises(TemporaryError, match="L1 block 200 is unavailable: endpoint is away"):
                 await l1.client.ref(200)
             l1.error = None

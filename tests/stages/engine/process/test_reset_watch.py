@@ -4,6 +4,7 @@ import pytest
 
 from rollup_node.stages.engine.process.reset_watch import QUIET_SECONDS, ResetWatch
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 
 
@@ -12,10 +13,10 @@ class Watched:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.problem: str | None = None
+        self.problem: Problem | None = None
         self.watch = ResetWatch(get_logger("engine"), self._show, lambda: self.now)
 
-    def _show(self, problem: str | None) -> None:
+    def _show(self, problem: Problem | None) -> None:
         self.problem = problem
 
     def repeat(self, times: int, reason: str = "the unsafe head is below block {}") -> None:
@@ -32,7 +33,7 @@ def test_an_hour_of_resets_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]
     assert [line.count("code=RESET ") for line in lines[:3]] == [1, 1, 0]
     assert "code=RESET-LOOP resets=3 reason=the unsafe head is below block 2" in lines[2]
     assert 55 <= len(lines) <= 65 and all(line.endswith(Code.RESET_LOOP.remedy) for line in lines[2:])
-    assert watched.problem is not None and watched.problem.startswith("RESET-LOOP: 360 resets for the same reason")
+    assert watched.problem is not None and str(watched.problem).startswith("RESET-LOOP: 360 resets for the same reason")
 
 
 def test_a_new_safe_block_ends_it_and_one_that_was_safe_before_does_not() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -191,7 +192,7 @@ def test_an_l1_that_cannot_be_asked_is_waited_for(chain: ChainFixture, engine: F
     engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
-        node.l1_error = "endpoint is away"
+        node.l1_error = Problem(None, "", "endpoint is away")
         await node.until(lambda: any("endpoint is away" in line for line in node.failures))
         assert node.starts == []
         node.l1_error = None

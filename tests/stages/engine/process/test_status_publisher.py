@@ -9,7 +9,7 @@ from rollup_node.stages.engine.core.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus
@@ -36,7 +36,7 @@ class Observer:
         if isinstance(message, EngineStatus):
             self.status.append(message)
         elif isinstance(message, Health):
-            self.health.append(message.problems)
+            self.health.append(tuple(map(str, message.problems)))
         elif isinstance(message, Endpoints):
             self.endpoints += message.endpoints
         else:
@@ -115,9 +115,9 @@ def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, pl
         observer = Observer(tmp_path)
         publisher = observer.publisher
         async with running_buses(observer.buses):
-            publisher.set_problem("start", "searching")
+            publisher.set_problem("start", Problem(None, "", "searching"))
             publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0), Code.RETRYING)
-            publisher.set_runtime_problems(("watch: on another chain",))
+            publisher.set_runtime_problems((Problem(None, "watch", "on another chain"),))
             expected = ("searching", "RETRYING: drive: away", "watch: on another chain")
             await observer.until(lambda: bool(observer.health) and observer.health[-1] == expected)
             assert observer.metric("activity_problems") == 2

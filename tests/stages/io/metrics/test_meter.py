@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, METRICS, TABLE, Meter, UnknownMetricError
 from rollup_node.stages.io.metrics.metric import Metric, MetricType
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
 
 

@@ -127,7 +127,8 @@ def test_each_fetch_has_one_result() -> None:
         block, failed, missing = await results(fetcher, done, 3)
         assert block == FetchResult(Fetch(2, 0), chain.block(2), None)
         assert failed.block is None and failed.error is not None
-        assert failed.error.startswith("L1-BLOCK: L1 block 3: 127.0.0.1:") and "database is down" in failed.error
+        error = str(failed.error)
+        assert error.startswith("L1-BLOCK: L1 block 3: 127.0.0.1:") and "database is down" in error
         assert missing == FetchResult(Fetch(9, 0), None, None)
         assert len(fetcher) == 0 and fetcher.take_results() == []
 

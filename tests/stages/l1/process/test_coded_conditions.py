@@ -40,7 +40,7 @@ def problem(code: Code) -> Callable[[L1Clients], Awaitable[None]]:
     """Waits for a problem with a code, and a moment for more lines of it."""
 
     async def wait(clients: L1Clients) -> None:
-        await clients.until(lambda: any(each.startswith(code.before("")) for each in clients.problems), (5, 1))
+        await clients.until(lambda: any(each.startswith(f"{code.text}: ") for each in clients.problems), (5, 1))
         await asyncio.sleep(0.3)
 
     return wait

@@ -12,6 +12,8 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.refs_client import MAX_PENDING, MAX_REFS, RefsReader, linked_refs
 from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
@@ -99,13 +101,15 @@ def test_an_endpoint_that_returns_another_block_gives_way_to_the_next() -> None:
     wrong, right = BlocksEndpoint([*blocks[:10], blocks[9]]), BlocksEndpoint(blocks)
     first, second = read([wrong, right], L1RefsRequest(10, 2), L1RefsRequest(10, 3))
     assert first.refs == () and first.error is not None
-    assert first.error.startswith("L1-BLOCK: 127.0.0.1:") and ": requested block 10, got 9:" in first.error
+    error = str(first.error)
+    assert error.startswith("L1-BLOCK: 127.0.0.1:") and ": requested block 10, got 9:" in error
     assert numbers(second) == right.requested == [8, 9, 10]
 
 
 def test_an_endpoint_that_is_away() -> None:
     (response,) = read([], L1RefsRequest(10, 2))
-    assert response == L1RefsResponse(10, (), "L1-UNREACHABLE: 127.0.0.1:1: cannot connect (Connection refused)")
+    problem = Problem(Code.L1_UNREACHABLE, "", "127.0.0.1:1: cannot connect (Connection refused)")
+    assert response == L1RefsResponse(10, (), problem)
 
 
 def test_hashes_are_checked_unless_the_endpoint_is_trusted() -> None:

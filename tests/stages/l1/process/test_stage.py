@@ -96,7 +96,7 @@ class L1Clients:
     @property
     def problems(self) -> tuple[str, ...]:
         """The published problems."""
-        return () if self.health is None else self.health.problems
+        return () if self.health is None else tuple(map(str, self.health.problems))
 
     def request_origins(self, first: int, count: int) -> None:
         """The engine's request for blocks."""
@@ -285,7 +285,7 @@ def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Fi
 
 
 def _says(health: Health | None, text: str) -> bool:
-    return health is not None and any(text in problem for problem in health.problems)
+    return health is not None and any(text in str(problem) for problem in health.problems)
 
 
 @pytest.mark.option("l1.rpckind")

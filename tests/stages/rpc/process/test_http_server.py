@@ -13,14 +13,14 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc import node_state, readiness
 from rollup_node.stages.rpc.process import http_server
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status import node_state, readiness
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
@@ -268,7 +268,7 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "engine: L2 heads not known yet" in found["reasons"]
         await rpc.until_ready()
         assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
-        rpc.status["blobs"].set(Health(("beacon endpoint is away",)))
+        rpc.status["blobs"].set(Health((Problem(None, "", "beacon endpoint is away"),)))
         assert await rpc.until_unready() == ["blobs: beacon endpoint is away"]
         rpc.status["blobs"].set(Health(()))
         await rpc.until_ready()
@@ -291,7 +291,7 @@ def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(with_rpc: Run
         assert status == 200 and found["ready"] is True
         (warning,) = found["warnings"]
         assert warning.startswith("BUNDLE-UNCONFIRMED: lagoon activates in 1d")
-        rpc.status["blobs"].set(Health(("beacon endpoint is away",)))
+        rpc.status["blobs"].set(Health((Problem(None, "", "beacon endpoint is away"),)))
         await rpc.until_unready()
         status, body = await rpc.get("/readyz")
         assert status == 503 and len(orjson.loads(body)["warnings"]) == 1

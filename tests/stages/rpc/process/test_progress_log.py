@@ -7,6 +7,8 @@ from typing import cast
 import pytest
 
 from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
@@ -14,9 +16,9 @@ from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.process.progress_log import ProgressLog
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
-from rollup_node.stages.rpc.status import NodeStatus
-from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.node_status import NodeStatus
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
 
 
@@ -74,13 +76,20 @@ class DayAtTheTip:
     def clock(self) -> float:
         return float(self.now)
 
+    def reasons(self) -> list[UnreadyReason]:
+        return self._builder.reasons
+
     def status(self) -> NodeStatus:
         now = self.now
         seen = L1_AWAY.start if now in L1_AWAY else L1_STANDS.start if now in L1_STANDS else now
         head, unsafe, safe = seen // 12, now // 2, (seen - 60) // 120 * 60
         l1, current = _l1_ref(head), _l1_ref(head - (now % 12 < 1))
         engine = EngineStatus(1, _l2_ref(unsafe), _l2_ref(safe), None, None, _l2_ref(max(safe - 400, 0)), False, False)
-        faults = (Fault("l1", "L1-UNREACHABLE: poll: head: cannot connect"),) if now in L1_AWAY else ()
+        faults = (
+            (UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect")),)
+            if now in L1_AWAY
+            else ()
+        )
         snapshot = Snapshot(
             L1Heads(l1, l1, l1),
             engine,

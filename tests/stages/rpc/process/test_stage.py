@@ -11,6 +11,7 @@ from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import Halting
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.rpc.config import RpcConfig
@@ -119,7 +120,7 @@ def test_the_status_page_is_served_only_if_enabled(with_rpc: RunWithRpc) -> None
 def test_resets_and_reports_change_nothing(with_rpc: RunWithRpc) -> None:
     async def scenario(rpc: RpcHarness) -> None:
         rpc.stage.reset(ResetError("reorg"))
-        rpc.stage.report(("l1: away",))
+        rpc.stage.report((Problem(None, "l1", "away"),))
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
         assert [task.name for task in rpc.stage.periodic_tasks] == ["progress"]
 

@@ -10,9 +10,9 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.own_metrics import STATES
 from rollup_node.stages.rpc.process.status_metrics import STEP_SECONDS, StatusMetrics
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.readiness import ReadyLimits
-from rollup_node.stages.rpc.status import BlockStatus, Heads, NodeStatus, SequencingWindow, State
-from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.node_status import BlockStatus, Heads, NodeStatus, SequencingWindow, State
+from rollup_node.stages.rpc.status.readiness import ReadyLimits
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
 
 NOTHING = Snapshot(None, None, None, None, None, ())

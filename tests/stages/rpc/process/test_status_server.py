@@ -17,7 +17,7 @@ from rollup_node.stages.rpc.process import status_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
-from rollup_node.stages.rpc.status import NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 from tests.support.processes.stage_runner import run_within
 from tests.support.rpc.node_statuses import UNKNOWN
 

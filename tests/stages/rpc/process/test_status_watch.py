@@ -5,28 +5,34 @@ import pytest
 
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.rpc.node_state import SLOW_SECONDS
 from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, StatusWatch
-from rollup_node.stages.rpc.status import (
+from rollup_node.stages.rpc.status.node_state import SLOW_SECONDS
+from rollup_node.stages.rpc.status.node_status import (
     ChainStatus,
+    DerivationProgress,
     Heads,
     L1Status,
     NodeStatus,
     Peers,
     State,
     StatusWarning,
-    SyncProgress,
 )
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
 
 CHAIN = ChainStatus(None, 1, 10, 2, "jovian", None)
-OLD = "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 20 s"
-BEHIND = "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
-SILENT = "p2p: PROCESS-SILENT: no status for 5.0 s"
+OLD = UnreadyReason(
+    "engine", Problem(Code.HEAD_OLD, "", "the unsafe head 7 is 30.0 s old; the limit is 20 s"), "unsafe"
+)
+LAG = "231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
+BEHIND = UnreadyReason("derivation", Problem(Code.BEHIND, "", LAG))
+SILENT = UnreadyReason("p2p", Problem(Code.PROCESS_SILENT, "", "no status for 5.0 s"))
+AWAY = UnreadyReason("blobs", Problem(None, "", "away"))
 
 
 def status(
-    state: State, *reasons: str, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
+    state: State, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
 ) -> NodeStatus:
     return NodeStatus(
         version="v1",
@@ -36,11 +42,11 @@ def status(
         state=state,
         state_age_s=0.0,
         sentence="",
-        ready=not reasons,
-        reasons=list(reasons),
+        ready=True,
+        reasons=[],
         heads=Heads(None, None, None),
         l1=L1Status(None, None, None, None, None, None),
-        progress=SyncProgress(None, speed, None, limited_by, None),
+        progress=DerivationProgress(None, speed, None, limited_by, None),
         sequencing_window=None,
         sequencer=None,
         peers=None if peers is None else Peers(peers, 0),
@@ -58,9 +64,9 @@ class Watched:
         self._capsys, self.now = capsys, 0.0
         self._watch = StatusWatch(get_logger("progress"), lambda: self.now)
 
-    def lines(self, found: NodeStatus, seconds: int = 1) -> list[str]:
+    def lines(self, shown: NodeStatus, *reasons: UnreadyReason, seconds: int = 1) -> list[str]:
         for _ in range(seconds):
-            self._watch.step(msgspec.structs.replace(found, time=self.now))
+            self._watch.step(msgspec.structs.replace(shown, time=self.now), reasons)
             self.now += 1
         return self._capsys.readouterr().err.splitlines()
 
@@ -70,13 +76,13 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
     warned = msgspec.structs.replace(
         status(State.SYNCED), warnings=[StatusWarning("BUNDLE-UNCONFIRMED", "lagoon comes", "it may be wrong", "see")]
     )
-    assert watched.lines(warned, 5) == []
+    assert watched.lines(warned, seconds=5) == []
     far = msgspec.structs.replace(warned, warnings=[msgspec.structs.replace(warned.warnings[0], due=40 * 86_400)])
     watched.now += 86_400
-    assert watched.lines(far, 5) == [], "39 days are left"
+    assert watched.lines(far, seconds=5) == [], "39 days are left"
     for _ in range(2):
         watched.now += 86_400
-        (line,) = watched.lines(warned, 5)
+        (line,) = watched.lines(warned, seconds=5)
         assert line == "warn progress: lagoon comes code=BUNDLE-UNCONFIRMED do=see"
     watched.now += 86_400
     other = msgspec.structs.replace(warned.warnings[0], text="another fork", due=int(watched.now) + 5)
@@ -88,7 +94,7 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
         "warn progress: another fork",
     ]
     watched.now += 86_400
-    assert watched.lines(status(State.SYNCED), 5) == []
+    assert watched.lines(status(State.SYNCED), seconds=5) == []
 
 
 @pytest.fixture
@@ -100,10 +106,10 @@ def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "reason, code", [(OLD, Code.HEAD_OLD), (BEHIND, Code.BEHIND), (SILENT, Code.PROCESS_SILENT)], ids=lambda each: ""
 )
-def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: str, code: Code) -> None:
-    lines = watched.lines(status(State.SYNCED, "blobs: away", reason), 61)
+def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: UnreadyReason, code: Code) -> None:
+    lines = watched.lines(status(State.SYNCED), AWAY, reason, seconds=61)
     assert len(lines) == 2 and "waited=1m0s" in lines[1]
-    words = reason.replace(f"{code.text}: ", "")
+    words = f"{reason.process}: {reason.problem.text}"
     assert lines[0] == f"warn progress: the node is not ready code={code.text} reason={words} do={code.remedy}"
     (end,) = watched.lines(status(State.SYNCED))
     assert end.startswith("info progress: ") and f"code={code.text} waited=1m1s" in end
@@ -111,43 +117,44 @@ def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: str, co
 
 def test_each_silent_process_and_each_old_head_has_lines_of_its_own(watched: Watched) -> None:
     """The second begins within the minute after the first line of the first."""
-    others = {SILENT: SILENT.replace("p2p:", "blobs:"), OLD: OLD.replace("unsafe", "safe")}
+    safe = Problem(Code.HEAD_OLD, "", OLD.problem.text.replace("unsafe", "safe"))
+    others = {SILENT: SILENT._replace(process="blobs"), OLD: UnreadyReason("engine", safe, "safe")}
     for first, second in others.items():
         assert first != second
-        assert len(watched.lines(status(State.SYNCED, first), 10)) == 1
-        (line,) = watched.lines(status(State.SYNCED, first, second), 10)
-        assert second.partition(": ")[2].rpartition(": ")[2] in line
-        assert "waited=20s" in watched.lines(status(State.SYNCED, second))[0]
+        assert len(watched.lines(status(State.SYNCED), first, seconds=10)) == 1
+        (line,) = watched.lines(status(State.SYNCED), first, second, seconds=10)
+        assert f"{second.process}: {second.problem.text}" in line
+        assert "waited=20s" in watched.lines(status(State.SYNCED), second)[0]
         assert "waited=11s" in watched.lines(status(State.SYNCED))[0]
 
 
 def test_the_lag_of_a_sync_is_no_news(watched: Watched) -> None:
-    assert watched.lines(status(State.SYNCING, BEHIND, OLD, speed=100.0), 100) == []
+    assert watched.lines(status(State.SYNCING, speed=100.0), BEHIND, OLD, seconds=100) == []
 
 
 @pytest.mark.sign("SYNC-SLOW", line=True)
 def test_a_sync_that_is_slower_than_the_chain(watched: Watched) -> None:
-    slow = status(State.SYNCING, BEHIND, speed=0.4, limited_by="blobs")
-    assert watched.lines(slow, int(SLOW_SECONDS)) == []
-    (line,) = watched.lines(slow)
+    slow = status(State.SYNCING, speed=0.4, limited_by="blobs")
+    assert watched.lines(slow, BEHIND, seconds=int(SLOW_SECONDS)) == []
+    (line,) = watched.lines(slow, BEHIND)
     assert line == (
         "warn progress: the sync is slower than the chain grows code=SYNC-SLOW speed=0.4 blocks/s chain=0.5 blocks/s"
         f" limited_by=blobs do={Code.SYNC_SLOW.remedy}"
     )
-    (end,) = watched.lines(status(State.SYNCING, BEHIND, speed=40.0))
+    (end,) = watched.lines(status(State.SYNCING, speed=40.0), BEHIND)
     assert end.startswith("info progress: the sync gets on code=SYNC-SLOW")
 
 
 def test_bursts_are_not_slow(watched: Watched) -> None:
     for _ in range(5):
-        assert watched.lines(status(State.SYNCING, speed=0.0), int(SLOW_SECONDS) - 1) == []
+        assert watched.lines(status(State.SYNCING, speed=0.0), seconds=int(SLOW_SECONDS) - 1) == []
         assert watched.lines(status(State.SYNCING, speed=30.0)) == []
 
 
 @pytest.mark.sign("PEERS-NONE", line=True)
 def test_a_node_without_peers(watched: Watched) -> None:
-    assert watched.lines(status(State.SYNCED), 100) == [], "P2P is disabled"
-    assert watched.lines(status(State.SYNCED, peers=0), int(PEERLESS_SECONDS)) == []
+    assert watched.lines(status(State.SYNCED), seconds=100) == [], "P2P is disabled"
+    assert watched.lines(status(State.SYNCED, peers=0), seconds=int(PEERLESS_SECONDS)) == []
     (line,) = watched.lines(status(State.SYNCED, peers=0))
     assert line == f"warn progress: no peer is connected code=PEERS-NONE do={Code.PEERS_NONE.remedy}"
     (end,) = watched.lines(status(State.SYNCED, peers=1))

@@ -12,6 +12,7 @@ from aiohttp import web
 from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.engine.api.io.follow_client import MAX_ANSWER, FollowClient, WrongChainError
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
@@ -53,13 +54,12 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
 
 
 def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
-    """The text of a status that cannot be had for that reason, after its code."""
+    """The text of a status that cannot be had for that reason."""
     found = with_client(app, lambda client: client.ask(), timeout)
     assert isinstance(found, FollowUnread) and found.reason is reason and "secret-key" not in found.text
-    code, _, text = found.text.partition(": ")
-    assert code == ("FOLLOW-CHAIN" if reason is FollowReason.WRONG_CHAIN else "FOLLOW-UNREACHABLE")
-    assert text.startswith("127.0.0.1:")
-    return text
+    assert found.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
+    assert found.text.startswith("127.0.0.1:")
+    return found.text
 
 
 def test_the_heads_of_a_node() -> None:

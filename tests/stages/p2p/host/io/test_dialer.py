@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import (
     DialError,
     PeerConnected,
@@ -17,7 +18,7 @@ from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, w
 
 def test_one_dial_at_a_time_and_one_connection() -> None:
     async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
-        ours.disconnect(theirs.peer_id, "again")
+        ours.disconnect(theirs.peer_id, PeerDropReason.BY_OPERATOR)
         await theirs.wait_for(PeerDisconnected)
         await asyncio.gather(*(ours.connect(theirs.peer_id) for _ in range(5)))
         await ours.connect(theirs.peer_id)
@@ -91,7 +92,7 @@ def test_host_names_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
         async with running_host(1) as ours, running_host(2) as theirs:
             address = parse_multiaddr(f"/dns4/localhost/tcp/{theirs.port}")
             await ours.connect(theirs.peer_id, [address])
-            ours.disconnect(theirs.peer_id, "again")
+            ours.disconnect(theirs.peer_id, PeerDropReason.BY_OPERATOR)
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fail)
             with pytest.raises(DialError, match="the name cannot be resolved: Name or service not known"):
                 await ours.connect(theirs.peer_id, [address])

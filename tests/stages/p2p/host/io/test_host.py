@@ -8,6 +8,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.config import ResourceLimits
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host_api import (
@@ -32,11 +33,13 @@ def test_both_ends_emit_connected_and_identified() -> None:
         assert theirs.peerstore.addresses(ours.peer_id) == list(ours.addresses)
         description = ours.peerstore.identify_record(theirs.peer_id)
         assert description is not None and description.agent == "optimism"
-        ours.disconnect(theirs.peer_id, "enough")
+        ours.disconnect(theirs.peer_id, PeerDropReason.BY_OPERATOR)
         await theirs.wait_for(PeerDisconnected)
         assert ours.connections() == theirs.connections() == []
         assert isinstance(ours.events[-1], PeerDisconnected)
-        assert [(gone.peer, gone.reason) for gone in ours.closed_connections] == [(theirs.peer_id, "enough")]
+        assert [(gone.peer, gone.reason) for gone in ours.closed_connections] == [
+            (theirs.peer_id, "disconnected by an operator")
+        ]
         assert (
             theirs.closed_connections[0].reason == "closed by the peer"
             and 0 < theirs.closed_connections[0].seconds < 30

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager
@@ -33,7 +34,7 @@ def test_static_peers_are_redialled() -> None:
                 assert upkeep.is_static(theirs.peer_id) and ours.connection_manager.is_protected(theirs.peer_id, STATIC)
                 async with running_tasks(*upkeep.periodic_tasks):
                     await until(lambda: ours.connections() and theirs.connections())
-                    theirs.disconnect(ours.peer_id, "for a test")
+                    theirs.disconnect(ours.peer_id, PeerDropReason.BY_OPERATOR)
                     await ours.wait_for(PeerDisconnected)
                     await until(ours.connections)
                     await theirs.stop()
@@ -56,7 +57,7 @@ def test_a_static_peer_is_redialled_however_long_it_was_connected() -> None:
                 days, ours.peerstore._clock = 8 * 86400, lambda: time.time() + days
                 await step(upkeep, "collect peerstore garbage")
                 assert ours.peerstore.addresses(theirs.peer_id) == []
-                theirs.disconnect(ours.peer_id, "for a test")
+                theirs.disconnect(ours.peer_id, PeerDropReason.BY_OPERATOR)
                 await ours.wait_for(PeerDisconnected)
                 await until(ours.connections)
                 assert ours.peerstore.addresses(theirs.peer_id) == list(theirs.addresses)
@@ -153,7 +154,7 @@ def test_low_scores_lead_to_bans_that_expire() -> None:
                 ours.peerstore.set_scores(host.peer_id, BAD, 100.0)
             await step(upkeep, "monitor peers", 3)
             assert ours.peers() == [static.peer_id]
-            assert ours.intercept_peer(theirs.peer_id) == "peer banned"
+            assert ours.intercept_peer(theirs.peer_id) is PeerDropReason.PEER_BANNED
             assert theirs.peer_id in ours.peerstore.load_gater().peer_bans
             await asyncio.sleep(0.4)
             await step(upkeep, "monitor peers")

@@ -4,25 +4,28 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.texts import duration
-from rollup_node.stages.rpc.status import Heads, L1Status, NodeStatus, SyncProgress
+from rollup_node.stages.rpc.status.node_status import DerivationProgress, Heads, L1Status, NodeStatus
 
 STALE_SECONDS = 3.0
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?", re.ASCII)
 
 
-class Fault(NamedTuple):
-    """What is wrong with a process."""
+class UnreadyReason(NamedTuple):
+    """Why the node is not ready: a problem, and the process that has it. `head` is the one that is too old."""
 
     process: str
-    text: str
+    problem: Problem
+    head: str = ""
 
     def __str__(self) -> str:
-        return f"{self.process}: {self.text}"
+        """Print it as `/readyz` does."""
+        return f"{self.process}: {self.problem}"
 
 
 class ReadyLimits(NamedTuple):
@@ -34,51 +37,54 @@ class ReadyLimits(NamedTuple):
 
 
 def process_faults(
-    health: Mapping[str, tuple[str, ...]],
+    health: Mapping[str, tuple[Problem, ...]],
     ages: Mapping[str, float | None],
     l1: L1Heads | None,
     engine: EngineStatus | None,
-) -> list[Fault]:
+) -> list[UnreadyReason]:
     """What is wrong, process by process. `health` are the problems that each process publishes, `ages` the seconds
     since its last status, None before the first."""
-    faults: list[Fault] = []
+    faults: list[UnreadyReason] = []
     for process, age in ages.items():
         if age is None:
-            faults.append(Fault(process, "no status received yet"))
+            faults.append(_reason(process, "no status received yet"))
         elif age > STALE_SECONDS:
-            faults.append(Fault(process, Code.PROCESS_SILENT.before(f"no status for {age:.1f} s")))
-        faults += [Fault(process, problem) for problem in health.get(process, ())]
+            faults.append(_reason(process, f"no status for {age:.1f} s", Code.PROCESS_SILENT))
+        faults += [UnreadyReason(process, problem) for problem in health.get(process, ())]
     if l1 is None or l1.head is None:
-        faults.append(Fault("l1", "L1 head not known yet"))
+        faults.append(_reason("l1", "L1 head not known yet"))
     if engine is None or engine.unsafe is None:
-        faults.append(Fault("engine", "L2 heads not known yet"))
+        faults.append(_reason("engine", "L2 heads not known yet"))
     return faults
 
 
-def l1_lag_reason(l1: L1Status, limit: int) -> str:
+def l1_lag_reason(l1: L1Status, limit: int) -> UnreadyReason:
     """Why the node is not ready while derivation is too far behind the L1 head [RPC92]."""
     if l1.lag_blocks is None or l1.current is None or l1.head is None:
-        return "derivation: the L1 block that it reads is not known yet"
+        return _reason("derivation", "the L1 block that it reads is not known yet")
     behind = f"{l1.lag_blocks} L1 blocks behind, at {l1.current.number} of {l1.head.number}"
-    reason = Code.BEHIND.before(f"{behind} ({duration(l1.lag_s or 0)}); the limit is {limit}")
-    return f"derivation: {reason}"
+    return _reason("derivation", f"{behind} ({duration(l1.lag_s or 0)}); the limit is {limit}", Code.BEHIND)
 
 
-def slow_sync_reason(progress: SyncProgress, chain_speed: float) -> str:
+def slow_sync_reason(progress: DerivationProgress, chain_speed: float) -> UnreadyReason:
     """Why the lag does not become smaller, beside the reason for the lag; `chain_speed` in blocks a second."""
     speeds = f"the safe head moves by {progress.blocks_per_s:g} blocks/s, the chain by {chain_speed:g}"
     limit = f"; limited by {progress.limited_by}" if progress.limited_by is not None else ""
-    return f"derivation: {Code.SYNC_SLOW.before(speeds)}{limit}"
+    return _reason("derivation", f"{speeds}{limit}", Code.SYNC_SLOW)
 
 
-def age_reasons(heads: Heads, limits: ReadyLimits) -> list[str]:
+def age_reasons(heads: Heads, limits: ReadyLimits) -> list[UnreadyReason]:
     """The L2 heads that are older than the options allow [RPC92]."""
     reasons = []
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
         if limit and head is not None and head.age_s > limit:
             age = f"the {name} head {head.number} is {head.age_s:.1f} s old"
-            reasons.append(f"engine: {Code.HEAD_OLD.before(age)}; the limit is {limit:g} s")
+            reasons.append(_reason("engine", f"{age}; the limit is {limit:g} s", Code.HEAD_OLD, name))
     return reasons
+
+
+def _reason(process: str, text: str, code: Code | None = None, head: str = "") -> UnreadyReason:
+    return UnreadyReason(process, Problem(code, "", text), head)
 
 
 def read_lag(values: list[str]) -> float | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.messages.derivation import DerivationWaits
-from rollup_node.stages.rpc.rates import REQUESTS_SECONDS, RateWindow, RecentDrops, RecentRequests, RecentWaits
+from rollup_node.stages.rpc.status.rates import REQUESTS_SECONDS, RateWindow, RecentDrops, RecentRequests, RecentWaits
 
 
 def test_a_rate_begins_again_after_a_reset() -> None:

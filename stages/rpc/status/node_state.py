@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.types import L1BlockRef
-from rollup_node.stages.rpc.readiness import Fault
-from rollup_node.stages.rpc.status import State
+from rollup_node.stages.rpc.status.node_status import State
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
 
 HOLD_SECONDS = 5.0
 """A state is left when it has not applied for so long; so this is the least time between two changes."""
@@ -29,7 +30,7 @@ class NodeState:
         self._applied = 0.0
         self._other: tuple[State, float] | None = None
 
-    def step(self, faults: Sequence[Fault], behind: int | None, now: float) -> State:
+    def step(self, faults: Sequence[UnreadyReason], behind: int | None, now: float) -> State:
         """The state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
         if self._began is None:
             self._began = self._applied = self.since = now
@@ -46,8 +47,8 @@ class NodeState:
             self._applied, self._other = now, None
         return self.state
 
-    def _current(self, faults: Sequence[Fault], behind: int | None) -> State:
-        if any(fault.process == "engine" and fault.text.startswith(EL_SYNC) for fault in faults):
+    def _current(self, faults: Sequence[UnreadyReason], behind: int | None) -> State:
+        if any(map(_is_el_sync, faults)):
             return State.EL_SYNC
         if faults:
             return State.STARTING if self.state is State.STARTING else State.WAITING
@@ -57,6 +58,12 @@ class NodeState:
             return State.STARTING if self.state is State.STARTING else State.SYNCING
         limit = BEHIND_BLOCKS if self.state is State.SYNCED else CAUGHT_UP_BLOCKS
         return State.SYNCED if behind <= limit else State.SYNCING
+
+
+def _is_el_sync(fault: UnreadyReason) -> bool:
+    """Whether the engine syncs by itself, be it without progress; a failed call of that name is another problem."""
+    problem = fault.problem
+    return fault.process == "engine" and problem.subject == EL_SYNC and problem.code in (None, Code.EL_SYNC_STALLED)
 
 
 class L1Lag:

@@ -2,22 +2,25 @@
 
 import pytest
 
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import ZERO_L1_REF, ZERO_L2_REF
-from rollup_node.stages.rpc.readiness import (
-    Fault,
+from rollup_node.stages.rpc.status.node_status import BlockStatus, DerivationProgress, Heads, L1Status
+from rollup_node.stages.rpc.status.readiness import (
     ReadyLimits,
+    UnreadyReason,
     age_reasons,
     l1_lag_reason,
     process_faults,
     read_lag,
     slow_sync_reason,
 )
-from rollup_node.stages.rpc.status import BlockStatus, Heads, L1Status, SyncProgress
 
 L1 = L1Heads(ZERO_L1_REF, None, None)
 ENGINE = EngineStatus(1, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, False, False)
+AWAY = Problem(None, "", "endpoint is away")
 AGES = {"l1": 0.5, "engine": 0.1}
 
 
@@ -31,7 +34,7 @@ def test_nothing_is_wrong() -> None:
 
 @pytest.mark.sign("PROCESS-SILENT", readyz=True)
 def test_each_fault() -> None:
-    assert process_faults({"l1": ("endpoint is away",)}, AGES, L1, ENGINE) == [Fault("l1", "endpoint is away")]
+    assert process_faults({"l1": (AWAY,)}, AGES, L1, ENGINE) == [UnreadyReason("l1", AWAY)]
     assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
         "l1: no status received yet",
         "engine: PROCESS-SILENT: no status for 3.5 s",
@@ -48,18 +51,20 @@ def test_each_fault() -> None:
 def test_reasons_of_lag_have_numbers() -> None:
     """[RPC92]"""
     l1 = L1Status(block(54), block(285), None, None, lag_blocks=231, lag_s=2772)
-    assert l1_lag_reason(l1, 12) == "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
+    lag = l1_lag_reason(l1, 12)
+    assert lag.problem.code is Code.BEHIND
+    assert str(lag) == "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
     unknown = L1Status(None, block(285), None, None, None, None)
-    assert l1_lag_reason(unknown, 12) == "derivation: the L1 block that it reads is not known yet"
+    assert str(l1_lag_reason(unknown, 12)) == "derivation: the L1 block that it reads is not known yet"
     heads = Heads(block(7, 30.0), block(5, 600.5), None)
     assert age_reasons(heads, ReadyLimits()) == []
     assert age_reasons(heads, ReadyLimits(0, 600.5, 30.0)) == []
     assert age_reasons(Heads(None, None, None), ReadyLimits(0, 1, 1)) == []
-    assert age_reasons(heads, ReadyLimits(0, 600, 29.5)) == [
+    assert list(map(str, age_reasons(heads, ReadyLimits(0, 600, 29.5)))) == [
         "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
         "engine: HEAD-OLD: the safe head 5 is 600.5 s old; the limit is 600 s",
     ]
-    assert slow_sync_reason(SyncProgress(600, 0.4, None, "blobs", None), 0.5) == (
+    assert str(slow_sync_reason(DerivationProgress(600, 0.4, None, "blobs", None), 0.5)) == (
         "derivation: SYNC-SLOW: the safe head moves by 0.4 blocks/s, the chain by 0.5; limited by blobs"
     )
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from rollup_node.stages.rpc.head_history import KEPT_SECONDS, STEP_SECONDS, HeadHistory
-from rollup_node.stages.rpc.status import BlockStatus, Heads
+from rollup_node.stages.rpc.status.head_history import KEPT_SECONDS, STEP_SECONDS, HeadHistory
+from rollup_node.stages.rpc.status.node_status import BlockStatus, Heads
 from tests.support.rpc.node_statuses import UNKNOWN
 
 STEP = int(STEP_SECONDS)

@@ -1,7 +1,7 @@
 """Links from rules to the specs."""
 
 from rollup_node.stages.derivation.reasons.table import REASONS
-from rollup_node.stages.rpc.rule_links import SPECS, rule_link
+from rollup_node.stages.rpc.status.rule_links import SPECS, rule_link
 
 
 def test_the_rule_of_every_reason_has_a_link() -> None:

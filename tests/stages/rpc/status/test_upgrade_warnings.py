@@ -7,7 +7,7 @@ from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, load_bundle
-from rollup_node.stages.rpc.upgrade_warnings import engine_warnings, upgrade_warnings
+from rollup_node.stages.rpc.status.upgrade_warnings import engine_warnings, upgrade_warnings
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 TIME = 1796918401

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.texts import age, duration
-from rollup_node.stages.rpc.status import BlockStatus, NodeStatus, State
+from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus, State
 
 LINE_SECONDS = 12.0
 MAX_TEXT = 300

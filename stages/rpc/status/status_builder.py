@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.messages.base import QueueLength
-from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
@@ -18,13 +18,11 @@ from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.node_state import L1Lag, NodeState, SlowSync
-from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
-from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason, slow_sync_reason
-from rollup_node.stages.rpc.rule_links import rule_link
-from rollup_node.stages.rpc.status import (
+from rollup_node.stages.rpc.status.node_state import L1Lag, NodeState, SlowSync
+from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
     ChainStatus,
+    DerivationProgress,
     DropStatus,
     EndpointState,
     EndpointStatus,
@@ -33,15 +31,23 @@ from rollup_node.stages.rpc.status import (
     L1Status,
     NodeStatus,
     Peers,
-    Problem,
+    ProblemStatus,
     ProcessStatus,
     SequencerStatus,
     SequencingWindow,
     State,
     StatusWarning,
-    SyncProgress,
 )
-from rollup_node.stages.rpc.upgrade_warnings import engine_warnings, upgrade_warnings
+from rollup_node.stages.rpc.status.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
+from rollup_node.stages.rpc.status.readiness import (
+    ReadyLimits,
+    UnreadyReason,
+    age_reasons,
+    l1_lag_reason,
+    slow_sync_reason,
+)
+from rollup_node.stages.rpc.status.rule_links import rule_link
+from rollup_node.stages.rpc.status.upgrade_warnings import engine_warnings, upgrade_warnings
 
 MAX_SENTENCE = 300
 THROTTLED_SECONDS = 60.0
@@ -70,7 +76,7 @@ class Snapshot(NamedTuple):
     derivation: DerivationStatus | None
     peers: PeerStatus | None
     drops: int | None
-    faults: Sequence[Fault]
+    faults: Sequence[UnreadyReason]
     processes: list[ProcessStatus] | None = None
     uptime: float | None = None
     endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
@@ -81,7 +87,8 @@ class Snapshot(NamedTuple):
 
 class StatusBuilder:
     """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when. All
-    times `now` are of one monotonic clock, in seconds, and begin with this object."""
+    times `now` are of one monotonic clock, in seconds, and begin with this object. `reasons` are those of the last
+    status."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
@@ -91,6 +98,7 @@ class StatusBuilder:
         self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
         self._requests = RecentRequests()
         self._has_drops = False
+        self.reasons: list[UnreadyReason] = []
         self._since: dict[tuple[str, str], float] = {}
 
     def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
@@ -106,8 +114,9 @@ class StatusBuilder:
         chain_speed = 1 / rollup.block_time
         is_slow = self._slow.step(state, progress.blocks_per_s, chain_speed, l1.lag_s, now)
         reasons = self._reasons(seen.faults, heads, l1, now)
-        if is_slow and any(code_in(each) is Code.BEHIND for each in reasons):
+        if is_slow and any(reason.problem.code is Code.BEHIND for reason in reasons):
             reasons.append(slow_sync_reason(progress, chain_speed))
+        self.reasons, texts = reasons, [str(reason) for reason in reasons]
         return NodeStatus(
             version=facts.version,
             time=round(wall, 3),
@@ -122,9 +131,9 @@ class StatusBuilder:
             ),
             state=state,
             state_age_s=round(now - (self._state.since or 0.0), 1),
-            sentence=_sentence(state, reasons, l1, progress),
+            sentence=_sentence(state, texts, l1, progress),
             ready=not reasons,
-            reasons=reasons,
+            reasons=texts,
             heads=heads,
             l1=l1,
             progress=progress,
@@ -187,16 +196,16 @@ class StatusBuilder:
             for kind in counts
         ]
 
-    def _reasons(self, faults: Sequence[Fault], heads: Heads, l1: L1Status, now: float) -> list[str]:
+    def _reasons(self, faults: Sequence[UnreadyReason], heads: Heads, l1: L1Status, now: float) -> list[UnreadyReason]:
         limits = self._facts.limits
-        reasons = [str(fault) for fault in faults]
+        reasons = list(faults)
         is_over = limits.l1_lag > 0 and self._facts.derives and self._lag.is_over(limits.l1_lag, now)
         # What is unknown because of a fault is no reason of its own.
         if is_over and not (faults and l1.lag_blocks is None):
             reasons.append(l1_lag_reason(l1, limits.l1_lag))
         return reasons + age_reasons(heads, limits)
 
-    def _progress(self, seen: Snapshot, l1: L1Status, state: State, now: float) -> SyncProgress:
+    def _progress(self, seen: Snapshot, l1: L1Status, state: State, now: float) -> DerivationProgress:
         rollup, derivation = self._facts.rollup, seen.derivation
         safe, target = (None if seen.engine is None else seen.engine.safe), None
         if safe is not None and l1.head is not None:
@@ -208,7 +217,7 @@ class StatusBuilder:
             gain = None if speed is None else speed - 1 / rollup.block_time
             if safe is not None and target is not None and gain is not None and gain > 0:
                 eta = int((target - safe.number) / gain)
-        return SyncProgress(
+        return DerivationProgress(
             target_block=target,
             blocks_per_s=None if speed is None else round(speed, 2),
             eta_s=eta,
@@ -218,20 +227,18 @@ class StatusBuilder:
             else {name: getattr(derivation.waits, name) for name in derivation.waits.__struct_fields__},
         )
 
-    def _problems(self, faults: Sequence[Fault], now: float, wall: float) -> list[Problem]:
+    def _problems(self, faults: Sequence[UnreadyReason], now: float, wall: float) -> list[ProblemStatus]:
         """The faults, each since it is there without a pause; numbers in its text may change."""
         before, self._since = self._since, {}
         problems = []
         for fault in faults:
-            found = code_in(fault.text)
-            code = None if found is None else found.text
-            key = fault.process, code or _DIGITS.sub("#", fault.text)
+            code, text = fault.problem.code, str(fault.problem)
+            key = fault.process, _DIGITS.sub("#", text) if code is None else code.text
             since = self._since[key] = before.get(key, now)
             age = max(now - since, 0.0)
-            problem = Problem(fault.process, code, fault.text, int(wall - age), round(age, 1))
-            if found is not None:
-                problem = msgspec.structs.replace(problem, means=found.meaning, do=found.remedy)
-            problems.append(problem)
+            named = (None, None, None) if code is None else (code.text, code.meaning, code.remedy)
+            status = ProblemStatus(fault.process, named[0], text, int(wall - age), round(age, 1), *named[1:])
+            problems.append(status)
         return problems
 
 
@@ -328,7 +335,7 @@ def _block_at(rollup: RollupConfig, timestamp: int) -> int:
     return rollup.genesis.l2.number + max(timestamp - rollup.genesis.l2_time, 0) // rollup.block_time
 
 
-def _sentence(state: State, reasons: list[str], l1: L1Status, progress: SyncProgress) -> str:
+def _sentence(state: State, reasons: list[str], l1: L1Status, progress: DerivationProgress) -> str:
     if state is State.SYNCING and l1.lag_s is not None:
         parts = [f"{duration(l1.lag_s)} behind"]
         if progress.eta_s is not None:

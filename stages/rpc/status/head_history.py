@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.rpc.status import BlockStatus, NodeStatus
+from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus
 
 STEP_SECONDS = 10.0
 KEPT_SECONDS = 3600.0

@@ -65,7 +65,7 @@ class L1Status(msgspec.Struct, frozen=True):
     lag_s: int | None
 
 
-class SyncProgress(msgspec.Struct, frozen=True):
+class DerivationProgress(msgspec.Struct, frozen=True):
     """How fast the safe head follows L1 [LOG9, LOG17]: `target_block` is the L2 block of the L1 head's time; `eta_s`
     and `limited_by` are there while the node is syncing; `waits_s` counts the seconds by neighbour since derivation
     began."""
@@ -166,7 +166,7 @@ class DropStatus(msgspec.Struct, frozen=True):
     link: str | None = None
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ProblemStatus(msgspec.Struct, frozen=True):
     """What a process reports; `code` is that of docs/codes.md with what it `means` and what to `do`. `since` in Unix
     seconds."""
 
@@ -208,12 +208,12 @@ class NodeStatus(msgspec.Struct, frozen=True):
     reasons: list[str]
     heads: Heads
     l1: L1Status
-    progress: SyncProgress
+    progress: DerivationProgress
     sequencing_window: SequencingWindow | None
     sequencer: SequencerStatus | None
     peers: Peers | None
     drops_1h: int | None
-    problems: list[Problem]
+    problems: list[ProblemStatus]
     processes: list[ProcessStatus] | None
     endpoints: list[EndpointStatus] | None = None
     drops: list[DropStatus] | None = None

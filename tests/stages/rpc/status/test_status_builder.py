@@ -3,16 +3,17 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.messages.base import QueueLength
+from rollup_node.stages.messages.base import Problem, QueueLength
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
-from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus, State
-from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder, active_fork, next_fork
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, State
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder, active_fork, next_fork
 from tests.support.rpc.harness import ROLLUP
 
 NOTHING = Snapshot(None, None, None, None, None, ())
@@ -31,7 +32,7 @@ def facts(*limits: int, network: str | None = "test-net", derives: bool = True) 
     return NodeFacts("v1.2.3", network, PLANNED, derives, ReadyLimits(*limits))
 
 
-def seen(current: int, head: int, *faults: Fault) -> Snapshot:
+def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
     engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), True, False)
     derivation = DerivationStatus(1, l1(current), False, 7, waits=DerivationWaits(blobs=4, engine=1))
     return Snapshot(L1Heads(l1(head), l1(head - 5), None), engine, derivation, PeerStatus(9, 4), 3, faults)
@@ -197,7 +198,10 @@ def test_a_problem_is_as_old_as_its_first_status() -> None:
     """Numbers in its text may change meanwhile."""
     builder = StatusBuilder(facts(12))
     for second in (0, 2, 4):
-        faults = (Fault("derivation", f"has waited {second} s"), Fault("blobs", f"BLOB-EXPIRED: block {second}"))
+        faults = (
+            UnreadyReason("derivation", Problem(None, "", f"has waited {second} s")),
+            UnreadyReason("blobs", Problem(Code.BLOB_EXPIRED, "", f"block {second}")),
+        )
         status = builder.build(seen(100, 100, *faults), second, 1200.0 + second)
     derivation, blobs = status.problems
     assert (derivation.code, derivation.since, derivation.age_s) == (None, 1200, 4.0)

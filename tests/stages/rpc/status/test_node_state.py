@@ -1,10 +1,13 @@
 """The state of the node and the lag of derivation. test_progress.py has the changes of state that the log shows."""
 
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef
-from rollup_node.stages.rpc.node_state import HOLD_SECONDS, SLOW_SECONDS, L1Lag, NodeState, SlowSync
-from rollup_node.stages.rpc.readiness import Fault
-from rollup_node.stages.rpc.status import State
+from rollup_node.stages.rpc.status.node_state import HOLD_SECONDS, SLOW_SECONDS, L1Lag, NodeState, SlowSync
+from rollup_node.stages.rpc.status.node_status import State
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
 
 
 def ref(number: int) -> L1BlockRef:
@@ -19,11 +22,28 @@ def test_a_state_applies_since_it_was_first_seen() -> None:
     node = NodeState(derives=True)
     assert node.step((), 0, 10.0) is State.SYNCED
     assert node.since == 10.0
-    faults = (Fault("blobs", "away"),)
+    faults = (UnreadyReason("blobs", Problem(None, "", "away")),)
     assert node.step((), 0, 20.0) is State.SYNCED
     assert [node.step(faults, 0, second) for second in (20.5, 22.0, 19.9 + HOLD_SECONDS)] == [State.SYNCED] * 3
     assert node.step(faults, 0, 20.0 + HOLD_SECONDS) is State.WAITING
     assert node.since == 20.5
+
+
+def test_an_el_sync_is_one_with_and_without_progress() -> None:
+    """[LOG7] Without progress its problem has a code; a call of that name that fails is no sync."""
+    moving = Problem(None, EL_SYNC, "the execution engine syncs to block 9")
+    stalled = Problem(Code.EL_SYNC_STALLED, EL_SYNC, "9 blocks to go, no new block for 5 min")
+    node = NodeState(derives=True)
+    states = [
+        node.step((UnreadyReason("engine", problem),), None, second)
+        for second, problem in ((0.0, moving), (10.0, stalled), (22.0, stalled))
+    ]
+    assert states == [State.EL_SYNC] * 3
+    for other in (
+        UnreadyReason("engine", Problem(Code.ENGINE_UNREACHABLE, EL_SYNC, "x")),
+        UnreadyReason("l1", moving),
+    ):
+        assert NodeState(derives=True).step((other,), None, 0.0) is State.STARTING
 
 
 def test_lag_of_a_derivation_that_is_not_known() -> None:

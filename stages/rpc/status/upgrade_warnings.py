@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.config import RollupConfig, utc_time
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
-from rollup_node.stages.rpc.status import StatusWarning
+from rollup_node.stages.rpc.status.node_status import StatusWarning
 
 
 def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:

@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
 from rollup_node.stages.messages.endpoints import EndpointCounts
-from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.engine import EL_SYNC, EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.node_state import HOLD_SECONDS
-from rollup_node.stages.rpc.progress import LINE_SECONDS, Line, Progress
-from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
-from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.node_state import HOLD_SECONDS
+from rollup_node.stages.rpc.status.progress import LINE_SECONDS, Line, Progress
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP
 
 WALL = 1_000_000.0
@@ -32,7 +33,9 @@ def l2_ref(number: int, age: float = 0.0) -> L2BlockRef:
     return L2BlockRef(ZERO_HASH, number, ZERO_HASH, int(WALL - age), BlockId(0, ZERO_HASH), 0)
 
 
-def snapshot(safe: int, current: int, head: int, *faults: Fault, idle: bool = False, head_age: float = 1) -> Snapshot:
+def snapshot(
+    safe: int, current: int, head: int, *faults: UnreadyReason, idle: bool = False, head_age: float = 1
+) -> Snapshot:
     engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
     return Snapshot(
         L1Heads(l1_ref(head, head_age), None, None),
@@ -44,7 +47,7 @@ def snapshot(safe: int, current: int, head: int, *faults: Fault, idle: bool = Fa
     )
 
 
-NOTHING = Snapshot(None, None, None, None, None, (Fault("l1", "no status received yet"),))
+NOTHING = Snapshot(None, None, None, None, None, (UnreadyReason("l1", Problem(None, "", "no status received yet")),))
 TIP = snapshot(900, 50, 50, idle=True)
 
 
@@ -170,11 +173,21 @@ def test_what_is_below_the_head_on_purpose_does_not_count() -> None:
     ("seen", "derives", "line"),
     [
         (
-            snapshot(8, 1, 9, Fault("engine", "EL sync: the execution engine syncs to block 77"), Fault("p2p", "x")),
+            snapshot(
+                8,
+                1,
+                9,
+                UnreadyReason("engine", Problem(None, EL_SYNC, "the execution engine syncs to block 77")),
+                UnreadyReason("p2p", Problem(None, "", "x")),
+            ),
             True,
             Line("EL sync", {"for": "engine: EL sync: the execution engine syncs to block 77", "others": 1}),
         ),
-        (snapshot(8, 1, 9, Fault("blobs", "away")), True, Line("waiting", {"for": "blobs: away"})),
+        (
+            snapshot(8, 1, 9, UnreadyReason("blobs", Problem(None, "", "away"))),
+            True,
+            Line("waiting", {"for": "blobs: away"}),
+        ),
         (snapshot(8, 1, 9), False, Line("following", {})),
     ],
 )
@@ -190,7 +203,7 @@ def test_each_other_state(seen: Snapshot, derives: bool, line: Line) -> None:
 def test_a_line_says_what_is_waited_for_or_is_not_written() -> None:
     node = Node()
     node.run(TIP, 6)
-    away = snapshot(8, 1, 9, Fault("blobs", "away"))
+    away = snapshot(8, 1, 9, UnreadyReason("blobs", Problem(None, "", "away")))
     for seconds in range(12, 24):
         for line in (*node.run(away, seconds), *node.run(TIP, 6)):
             assert line.message == "synced" or line.fields["for"] == "blobs: away"
@@ -219,7 +232,14 @@ def test_an_eta_needs_a_chain_that_is_caught_up_with() -> None:
     assert "eta" not in node.lines[-1][1].fields
 
 
-FAULTS = st.sampled_from(((), (), (Fault("blobs", "away"),), (Fault("engine", "EL sync: x"),)))
+FAULTS = st.sampled_from(
+    (
+        (),
+        (),
+        (UnreadyReason("blobs", Problem(None, "", "away")),),
+        (UnreadyReason("engine", Problem(None, EL_SYNC, "x")),),
+    )
+)
 SEEN = st.builds(
     lambda safe, current, head, idle, faults: snapshot(safe, current, head, *faults, idle=idle),
     *(st.integers(0, 2_000_000), st.integers(0, 200), st.integers(0, 200), st.booleans(), FAULTS),
