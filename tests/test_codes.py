@@ -16,7 +16,7 @@ LOGGERS = {"log", "_log", "logger", "_logger", "_warnings", "warnings"}
 TABLE = Path("stages/messages/codes.py")
 SOURCES = ("stages", "node", "tools/commands", "tools/history", "tools/inspect", "tools/preflight")
 WITHOUT = {
-    "stages/engine/process/crash_log.py": "the core's last events, before the line of the error, which has the code",
+    "stages/engine/process/call_runner.py": "the core's last events, before the line of the error, which has the code",
     "stages/io/log/repeated_warnings.py": "the code is among the fields, checked where they are given",
 }
 """Files whose calls pass on what their callers give. The list may only become shorter."""

@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.protocol.config import SystemConfig
-from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockContent, L2BlockRef
 
 EL_SYNC = "EL sync"
@@ -39,8 +39,9 @@ class BatchParent(NamedTuple):
 
 
 class AttributesReady(Message, frozen=True, tag="AttributesReady"):
-    """Payload attributes for the block after `parent`. `sequence` counts within a reset. Repeated until
-    `AttributesResult`.
+    """Payload attributes for the block after `parent`, derived from L1 block `derived_from`; `concluding` when no
+    further block of the same batch follows [AQ6]. The deriver leaves `reset` and `sequence` at 0; sent, `sequence`
+    counts within a reset. Repeated until `AttributesResult`.
 
     Attributes that were derived ahead have a `parent_config`: their parent is the block that will be built of the
     attributes before, carries this system config, and has hashes of zero. They count only if that block is accepted as
@@ -79,18 +80,24 @@ class AttributesOutcome(StrEnum):
 
 
 class AttributesResult(Message, frozen=True, tag="AttributesResult"):
-    """The outcome of `AttributesReady` number `sequence`. `safe_head` is the (pending) safe head that results, after
-    REFUSED the unchanged parent or the safe head before the span; `safe_config` is the system config in that block.
-    `accepted` are the hashes of the blocks of the attributes right before, which were accepted; `held` counts the
-    attributes that wait in the engine process."""
+    """The outcome of `AttributesReady` number `sequence`, which were derived from L1 block `derived_from`. `safe_head`
+    is the (pending) safe head that results, after REFUSED the unchanged parent or the safe head before the span;
+    `safe_config` is the system config in that block. `accepted` are the hashes of the blocks of the attributes right
+    before, which were accepted; `held` counts the attributes that wait in the engine process.
+
+    For the engine process alone, and never sent: `reason` says why the block is not as derived; `built` is the payload
+    if one was built."""
 
     reset: int
     sequence: int
     outcome: AttributesOutcome
     safe_head: L2BlockRef
     safe_config: SystemConfig
+    derived_from: L1BlockRef
     accepted: tuple[Hash, ...] = ()
     held: int = 0
+    reason: Problem | None = None
+    built: ExecutionPayload | None = None
 
 
 class L2BlocksRequest(Message, frozen=True, tag="L2BlocksRequest"):

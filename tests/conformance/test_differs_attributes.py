@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.attributes import L1InfoCreationError, deposits_only, prepare_attributes
 from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch

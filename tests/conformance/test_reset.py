@@ -9,7 +9,7 @@ from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, 
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
-from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks

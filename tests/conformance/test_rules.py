@@ -34,7 +34,7 @@ DEFINITIONS = {
 """Rules without behaviour of their own, and why."""
 ELSEWHERE = {
     "FK4": "stages/protocol/test_config_json.py",
-    "RS7": "stages/engine/machines/test_start_search.py",
+    "RS7": "stages/engine/starts/test_start_search.py",
 }
 """Rules of derivation that another part of the node follows, and the file that tests it."""
 

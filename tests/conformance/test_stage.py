@@ -22,10 +22,9 @@ from rollup_node.stages.derivation.reasons.span import (
     SpanParentUnavailable,
 )
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.messages.engine import AttributesOutcome
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -262,7 +261,7 @@ def the_staging_channel_is_flushed() -> None:
     assert refs(chain.run()) == refs([eighth])
 
 
-def find_invalid(chain: RollupChain, times: int) -> ProcessedAttributes | None:
+def find_invalid(chain: RollupChain, times: int) -> AttributesResult | None:
     """The engine finds the attributes of the chain's first block invalid this many times in a row."""
     found = chain.run()[0].output
     assert found is not None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls.engine_api import (
     INVALID_ATTRIBUTES,
     EngineAnswer,
     EngineCall,
@@ -22,9 +22,9 @@ from rollup_node.stages.engine.api.engine_api import (
     NewPayload,
     PayloadAnswer,
 )
-from rollup_node.stages.engine.api.engine_identity import EngineIdentity
-from rollup_node.stages.engine.api.heads import Forkchoice
-from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes

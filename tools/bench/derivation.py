@@ -13,8 +13,8 @@ import msgspec
 
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent, NeedDecoded, NeedL1Block
-from rollup_node.stages.messages.engine import PipelineStart
+from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block
+from rollup_node.stages.messages.engine import AttributesReady, PipelineStart
 from rollup_node.stages.protocol.attributes import prepare_attributes, system_config_after, with_transactions
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.engine_json import encode_attributes
@@ -110,7 +110,7 @@ class DerivationRun:
     ) -> PayloadAttributes:
         while True:
             output = deriver.step(safe, system)
-            if isinstance(output, AttributesWithParent):
+            if isinstance(output, AttributesReady):
                 return output.attributes
             if isinstance(output, NeedDecoded):
                 if decoding:
@@ -157,7 +157,7 @@ def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
     early = late = 0
     while safe.number < chain.blocks:
         output = deriver.step(safe, system)
-        if isinstance(output, AttributesWithParent):
+        if isinstance(output, AttributesReady):
             system = system_config_after(config, output.attributes, safe.number + 1)
             safe = synthetic_chain.l2_ref(safe.number + 1)
             if safe.number > chain.blocks // 5:

@@ -8,11 +8,10 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.derivation.process.attributes_run import Answer
 from rollup_node.stages.derivation.process.stage import DerivationStage
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.stages.messages.engine import AttributesReady, AttributesResult
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockContent
@@ -95,11 +94,11 @@ class RangeDerivationStage(DerivationStage):
         raise ExitRequested()
 
     def _handle(self, output: Output) -> bool:
-        if isinstance(output, AttributesWithParent):
+        if isinstance(output, AttributesReady):
             self._attributes = output.attributes
         return super()._handle(output)
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: AttributesResult) -> None:
         super()._take_answer(answer)
         if self._attributes is not None:
             self._events.block_derived(answer.safe_head, answer.derived_from, self._attributes)

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
+from rollup_node.stages.engine.calls.heads import L2BlockInfo
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, PipelineStart

@@ -9,7 +9,6 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.derivation.process.stage import DerivationStage
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
@@ -221,7 +220,7 @@ class ReplayDerivationStage(DerivationStage):
 
     def _handle(self, output: Output) -> bool:
         found = super()._handle(output)
-        if isinstance(output, AttributesWithParent) and self._run.current is not None:
+        if isinstance(output, AttributesReady) and self._run.current is not None:
             self._run.current = msgspec.structs.replace(self._run.current, sources=self._sources.accepted)
         return found
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
-from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
+from rollup_node.stages.engine.calls.heads import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
@@ -275,7 +275,12 @@ class ReplayStage:
         if self._config.rollup.ends_at(number):
             raise ReplayFailed(self._chain_end)
         self._last_result = AttributesResult(
-            RESET, derived.sequence, AttributesOutcome.ACCEPTED, comparison.safe_head, comparison.safe_config
+            RESET,
+            derived.sequence,
+            AttributesOutcome.ACCEPTED,
+            comparison.safe_head,
+            comparison.safe_config,
+            derived.derived_from,
         )
         if self._peer is not None:
             self._server.send(self._peer, self._last_result)

@@ -18,14 +18,7 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, L1Traversal, without_inbox
 from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
-from rollup_node.stages.derivation.pipeline.outputs import (
-    AttributesWithParent,
-    AwaitSafeHead,
-    Flow,
-    Need,
-    NeedL1Block,
-    NeedReset,
-)
+from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead, Flow, Need, NeedL1Block, NeedReset
 from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
 from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
@@ -36,13 +29,14 @@ from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, Payloa
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.forks.rules import BatchStageKind
 from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.types import BlockId, Hash, L1Block, L1BlockRef, L2BlockContent, L2BlockRef
 
-Output = AttributesWithParent | Need | NeedL1Block | NeedReset | AwaitSafeHead | Dropped
+Output = AttributesReady | Need | NeedL1Block | NeedReset | AwaitSafeHead | Dropped
 
 BATCH_STAGES: dict[BatchStageKind, type[BaseBatchStage]] = {
     BatchStageKind.BATCH_QUEUE: BatchQueue,
@@ -131,8 +125,8 @@ class Deriver:
         self._chains = Chains(config, l1_chain)
         self._start: ResetPoint | None = None
         self._pipeline: _Pipeline | None = None
-        self._ready: AttributesWithParent | None = None
-        self._emitted: AttributesWithParent | None = None
+        self._ready: AttributesReady | None = None
+        self._emitted: AttributesReady | None = None
         self._lookahead: Lookahead | None = None
         self._reset_reason: Reason | None = None
         self._needed_block: int | None = None
@@ -278,12 +272,12 @@ class Deriver:
                 return AwaitSafeHead()
             self._emitted = None
             output = self._next(safe_head, safe_config)
-            if isinstance(output, AttributesWithParent):
+            if isinstance(output, AttributesReady):
                 self._ready = output
             elif not isinstance(output, Flow) and not self.events.drops:
                 return output
 
-    def ahead(self) -> AttributesWithParent | None:
+    def ahead(self) -> AttributesReady | None:
         """Return the attributes after those that were given last, derived ahead of the answer to them.
 
         None where derivation needs that answer. Once confirmed, `step` gives the same attributes again, with their
@@ -324,7 +318,7 @@ class Deriver:
 
     def _build(
         self, accepted: AcceptedBatch, pipeline: _Pipeline, parent: L2BlockRef, parent_config: SystemConfig
-    ) -> AttributesWithParent | Flow:
+    ) -> AttributesReady | Flow:
         """Attributes of an accepted batch [AQ2, AQ6]."""
         self.events.batch_accepted(accepted.batch)
         lookahead, self._lookahead = self._lookahead, None
@@ -337,7 +331,7 @@ class Deriver:
             attributes = batch_attributes(self._chains, pipeline.l1_window, accepted.batch, parent, parent_config)
         except ResetError as error:
             return self._request_reset(L1OriginInvalid(str(error)))
-        return AttributesWithParent(parent, attributes, pipeline.traversal.origin, accepted.concluding)
+        return AttributesReady(0, 0, parent, attributes, pipeline.traversal.origin, accepted.concluding)
 
     def _need_block(self, number: int) -> NeedL1Block:
         self._needed_block = number

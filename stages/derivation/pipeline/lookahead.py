@@ -13,7 +13,7 @@ import msgspec
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage
 from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import system_config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
@@ -25,12 +25,12 @@ from rollup_node.stages.protocol.types import ZERO_HASH, L1Block, L2BlockRef
 class Lookahead:
     """State: the last attributes, and those that were derived ahead and not confirmed, each with its batch."""
 
-    def __init__(self, chains: Chains, fork: BaseBatchStage, block: L1Block, first: AttributesWithParent) -> None:
+    def __init__(self, chains: Chains, fork: BaseBatchStage, block: L1Block, first: AttributesReady) -> None:
         self._chains, self._fork, self._block, self._last = chains, fork, block, first
-        self._unconfirmed: deque[tuple[AttributesWithParent, SingularBatch]] = deque()
+        self._unconfirmed: deque[tuple[AttributesReady, SingularBatch]] = deque()
         self._ended = False
 
-    def next(self) -> AttributesWithParent | None:
+    def next(self) -> AttributesReady | None:
         """Return the attributes of the next block of the span.
 
         None at its end, before a foreign fork [LFT3], and where it is the stage itself that drops the block or stops
@@ -42,7 +42,7 @@ class Lookahead:
         self._ended = found is None
         return found
 
-    def _derive(self) -> AttributesWithParent | None:
+    def _derive(self) -> AttributesReady | None:
         built = block_of(self._chains.rollup, self._last)
         if built is None:
             return None
@@ -54,13 +54,13 @@ class Lookahead:
             return None
         attributes = batch_attributes(self._chains, self._fork.l1_window, accepted.batch, parent, config)
         derived_from = self._last.derived_from
-        self._last = AttributesWithParent(parent, attributes, derived_from, accepted.concluding, config)
+        self._last = AttributesReady(0, 0, parent, attributes, derived_from, accepted.concluding, config)
         self._unconfirmed.append((self._last, accepted.batch))
         return self._last
 
     def confirm(
         self, accepted: AcceptedBatch, parent: L2BlockRef, parent_config: SystemConfig
-    ) -> AttributesWithParent | None:
+    ) -> AttributesReady | None:
         """Return the attributes that were derived ahead for this batch, now with its parent.
 
         None if they are others."""
@@ -76,7 +76,7 @@ class Lookahead:
         return msgspec.structs.replace(ahead, parent=parent, parent_config=None) if same else None
 
 
-def block_of(rollup: RollupConfig, derived: AttributesWithParent) -> tuple[L2BlockRef, SystemConfig] | None:
+def block_of(rollup: RollupConfig, derived: AttributesReady) -> tuple[L2BlockRef, SystemConfig] | None:
     """Return the block that an engine builds of these attributes, without hashes, and its system config.
 
     None where the attributes do not say."""

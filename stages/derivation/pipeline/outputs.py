@@ -7,9 +7,7 @@ import msgspec
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel
 from rollup_node.stages.protocol.commitments import Commitment
-from rollup_node.stages.protocol.config import SystemConfig
-from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.types import BlobRef, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 
 
 class NeedL1Block(msgspec.Struct, frozen=True):
@@ -62,21 +60,6 @@ class AwaitSafeHead(msgspec.Struct, frozen=True):
     """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset.
 
     For good at the last block before a foreign fork [LFT3]."""
-
-
-class AttributesWithParent(msgspec.Struct, frozen=True):
-    """Attributes of the block after `parent`, derived from L1 block `derived_from`.
-
-    `concluding` when no further block of the same batch follows [AQ6].
-
-    Derived ahead, the parent is the block that the engine will build of the attributes before: its hashes are zero, and
-    `parent_config` is the system config that it will carry."""
-
-    parent: L2BlockRef
-    attributes: PayloadAttributes
-    derived_from: L1BlockRef
-    concluding: bool
-    parent_config: SystemConfig | None = None
 
 
 NeedData = NeedBlobs | NeedInput | NeedChallenges

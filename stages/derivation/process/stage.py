@@ -7,7 +7,6 @@ from rollup_node.ipc.bus.timers import until_aligned
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import (
-    AttributesWithParent,
     AwaitSafeHead,
     NeedBlobs,
     NeedChallenges,
@@ -18,7 +17,6 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedReset,
 )
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
-from rollup_node.stages.derivation.process.attributes_run import Answer, AttributesRun
 from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
 from rollup_node.stages.derivation.process.batch_watch import BatchWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
@@ -33,12 +31,14 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.attributes.sender import AttributesSender
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
+    AttributesReady,
     AttributesResult,
     EngineStatus,
     ForkDoubts,
@@ -70,7 +70,7 @@ class DerivationStage:
         self._upgrades = UpgradeWatch(config.rollup, log)
         self._start: PipelineStart | None = None
         self._safe: tuple[L2BlockRef, SystemConfig] | None = None
-        self._run = AttributesRun(config.ahead)
+        self._run = AttributesSender(config.ahead)
         self._reset_reason: str | None = None
         self._engine_reset = 0
         self._managed = config.managed
@@ -197,7 +197,7 @@ class DerivationStage:
         if self._alt_da is not None:
             self._alt_da.restart(start.reset)
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: AttributesResult) -> None:
         """Take the engine's answer to the attributes that the deriver waits for."""
         self._safe = answer.safe_head, answer.safe_config
         if answer.outcome is not AttributesOutcome.ACCEPTED:
@@ -282,7 +282,7 @@ class DerivationStage:
                 self._parents.read(output.key)
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
-            case AttributesWithParent():
+            case AttributesReady():
                 self._run.derived(output, time.monotonic())
                 return self._run.is_answered
             case NeedReset():

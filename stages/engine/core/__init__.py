@@ -1,1 +1,1 @@
-"""The pure machines of the engine process."""
+"""The engine core: one state machine composed of the rows of all topics."""

@@ -1,6 +1,7 @@
-"""The engine machine: one synchronous state machine between the node's messages and the execution engine. Messages,
-answers and the time go in; calls and actions come out. The process runs `next_calls`, hands each answer back, does the
-actions, and sleeps until a message, an answer or `wait_until`.
+"""The engine machine: one synchronous state machine between the node's messages and the execution engine.
+
+Messages, answers and the time go in; calls and actions come out. The process runs `next_calls`, hands each answer back,
+does the actions, and sleeps until a message, an answer or `wait_until`.
 
 Calls that can move heads are made one at a time. Of those that are due the first of this table is made; the reads below
 them have lanes of their own, each with one call at a time, so that no slow read delays heads or derivation:
@@ -16,9 +17,9 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
 | 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see gap_fetch                 |
-| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see supervisor_calls          |
+| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see interop_row          |
 | 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
-| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_calls           |
+| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_row           |
 | 8        | attributes     | more were derived ahead of the last block [ENG40]        | see attributes_handler        |
 | lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
 | lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
@@ -52,29 +53,28 @@ Heads change only between head-moving calls, by their answers, and by resets. Th
 accepted them, so that whoever reads a head finds it in the engine. Severities are caught here, where they name the
 work that failed; CriticalError goes through."""
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, GetPayload, Unavailable
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.calls.actions import Action, PublishStatus, SendToDerivation, SendToP2P, SendToRpc
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, Lane, PendingCall
+from rollup_node.stages.engine.calls.engine_api import Unavailable
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, Lane, PendingCall, Read, Work
-from rollup_node.stages.engine.core.head_calls import Due, HeadCalls
-from rollup_node.stages.engine.core.inbox import Inbox, News, PeerRequest
-from rollup_node.stages.engine.core.interop import Interop
-from rollup_node.stages.engine.core.lost_block_calls import LostBlockCalls
-from rollup_node.stages.engine.core.requests import ReadQueue
-from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin
+from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest, ReadRows
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.core.stimulus_log import StimulusLog
-from rollup_node.stages.engine.core.supervisor_calls import Decision
-from rollup_node.stages.engine.machines.el_sync import ELSync
-from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadsWritten
+from rollup_node.stages.engine.el_sync.el_sync import ELSync
+from rollup_node.stages.engine.el_sync.el_sync_row import SyncProgressRow
+from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
+from rollup_node.stages.engine.heads.context import ReadRow, Row
+from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow, moves_heads
+from rollup_node.stages.engine.interop.interop import Interop
+from rollup_node.stages.engine.interop.interop_row import Decision
+from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
+from rollup_node.stages.engine.unsafe.lost_blocks_row import LostBlocksRow
+from rollup_node.stages.engine.unsafe.unsafe_rows import GapConfirmRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import (
     OutputResponse,
     SafeHeadResponse,
@@ -84,47 +84,75 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import L2BlockRef
 
-SEARCH_PAUSE = 1.0
 POLL_SECONDS = 1.0
 IDLE_SECONDS = 30.0
-
-R = TypeVar("R", bound=Read)
+MAX_OVERLAP_REQUESTS = 8
 
 
 class EngineCore:
     """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
-    Neither clock needs to be steady: all times come from the caller."""
+
+    Neither clock needs to be steady: all times come from the caller. `_rows` is the table above; `_owners` are the rows
+    that take the failures of a purpose."""
 
     def __init__(
         self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
     ) -> None:
-        self._state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
-        self._failed_fetch: CoreCall | None = None
-        self._sequencer_admin = SequencerAdmin(self._state)
-        self._heads = HeadCalls(self._state)
-        self._lost_blocks = LostBlockCalls(self._state)
-        self._inbox = Inbox(self._state, self._sequencer_admin, self._heads.build_api)
-        self._rows: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
-            *self._heads.priorities,
-            (Work.COMMIT, self._sequencer_admin.commit_due),
-            (Work.LEADER, self._sequencer_admin.leader_due),
-            (Work.START, self._start),
-            (Work.FINALITY, self._finality),
-            (Work.FOLLOW, self._heads.follow.read_due),
-            (Work.FOLLOW_TARGET, self._heads.follow.target_due),
-            (Work.OVERLAP_BLOCKS, lambda now: _oldest(Work.OVERLAP_BLOCKS, self._inbox.overlap_blocks)),
-            (Work.SAFE_HEAD_WRITE, self._safe_head_write),
-            (Work.OUTPUT, lambda now: _oldest(Work.OUTPUT, self._inbox.outputs)),
-            (Work.SAFE_HEAD, lambda now: _oldest(Work.SAFE_HEAD, self._inbox.safe_heads)),
-            (Work.PEER_PAYLOAD, lambda now: _oldest(Work.PEER_PAYLOAD, self._inbox.peer_payloads)),
-            (Work.EL_SYNC_PROGRESS, self._heads.el_sync.progress_call),
-            (Work.LOST_BLOCKS, self._lost_blocks.origin_due),
+        state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
+        self._state = state
+        self._lost_blocks = LostBlocksRow(state, state.unsafe, lambda: state.sequencer.sequencer.enabled)
+        reads = ReadRows(
+            ReadRow(state, CallPurpose.OVERLAP_BLOCKS, L2BlocksResponse, SendToDerivation, MAX_OVERLAP_REQUESTS),
+            ReadRow(state, CallPurpose.OUTPUT, OutputResponse, SendToRpc),
+            ReadRow(state, CallPurpose.SAFE_HEAD, SafeHeadResponse, SendToRpc),
+            ReadRow(state, CallPurpose.PEER_PAYLOAD, PayloadResponse, SendToP2P),
         )
-        self._open: dict[Lane, PendingCall] = {}
+        self._inbox = Inbox(state, reads)
+        self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows(reads))
+        self._owners: dict[CallPurpose, Row] = {}
+        for row in (state.forkchoice_row, state.gap_row, state.attributes_row, *self._rows):
+            self._owners.setdefault(row.purpose, row)
+        self._open: dict[Lane, tuple[PendingCall, Row]] = {}
         self._calls = 0
-        self._state.do(act.PublishStatus(self.status()))
+        state.do(PublishStatus(self.status()))
+
+    def _head_rows(self) -> tuple[Row, ...]:
+        state = self._state
+        return (
+            state.el_sync_row,
+            DoubtRow(state),
+            GapConfirmRow(state, state.gap_row, state.unsafe),
+            FinishRow(state, state.forkchoice_row),
+            state.forkchoice_row,
+            FollowHeadRow(state, state.following),
+            state.attributes_row,
+            UnsafeBlockRow(state, state.unsafe),
+            state.gap_row,
+            state.interop_row,
+            SequencerRow(state, state.sequencer, state.unsafe, state.forkchoice_row),
+            state.build_api_row,
+            state.ahead_row,
+        )
+
+    def _other_rows(self, reads: ReadRows) -> tuple[Row, ...]:
+        state = self._state
+        return (
+            CommitRow(state, state.sequencer),
+            state.leader_row,
+            state.start_row,
+            state.finality_row,
+            FollowReadRow(state, state.following),
+            FollowTargetRow(state, state.following),
+            reads.overlap_blocks,
+            SafeHeadsRow(state, state.safe_heads, state.safe_head_written),
+            reads.outputs,
+            reads.safe_heads,
+            reads.peer_payloads,
+            SyncProgressRow(state, state.el_sync, state.el_sync_row),
+            self._lost_blocks,
+        )
 
     # --- what can be seen ------------------------------------------------------------------------------------------
 
@@ -146,31 +174,49 @@ class EngineCore:
     @property
     def open_calls(self) -> tuple[PendingCall, ...]:
         """The calls that are not answered yet."""
-        return tuple(self._open.values())
+        return tuple(pending for pending, _ in self._open.values())
 
-    def status(self) -> EngineStatus:
-        """Heads and sequencer as other processes see them."""
-        return self._state.status()
+    @property
+    def reset_count(self) -> int:
+        """How many resets there were."""
+        return self._state.reset_count
+
+    @property
+    def interop(self) -> Interop:
+        """The events for the supervisor, and its decisions."""
+        return self._state.interop
+
+    @property
+    def last_block_waits(self) -> bool:
+        """Whether a block of this sequencer is sealed, and not the engine's head yet."""
+        return self._state.sequencer.sequencer.stopping or self._state.sequencer.last_block_waits
 
     @property
     def last_safe_head(self) -> L2BlockRef | None:
-        """The safe head once no block after it can be derived, and the engine and the safe head database have it
-        [LFT4]; None before."""
+        """The safe head once no block after it can be derived [LFT4]; None before.
+
+        The engine and the safe head database have it then."""
         heads = self._state.controller.announced
         if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
             return None
         return heads.safe
 
+    def status(self) -> EngineStatus:
+        """Return heads and sequencer as other processes see them."""
+        return self._state.status()
+
     # --- what comes in ---------------------------------------------------------------------------------------------
 
-    def news(self, message: News, now: Instant) -> None:
-        """Takes what l1, derivation or peers publish."""
-        self._state.log.add(now.unix, "news", message)
-        self._inbox.news(message, now)
+    def on_message(self, message: Notification, now: Instant) -> None:
+        """Take what l1, derivation or peers publish."""
+        self._state.log.add(now.unix, "message", message)
+        self._inbox.on_message(message, now)
 
-    def begins_by(self, message: PeerRequest) -> bool | None:
-        """Whether the sequencer is started or stopped by a request that succeeds now; None for any other [ADM5]."""
-        sequencer = self._state.production.sequencer
+    def sequencer_change(self, message: PeerRequest) -> bool | None:
+        """Return whether the sequencer is started or stopped by a request that succeeds now.
+
+        None for any other [ADM5]."""
+        sequencer = self._state.sequencer.sequencer
         match message:
             case StartSequencerRequest(head=head) if sequencer.start_error(head) is None:
                 return True
@@ -178,277 +224,122 @@ class EngineCore:
                 return False
         return None
 
-    def decide(self, decision: Decision, now: Instant, epoch: int | None = None) -> None:
-        """Takes a decision of the supervisor, for which blocks were read from `epoch` on; None: from now on."""
+    def decide(self, decision: Decision, now: Instant, reset_count: int | None = None) -> None:
+        """Take a decision of the supervisor, for which blocks were read after so many resets; None: now."""
         self._state.log.add(now.unix, "supervisor", decision)
-        self._heads.supervisor.decide(decision, now, self.epoch if epoch is None else epoch)
-
-    @property
-    def epoch(self) -> int:
-        """How many resets there were."""
-        return self._state.epoch
-
-    @property
-    def interop(self) -> Interop:
-        """The events for the supervisor, and its decisions."""
-        return self._state.interop
+        self._state.interop_row.decide(decision, now, self.reset_count if reset_count is None else reset_count)
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
-        """Takes a request of another process."""
+        """Take a request of another process."""
         self._state.log.add(now.unix, "request", message)
         self._inbox.request(peer, message, now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to an open call; one to any other call is ignored, and of one from before a reset only that
-        it has come counts. Raises CriticalError when the engine contradicts a rule that holds for every engine."""
-        self._state.log.add(now.unix, f"answer {pending.number}", answer)
-        if self._open.get(pending.work.lane) != pending:
+        """Take the answer to an open call.
+
+        One to any other call is ignored, and of one from before a reset only that it has come counts. Raises
+        CriticalError when the engine contradicts a rule that holds for every engine."""
+        state = self._state
+        state.log.add(now.unix, f"answer {pending.number}", answer)
+        opened = self._open.get(pending.purpose.lane)
+        if opened is None or opened[0] != pending:
             return
-        del self._open[pending.work.lane]
+        del self._open[pending.purpose.lane]
+        row = opened[1]
+        if pending.reset_count != state.reset_count and not row.outlives_resets:
+            return
         try:
-            self._take(pending, answer, now)
+            if isinstance(answer, Unavailable):
+                row.unavailable(pending, answer, now)
+            else:
+                row.answer(pending, answer, now)
         except TemporaryError as error:
-            self._fail(pending.work, pending.call, error, now)
+            self._fail(pending.purpose, pending.call, error, now)
         except ResetError as error:
-            if pending.work is Work.BUILD_API:
-                self._heads.build_api.fail_commit(str(error))
-            self._state.fail_by_reset(pending.work, error, now)
+            if pending.purpose is CallPurpose.BUILD_API:
+                state.build_api_row.fail_commit(str(error))
+            state.fail_by_reset(pending.purpose, error, now)
 
     def shut_down(self) -> None:
-        """The process ends: nothing new is sequenced; a block that is sealed may still be committed and inserted
-        [SEQ28]."""
-        if self._state.production.sequencer.active:
-            self._state.production.sequencer.stop()
-
-    @property
-    def last_block_waits(self) -> bool:
-        """Whether a block of this sequencer is sealed, and not the engine's head yet."""
-        return self._state.production.sequencer.stopping or self._state.last_block_waits()
+        """End: nothing new is sequenced; a block that is sealed may still be committed and inserted [SEQ28]."""
+        if self._state.sequencer.sequencer.active:
+            self._state.sequencer.sequencer.stop()
 
     # --- what goes out ---------------------------------------------------------------------------------------------
 
     def next_calls(self, now: Instant) -> list[PendingCall]:
-        """The calls to make now, at most one for each lane that has none open."""
+        """Return the calls to make now, at most one for each lane that has none open."""
+        state = self._state
         if Lane.HEADS not in self._open:
-            self._heads.move_heads(now)
+            self._move_heads(now)
         self._lost_blocks.step(now)
-        self._state.finish_stops(now)
-        self._heads.gap.look(now)
-        self._state.interop.repeat_due(now.monotonic)
+        state.sequencer.finish_stops(now)
+        state.gap_row.look(now)
+        state.interop.repeat_due(now.monotonic)
         calls = []
-        for work, due in self._rows:
-            if work.lane in self._open:
+        for row in self._rows:
+            purpose = row.purpose
+            if purpose.lane in self._open:
                 continue
             try:
-                found = due(now)
+                call = row.due(now)
             except TemporaryError as error:
-                self._fail(work, None, error, now)
+                self._fail(purpose, None, error, now)
             except ResetError as error:
-                self._state.fail_by_reset(work, error, now)
+                state.fail_by_reset(purpose, error, now)
             else:
-                if found is not None:
-                    calls.append(self._make(*found, now))
-        self._state.show_hold()
+                if call is not None:
+                    calls.append(self._make(row, call, now))
+        state.attributes_row.show_hold()
         return calls
 
-    def take_actions(self) -> list[act.Action]:
-        """The actions since the last call, to be done in this order."""
+    def take_actions(self) -> list[Action]:
+        """Return the actions since the last call, to be done in this order."""
         actions, self._state.actions = self._state.actions, []
         return actions
 
     def wait_until(self, now: Instant) -> float:
-        """The monotonic time at which `next_calls` is needed at the latest, if nothing comes in before."""
+        """Return the monotonic time at which `next_calls` is needed at the latest, if nothing comes in before."""
         times = (at for at in self._timers(now) if at is not None and at > now.monotonic)
         return min(times, default=now.monotonic + IDLE_SECONDS)
 
-    def _make(self, work: Work, call: CoreCall, now: Instant) -> PendingCall:
+    def _move_heads(self, now: Instant) -> None:
+        """Make the moves that need no call."""
+        state = self._state
+        state.restart_due(now)
+        state.finality_row.finalize_due(now)
+        state.interop_row.promote_due(now)
+        state.interop_row.finalize_due(now)
+        state.following.import_heads(now)
+        state.following.watch_sync(now)
+
+    def _make(self, row: Row, call: CoreCall, now: Instant) -> PendingCall:
         self._calls += 1
-        pending = PendingCall(self._calls, work, call, self._state.epoch, now.monotonic)
-        self._open[work.lane] = pending
-        self._state.log.add(now.unix, f"call {pending.number}", work, call)
+        pending = PendingCall(self._calls, row.purpose, call, self._state.reset_count, now.monotonic)
+        self._open[pending.purpose.lane] = pending, row
+        self._state.log.add(now.unix, f"call {pending.number}", pending.purpose, call)
         return pending
 
     def _timers(self, now: Instant) -> Iterator[float | None]:
-        """When something becomes due by time alone, in the past where only an answer can lead to it."""
+        """Yield when something becomes due by time alone, in the past where only an answer can lead to it."""
         state = self._state
         yield state.backoff.next_retry(now.monotonic)
-        yield state.search_at
+        yield state.start_row.search_at
         yield state.forkchoice_at
-        yield state.finality_at
-        yield state.unsafe.gap_at
-        yield state.lost.wait_until()
+        yield state.finality_row.asks_at
+        yield state.unsafe.chain.gap_at
+        yield state.unsafe.lost.wait_until()
         yield state.interop.repeat_at
-        yield from self._heads.follow.timers()
-        yield self._sequencer_admin.ask_at
-        yield from self._heads.el_sync.timers()
-        if state.production.sequencer.enabled:
-            due = state.production.wait_until()
+        yield from state.following.timers()
+        yield state.leader_row.ask_at
+        yield from state.el_sync_row.timers()
+        if state.sequencer.sequencer.enabled:
+            due = state.sequencer.production.wait_until()
             yield now.monotonic + (POLL_SECONDS if due is None else min(POLL_SECONDS, max(0.0, due - now.unix)))
 
-    # --- lanes beside the heads ------------------------------------------------------------------------------------
-
-    def _start(self, now: Instant) -> Due:
-        """The call of the start search; begins one when there are no heads or derivation needs another start."""
-        state = self._state
-        if state.backoff.is_waiting(Work.START.task, now.monotonic):
-            return None
-        if self._needs_heads() and now.monotonic >= state.search_at:
-            state.search_at = now.monotonic + SEARCH_PAUSE
-            state.search = PipelineStartSearch(
-                state.config.rollup,
-                skip_check=state.config.skip_sync_start_check,
-                find_l1_genesis=state.safe_heads.enabled,
-                heads=state.interop.start_heads or state.follow.start_heads or state.el_sync.heads,
-                offset=state.el_sync.offset,
-            )
-        elif self._needs_restart() and state.confirmed_heads is not None:
-            state.search = PipelineStartSearch(state.config.rollup, safe=state.confirmed_heads.safe)
-        call = None if state.search is None else state.search.call
-        return None if call is None else (Work.START, call)
-
-    def _needs_heads(self) -> bool:
-        state = self._state
-        free = state.search is None and state.controller.heads is None
-        return free and state.interop.may_start and state.el_sync.needs_start
-
-    def _needs_restart(self) -> bool:
-        state = self._state
-        return state.search is None and state.restart is None and state.session.restart_wanted
-
-    def _finality(self, now: Instant) -> Due:
-        state = self._state
-        waits = state.backoff.is_waiting(Work.FINALITY.task, now.monotonic) or now.monotonic < state.finality_at
-        if state.confirmed_heads is None or waits:
-            return None
-        need = state.finality.next(state.confirmed_heads.finalized)
-        if isinstance(need, NeedCanonicalL1):
-            return Work.FINALITY, GetL1BlockRef(need.number, fresh=not state.finality.checked)
-        state.recover(Work.FINALITY.task)
-        return None
-
-    def _safe_head_write(self, now: Instant) -> Due:
-        state = self._state
-        if state.backoff.is_waiting(Work.SAFE_HEAD_WRITE.task, now.monotonic):
-            return None
-        write = state.safe_heads.next()
-        return None if write is None else (Work.SAFE_HEAD_WRITE, write)
-
-    # --- answers ---------------------------------------------------------------------------------------------------
-
-    def _take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        state, work = self._state, pending.work
-        if work is Work.OVERLAP_BLOCKS:
-            peer = self._inbox.overlap_blocks.answered()
-            if isinstance(answer, L2BlocksResponse):
-                state.do(act.SendToDerivation(peer, answer))
-        elif work is Work.OUTPUT:
-            peer = self._inbox.outputs.answered()
-            if isinstance(answer, OutputResponse):
-                state.do(act.SendToRpc(peer, answer))
-        elif work is Work.SAFE_HEAD:
-            peer = self._inbox.safe_heads.answered()
-            if isinstance(answer, SafeHeadResponse):
-                state.do(act.SendToRpc(peer, answer))
-        elif work is Work.PEER_PAYLOAD:
-            peer = self._inbox.peer_payloads.answered()
-            if isinstance(answer, PayloadResponse):
-                state.do(act.SendToP2P(peer, answer))
-        elif work is Work.LEADER:
-            self._sequencer_admin.take_leader(answer, now)
-        elif work is Work.COMMIT and pending.epoch == state.epoch:
-            self._sequencer_admin.take_commit(pending, answer, now)
-        elif pending.epoch == state.epoch:
-            self._take_own(pending, answer, now)
-
-    def _take_own(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Answers of the engine and of L1 to calls on behalf of this process."""
-        state = self._state
-        if pending.work is Work.EL_SYNC_PROGRESS:
-            self._heads.el_sync.answer_progress(answer, now)
-            return
-        if pending.work is Work.BUILD_API and not _moves_heads(pending.call):
-            self._heads.answer(pending, answer, now)
-            return
-        if pending.work is Work.FOLLOW:
-            self._heads.follow.answer(pending, answer, now)
-            return
-        if isinstance(answer, Unavailable) and not self._ends_build(pending.call, answer):
-            if answer.unreadable and (state.el_sync.take_unreadable(pending.call) or self._starts_without(pending)):
-                return
-            # Derivation starts over, so that an entry that could not be written is derived again [SDB3].
-            raise (ResetError if isinstance(pending.call, RecordSafeHead) else TemporaryError)(
-                answer.reason, answer.code
-            )
-        if pending.work is Work.START:
-            self._take_start(answer)
-        elif pending.work is Work.FINALITY:
-            self._take_finality(pending, answer, now)
-        elif pending.work is Work.FOLLOW_TARGET:
-            self._heads.follow.answer_target(pending, answer, now)
-        elif pending.work is Work.LOST_BLOCKS:
-            self._lost_blocks.answer(pending, answer)
-        elif pending.work is Work.SAFE_HEAD_WRITE:
-            if isinstance(answer, SafeHeadsWritten):
-                state.safe_head_written()
-        else:
-            self._heads.answer(pending, answer, now)
-
-    def _ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
-        """Whether a block is not fetched again: the engine's answer cannot be read, or it gave none twice in a row
-        [ENG21, SEQ6]."""
-        if not isinstance(call, GetPayload):
-            return False
-        again = call == self._failed_fetch
-        self._failed_fetch = None if again else call
-        return again or answer.unreadable
-
-    def _starts_without(self, pending: PendingCall) -> bool:
-        """Whether the start search goes on without a block that the engine has not whole."""
-        search = self._state.search
-        if pending.work is not Work.START or search is None or not search.lacks_block():
-            return False
-        self._end_search()
-        return True
-
-    def _take_start(self, answer: CoreAnswer) -> None:
-        if self._state.search is None:
-            return
-        self._state.search.answer(answer)
-        self._end_search()
-
-    def _end_search(self) -> None:
-        state = self._state
-        if state.search is not None and state.search.found is not None:
-            found, state.search = state.search.found, None
-            state.start_found(found)
-
-    def _take_finality(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        state, call = self._state, pending.call
-        found = answer if isinstance(answer, L1BlockRef) else None
-        if isinstance(call, GetL1BlockRef):
-            state.finality.add_canonical(NeedCanonicalL1(call.number), found)
-        if found is None:
-            state.finality_at = now.monotonic + POLL_SECONDS
-        state.recover(Work.FINALITY.task)
-
-    def _fail(self, work: Work, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
-        if work.lane is Lane.HEADS:
-            self._heads.fail(work, call, error, now)
-            return
-        if work is Work.FOLLOW:
-            self._heads.follow.fail(work, error, now)
-            return
-        if work is Work.START:
-            self._state.search = None
-        self._state.fail(work, error, now)
-
-
-def _moves_heads(call: CoreCall) -> bool:
-    """Whether it is a forkchoice update for this node's heads."""
-    return isinstance(call, ForkchoiceUpdate) and call.attributes is None
-
-
-def _oldest(work: Work, queue: ReadQueue[R]) -> Due:
-    """The oldest request of a queue, which is a call itself."""
-    request = queue.next()
-    return None if request is None else (work, request)
+    def _fail(self, purpose: CallPurpose, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
+        """Note a failed call; a failed forkchoice update is not repeated before its cause is."""
+        doubted = purpose.lane is Lane.HEADS and self._state.drop_moves()
+        seconds = self._owners[purpose].failed(call, error, now)
+        if seconds is not None and (doubted or moves_heads(call)):
+            self._state.forkchoice_at = now.monotonic + seconds

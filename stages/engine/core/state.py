@@ -1,66 +1,69 @@
-"""The state of the engine core: the machines, what passes between them, and the transitions that concern several."""
+"""The topics of the engine core side by side, and the transitions that concern several of them."""
 
 import msgspec
 
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.attributes.attributes_row import AheadRow, AttributesRow, DerivationSession
+from rollup_node.stages.engine.calls.actions import (
+    AttributesProcessed,
+    PublishStatus,
+    ResetStarted,
+    SendToDerivation,
+    SendToRpc,
+    Severity,
+    ShowProblem,
+    UnsafeBlockReceived,
+    WorkFailed,
+)
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, PendingCall, Work
-from rollup_node.stages.engine.core.derivation_session import DerivationSession
-from rollup_node.stages.engine.core.interop import Interop, OrdinarySearch
-from rollup_node.stages.engine.core.requests import AdminRequests
-from rollup_node.stages.engine.core.stimulus_log import StimulusLog
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, ProcessedAttributes
-from rollup_node.stages.engine.machines.base_search import MissingBlockError
-from rollup_node.stages.engine.machines.block_production import BlockProduction
-from rollup_node.stages.engine.machines.el_sync import ELSync, ELSyncOptions
-from rollup_node.stages.engine.machines.engine_controller import EngineController
-from rollup_node.stages.engine.machines.finality import Finality, Finalize
-from rollup_node.stages.engine.machines.follow_source import FollowSource
-from rollup_node.stages.engine.machines.lost_blocks import LostBlocks
-from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
-from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
-from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
-from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
-from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
+from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncOptions
+from rollup_node.stages.engine.el_sync.el_sync_row import SEARCHING, ELSyncRow
+from rollup_node.stages.engine.follow.follow_rows import Following
+from rollup_node.stages.engine.follow.follow_source import FollowSource
+from rollup_node.stages.engine.heads.context import CoreContext
+from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
+from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
+from rollup_node.stages.engine.interop.interop import Interop, OrdinarySearch
+from rollup_node.stages.engine.interop.interop_row import InteropRow
+from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
+from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
+from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
+from rollup_node.stages.engine.starts.start_search import MissingBlockError
+from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
-from rollup_node.stages.protocol.errors import ResetError, StageError
+from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
 FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
 the other share an update [ENG37]."""
 
-SEARCHING = "searching for the L2 heads to start with"
 AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
 
 
-class CoreState:
-    """`first_reset` numbers the starts of this life of the process. Times are monotonic seconds.
+class CoreState(CoreContext):
+    """The machines and the rows that several topics name.
 
-    `unconfirmed` is a start whose heads the engine has not accepted yet; `search` a start search on its way, at the
-    earliest at `search_at`; `restart` a start at the safe head that waits until no head-moving call is open.
-    `forkchoice_at` is when a pending forkchoice update is due; `finishing` the work whose block was inserted and is to
-    become the head now; `held` a call whose answer is processed after a forkchoice update; `doubted` the tip that the
-    engine may have lost, with the work whose update showed that. `epoch` counts resets.
-    `l1_genesis` is L1 block 0 if the unconfirmed start is the L2 genesis and safe heads are recorded."""
+    `first_reset` numbers the starts of this life of the process. `l1_genesis` is L1 block 0 if the unconfirmed start is
+    the L2 genesis and safe heads are recorded."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
-        self.config, self.backoff = config, backoff
-        self.controller = EngineController()
-        self.unsafe = UnsafeChain(config.rollup)
+        super().__init__(config, backoff)
         self.attributes = AttributesHandler(config.rollup, self.controller)
-        self.production = BlockProduction(config, stopped)
+        self.session = DerivationSession()
         records = config.safedb_path is not None and config.follow_url is None
         self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
-        self.lost = LostBlocks(config.rollup, config.p2p and not config.interop)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)
+        self.interop = Interop(config.rollup, config.interop, first_reset)
         self.el_sync = ELSync(
             config.rollup,
             ELSyncOptions(
@@ -73,42 +76,35 @@ class CoreState:
             ),
         )
         self.sdm_opt_in = config.sdm_opt_in
-        self.session = DerivationSession()
-        self.admin = AdminRequests()
-        self.interop = Interop(config.rollup, config.interop, first_reset)
-        self.log = StimulusLog()
-        self.actions: list[act.Action] = []
-        self.epoch = 0
-        self.unconfirmed: PipelineStart | None = None
+        self.unsafe = UnsafeBlocks(self, self.attributes.forget_signed)
+        self.sequencer = Sequencing(self, stopped, self.unsafe, self._derived_to)
+        self._add_rows()
         self.l1_genesis: BlockId | None = None
-        self.search: PipelineStartSearch | None = None
-        self.restart: PipelineStart | None = None
-        self.finishing: Work | None = None
-        self.held: tuple[PendingCall, CoreAnswer] | None = None
-        self.doubted: tuple[Work, L2BlockRef] | None = None
-        self.search_at = self.forkchoice_at = self.finality_at = 0.0
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
-        self._last_announced: Heads | None = None
-        self._last_sequenced: Hash | None = None
-        self._sequencer_problem: tuple[Problem | None, int] = (None, 0)
-        self._shown_hold: tuple[OtherUpgrade, bool] | None = None
-        self._shown_queue: tuple[int, int] = (0, 0)
-        self.do(act.ShowProblem("start", Problem(None, "", self._start_problem)))
+        self.do(ShowProblem("start", Problem(None, "", self._start_problem)))
 
-    @property
-    def confirmed_heads(self) -> Heads | None:
-        """The heads in force, which the engine has accepted once; None before that."""
-        return None if self.unconfirmed is not None else self.controller.heads
+    def _add_rows(self) -> None:
+        self.forkchoice_row = ForkchoiceRow(self)
+        self.attributes_row = AttributesRow(self, self.attributes, self.session, self.safe_heads, self.forkchoice_row)
+        self.ahead_row = AheadRow(self, self.attributes_row)
+        self.gap_row = GapRow(self, self.unsafe)
+        self.el_sync_row = ELSyncRow(self, self.el_sync, self.unsafe)
+        self.following = Following(self, self.follow)
+        self.interop_row = InteropRow(self, self.interop, self.safe_heads)
+        self.build_api_row = BuildApiRow(self)
+        self.leader_row = LeaderRow(self, self.sequencer)
+        self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
+        self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
 
     def status(self) -> EngineStatus:
-        """Heads and sequencer as other processes see them."""
-        heads, sequencer = self.controller.announced, self.production.sequencer
+        """Return heads and sequencer as other processes see them."""
+        heads, sequencer = self.controller.announced, self.sequencer.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
             reset = self.attributes.reset
             return EngineStatus(reset, None, None, None, None, None, *flags, sdm_opt_in=self.sdm_opt_in)
-        self._last_announced = heads
+        self.sequencer.last_announced = heads
         return EngineStatus(
             self.attributes.reset,
             heads.unsafe,
@@ -123,33 +119,46 @@ class CoreState:
             self.sdm_opt_in,
         )
 
+    # --- what rows ask of other topics -----------------------------------------------------------------------------
+
+    @property
+    def building_derived(self) -> bool:
+        return self.attributes.building
+
     @property
     def fetched(self) -> L2BlockRef | None:
-        """The block that the engine was pointed at and does not have yet; None if it fetches nothing for us."""
-        return self.unsafe.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
+        return self.unsafe.chain.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
 
-    def do(self, action: act.Action) -> None:
-        """Adds an action for the process."""
-        self.actions.append(action)
+    @property
+    def may_join(self) -> bool:
+        waits = self.sequencer.sequencer.active or self.interop.enabled or self.build_api_row.waiting
+        return not waits and not self.safe_heads.enabled
 
-    def publish_block(self, payload: ExecutionPayload) -> None:
-        """Has the block that the sequencer sealed on the unsafe head signed and gossiped."""
-        heads = self.production.sequencer.heads
-        if heads is not None and heads.unsafe.hash == payload.parent_hash:
-            derived = self.follow.proven if self.follow.enabled else heads.pending_safe.number
-            self.do(act.PublishBlock(payload, heads.unsafe, derived))
+    def holds_for_sync(self, now: Instant) -> bool:
+        return self.follow.holds(now.monotonic)
+
+    def take_unreadable(self, call: CoreCall) -> bool:
+        return self.el_sync.take_unreadable(call)
+
+    def take_forkchoice(self, pending: PendingCall, answer: CoreAnswer) -> AttributesResult | None:
+        return self.attributes.answer(pending.call, answer)
+
+    def on_derived_build(self) -> None:
+        self.sequencer.sequencer.on_derived_build()
+
+    def _derived_to(self, heads: Heads) -> int:
+        return self.follow.proven if self.follow.enabled else heads.pending_safe.number
 
     def publish(self, now: Instant) -> None:
-        """Publishes heads that may have moved."""
         if self.controller.heads != self._logged_heads:
             self._logged_heads = self.controller.heads
             self.log.add(now.unix, "heads", self._logged_heads)
         self._show_unsafe(now)
-        self.do(act.PublishStatus(self.status()))
-        self.unsafe.on_heads(self.controller.heads, now.monotonic)
+        self.do(PublishStatus(self.status()))
+        self.unsafe.chain.on_heads(self.controller.heads, now.monotonic)
 
     def _show_unsafe(self, now: Instant) -> None:
-        """The supervisor gets a new unsafe head; before interop it is verified by itself."""
+        """Send the supervisor a new unsafe head; before interop it is verified by itself."""
         heads = self.controller.heads
         if heads is None or not self.interop.enabled:
             return
@@ -157,77 +166,116 @@ class CoreState:
         if not self.interop.is_active(heads.unsafe.timestamp):
             self.controller.promote_cross(None, heads.unsafe)
 
-    # --- starts ----------------------------------------------------------------------------------------------------
+    # --- resets and starts -----------------------------------------------------------------------------------------
 
     @property
     def _start_problem(self) -> str:
         return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
 
     def reset(self, error: ResetError, now: Instant) -> None:
-        """Clears what was built on the heads and searches for a new start, or has the supervisor choose it. Answers to
-        open calls are ignored."""
+        """Clear what was built on the heads and search for a new start, or have the supervisor choose it.
+
+        Answers to open calls are ignored."""
         self.interop.reset(str(error), now.monotonic)
         self._clear(error, now)
 
-    def force_start(self, start: Heads | OrdinarySearch, now: Instant) -> None:
-        """The supervisor has chosen another start [IOP20]."""
-        self.interop.choose_start(start)
-        self.search_at = 0.0
+    def force_start(self, heads: Heads | None, now: Instant) -> None:
+        """Start over where the supervisor has chosen [IOP20]."""
+        self.interop.choose_start(OrdinarySearch() if heads is None else heads)
+        self.start_row.search_at = 0.0
         self._clear(ResetError("the supervisor has chosen a start"), now)
 
     def _clear(self, error: ResetError, now: Instant) -> None:
-        self.epoch += 1
+        self.reset_count += 1
         self.log.add(now.unix, "reset", str(error))
-        self.do(act.ResetStarted(str(error), isinstance(error, InconsistentOriginError)))
+        self.do(ResetStarted(str(error), isinstance(error, InconsistentOriginError)))
         self.controller.clear()
         self.attributes.clear()
-        self.production.on_reset()
-        self.show_sequencer_problem()
+        self.sequencer.production.on_reset()
+        self.sequencer.show_problem()
         self.safe_heads.clear()
         self.finality.reset()
         self.session.clear()
-        self.lost.clear()
+        self.unsafe.lost.clear()
         self.el_sync.restart()
         self.follow.on_reset(error)
-        self.unconfirmed = self.search = self.restart = self.finishing = self.held = self.doubted = None
-        self.do(act.ShowProblem("start", Problem(None, self._start_problem, str(error))))
+        self.start_row.clear()
+        self.unconfirmed = None
+        self.drop_moves()
+        self.do(ShowProblem("start", Problem(None, self._start_problem, str(error))))
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
-        """Resets, unless a start is being searched for; a supervisor that has not chosen one yet is asked again."""
         if self.controller.heads is not None:
             self.reset(ResetError(reason), now)
         elif not self.interop.may_start:
             self.interop.reset(reason, now.monotonic)
 
+    def fail_by_reset(self, purpose: CallPurpose, error: ResetError, now: Instant) -> None:
+        """Start over because work of this purpose needs it."""
+        if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
+            self.start_row.search = None
+            self.el_sync.lacks_block()
+            self.fail(purpose, error, now)
+            return
+        self.reset(error, now)
+        seconds = self.backoff.reset(purpose.task, now.monotonic)
+        self.do(WorkFailed(purpose.task, Severity.RESET, str(error), seconds, code=Problem.of(error).code))
+
+    def _begin_search(self) -> PipelineStartSearch | None:
+        """Return a search for heads; None while EL sync or the supervisor comes first."""
+        if not self.interop.may_start or not self.el_sync.needs_start:
+            return None
+        return PipelineStartSearch(
+            self.config.rollup,
+            skip_check=self.config.skip_sync_start_check,
+            find_l1_genesis=self.safe_heads.enabled,
+            heads=self.interop.start_heads or self.follow.start_heads or self.el_sync.heads,
+            offset=self.el_sync.offset,
+        )
+
     def start_found(self, found: FoundStart) -> None:
-        """The end of a start search: heads are in force and to be confirmed, or derivation can restart."""
+        """End a start search: heads are in force and to be confirmed, or derivation can restart."""
         self._starts += 1
         base = found.base
         start = PipelineStart(self._first_reset | self._starts, found.safe, found.safe_config, base.base, base.config)
-        if found.heads is None:
-            self.restart = start
-            return
         heads = found.heads
-        if self.interop.enabled and heads.cross_safe is None:
-            heads = msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
-        self.controller.start(heads)
+        if heads is None:
+            self.start_row.restart = start
+            return
+        text, base_block = "found L2 heads to start with", start.base
+        self.controller.start(self._with_cross_heads(heads))
         self.attributes.start(start.reset, start.safe_config)
         self.attributes.was_safe = found.was_safe
         self.unconfirmed, self.l1_genesis = start, found.l1_genesis
-        self.do(act.StartFound(found.heads, start.base))
+        self.write("info", text, unsafe=heads.unsafe, safe=heads.safe, finalized=heads.finalized, base=base_block)
+
+    def _with_cross_heads(self, heads: Heads) -> Heads:
+        if not self.interop.enabled or heads.cross_safe is not None:
+            return heads
+        return msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
+
+    def restart_due(self, now: Instant) -> None:
+        """Restart derivation, if that is due.
+
+        The current job ends before, unless it waits before an activation block [UPG24] or fails before its block is
+        inserted: the safe head is that block then, and has to be recorded [SDB2]."""
+        waits = self.attributes.hold is not None or self.waits(CallPurpose.ATTRIBUTES, now)
+        is_free = self.attributes.job is None or (waits and not self.attributes.inserted)
+        if self.start_row.restart is not None and is_free:
+            self.apply_restart(self.start_row.restart, now)
 
     def apply_restart(self, start: PipelineStart, now: Instant) -> None:
-        """Derivation starts over at the safe head; another safe head than that of the start needs another search."""
-        self.restart = None
+        """Start derivation over at the safe head; another safe head than that of the start needs another search."""
+        self.start_row.restart = None
         if self.confirmed_heads is None or self.confirmed_heads.safe != start.safe_head:
             return
         self.controller.restart()
         self.attributes.start(start.reset, start.safe_config)
         self.finality.reset()
         self._begin(start)
-        self.production.sequencer.on_heads(self.confirmed_heads, now.unix)
-        self.do(act.DerivationRestarted(start))
+        self.sequencer.sequencer.on_heads(self.confirmed_heads, now.unix)
+        self.write("info", "derivation restarted", safe=start.safe_head, base=start.base)
         self.publish(now)
         self.recover_drive()
 
@@ -237,58 +285,50 @@ class CoreState:
         self.send_start()
 
     def send_start(self) -> None:
-        """Sends the present start to the life of derivation that owns it, if there is one."""
+        """Send the current start to the life of derivation that owns it, if there is one."""
         if self.safe_heads.pending:
             return
         if self.session.owner is not None and self.session.start is not None:
-            self.do(act.SendToDerivation(self.session.owner, self.session.start))
+            self.do(SendToDerivation(self.session.owner, self.session.start))
 
     # --- heads -----------------------------------------------------------------------------------------------------
 
     def confirm(self, now: Instant) -> None:
-        """The engine has accepted the heads in force."""
         heads, start = self.controller.heads, self.unconfirmed
         if heads is None:
             return
-        sequencer = self.production.sequencer
+        sequencer = self.sequencer.sequencer
         if start is None:
             sequencer.on_heads(heads, now.unix)
         else:
             self.unconfirmed = None
             self.safe_heads.note_reset(heads.verified_safe, self.l1_genesis)
-            self.lost.begin(heads.unsafe.id, now.monotonic)
+            self.unsafe.lost.begin(heads.unsafe.id, now.monotonic)
             sequencer.on_start(heads, now.unix)
             self._begin(start)
-            self._finish_el_sync(heads, now)
-            for peer, number in self.admin.take_resets():
-                self.do(act.SendToRpc(peer, ControlResponse(number, None, None)))
-            self.do(act.ShowProblem("start", None))
+            self.el_sync_row.finish(heads, now)
+            for peer, number in self.sequencer.admin.take_resets():
+                self.do(SendToRpc(peer, ControlResponse(number, None, None)))
+            self.do(ShowProblem("start", None))
         self.recover_drive()
 
-    def _finish_el_sync(self, heads: Heads, now: Instant) -> None:
-        if self.el_sync.in_progress:
-            began = self.el_sync.started_at
-            self.el_sync.finish()
-            self.recover(Work.EL_SYNC.task)
-            self.do(act.ELSyncFinished(heads, 0.0 if began is None else now.monotonic - began))
-
-    def report(self, processed: ProcessedAttributes | None, now: Instant) -> None:
-        """Derived attributes are processed: derivation, finality and the sequencer take the result."""
+    def report(self, result: AttributesResult | None, now: Instant) -> None:
         heads = self.controller.heads
-        if processed is None or heads is None:
+        if result is None or heads is None:
             return
         self.forkchoice_at = now.monotonic + FORKCHOICE_DELAY
-        if processed.safe_head == heads.safe and processed.outcome is not AttributesOutcome.REFUSED:
-            self._note_safe(heads.safe, processed.derived_from, now)
+        if result.safe_head == heads.safe and result.outcome is not AttributesOutcome.REFUSED:
+            self._note_safe(heads.safe, result.derived_from, now)
         if self.attributes.result_due:
-            self.send_result(processed)
-        self.do(act.AttributesProcessed(processed))
-        self.production.sequencer.on_heads(heads, now.unix)
+            self.send_result(result)
+        self.do(AttributesProcessed(result))
+        self.sequencer.sequencer.on_heads(heads, now.unix)
         self.recover_drive(processed=True)
 
     def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
-        """A block became safe on this chain; safe across chains it becomes by itself only without a supervisor, or
-        before interop."""
+        """Note that a block became safe on this chain.
+
+        Safe across chains it becomes by itself only without a supervisor, or before interop."""
         if self.interop.is_active(ref.timestamp):
             self.interop.on_local_safe(ref, source, now.monotonic)
             return
@@ -297,155 +337,31 @@ class CoreState:
         if self.interop.enabled:
             self.controller.promote_cross(ref, None)
 
-    def send_result(self, processed: ProcessedAttributes) -> None:
-        """Sends derivation what became of its attributes, once the safe head that results is recorded [SDB13]."""
+    def send_result(self, result: AttributesResult) -> None:
+        """Send derivation the result of its attributes, once the safe head that results is recorded [SDB13]."""
         if self.session.owner is not None and not self.safe_heads.pending:
-            message = AttributesResult(
-                self.attributes.reset,
-                processed.sequence,
-                processed.outcome,
-                processed.safe_head,
-                processed.safe_config,
-                self.attributes.run.take_accepted(processed.sequence),
-                len(self.attributes.run.ahead) + (self.attributes.job is not None),
-            )
-            self.do(act.SendToDerivation(self.session.owner, message))
+            self.do(SendToDerivation(self.session.owner, self.attributes.result_to_send(result)))
 
     def safe_head_written(self) -> None:
-        """A change of the safe head database is on disk: derivation gets what it waits for."""
-        self.safe_heads.done()
-        self.recover(Work.SAFE_HEAD_WRITE.task)
+        """Send derivation what waited for a change of the safe head database."""
         if self.attributes.last is not None:
             self.send_result(self.attributes.last)
         else:
             self.send_start()
 
-    def finalize_due(self, now: Instant) -> None:
-        """Moves the finalized head if that is due; the next forkchoice update carries it."""
-        heads = self.confirmed_heads
-        if self.safe_heads.pending:
-            return
-        if heads is not None and isinstance(due := self.finality.next(heads.finalized), Finalize):
-            self.controller.finalize(due.block)
-            self.finality.done()
-            self.do(act.BlockFinalized(due.block))
-            self.publish(now)
+    def recover_drive(self, processed: bool = False) -> None:
+        """End the back-off that starts, forkchoice updates and attributes share.
 
-    # --- unsafe blocks, sequencer ----------------------------------------------------------------------------------
+        When none of them is under way, and with each block that is processed."""
+        if (processed or self.attributes.job is None) and not self.session.restart_wanted:
+            self.recover(CallPurpose.FORKCHOICE)
 
     def add_unsafe(self, payload: ExecutionPayload) -> None:
-        """Queues a block from gossip, a peer or an operator, unless its rules are not known here [LFT5]."""
+        """Queue a block from gossip, a peer or an operator, unless its rules are not known here [LFT5]."""
         foreign = self.config.rollup.is_foreign(payload.timestamp)
-        self.do(act.UnsafeBlockReceived(payload, not foreign and self.unsafe.queue.add(payload)))
+        self.do(UnsafeBlockReceived(payload, not foreign and self.unsafe.chain.queue.add(payload)))
         if foreign:
             return
         self.attributes.note_signed(payload)
         self.el_sync.offer(payload)
-        self.show_queue()
-
-    def drop_unsafe(self, dropped: DroppedUnsafeBlock) -> None:
-        """An unsafe block has left the queue because it is invalid."""
-        self.lost.refused(dropped.hash, dropped.reason)
-        self.attributes.forget_signed(dropped.hash)
-        self.do(act.UnsafeBlockDropped(dropped))
-
-    def show_queue(self) -> None:
-        """Reports the unsafe queue if it has changed."""
-        queue = self.unsafe.queue
-        if (shown := (len(queue), queue.bytes)) != self._shown_queue:
-            self._shown_queue = shown
-            self.do(act.UnsafeQueueChanged(*shown, queue.lowest))
-
-    def show_hold(self) -> None:
-        """Reports that derivation waits before the activation block of a fork, if that has changed [UPG24]."""
-        hold = self.attributes.hold
-        shown = None if hold is None else (hold.other, hold.confirmed)
-        if shown == self._shown_hold:
-            return
-        self._shown_hold = shown
-        self.do(act.ShowProblem("upgrade", None if hold is None else hold.problem))
-        if hold is None:
-            return
-        self.do(act.UpgradeDiffers(hold.other, hold.confirmed))
-        if hold.confirmed and hold.other.carried is not None and self.config.bundle_auto:
-            self.do(act.BundleChosen(hold.other))
-
-    def show_sequencer_problem(self) -> None:
-        """Reports why the sequencer cannot build: each failed attempt, and when that ends."""
-        sequencer, (last, failures) = self.production.sequencer, self._sequencer_problem
-        problem = sequencer.problem
-        if (problem, sequencer.failures) == (last, failures):
-            return
-        self._sequencer_problem = problem, sequencer.failures
-        if problem is not None and sequencer.failures != failures:
-            self.do(act.SequencerWaits(str(msgspec.structs.replace(problem, subject=""))))
-        if problem != last:
-            self.do(act.ShowProblem("sequencer", problem))
-
-    def finish_stops(self, now: Instant) -> None:
-        """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head,
-        also where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
-        waits = self.production.sequencer.active or self.last_block_waits() or self.lost.pending
-        if not self.admin.stops or waits:
-            return
-        self.answer_stops()
-        self.publish(now)
-
-    def last_block_waits(self) -> bool:
-        """Whether the block that was sequenced last is the tip, and not the engine's head yet."""
-        heads, accepted = self.controller.heads, self.controller.accepted
-        if heads is None or heads.unsafe.hash != self._last_sequenced:
-            return False
-        return accepted is None or accepted.head != heads.unsafe.hash
-
-    def note_sequenced(self, block: L2BlockRef) -> None:
-        """The engine has validated a block of this sequencer."""
-        self._last_sequenced = block.hash
-
-    def answer_stops(self) -> None:
-        """Answers admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting: the last
-        one that was known, the zero hash where none ever was."""
-        heads = self.production.sequencer.heads or self._last_announced
-        head = None if heads is None else heads.unsafe
-        stops = self.admin.take_stops()
-        if stops:
-            self.do(act.SequencerStopped(head))
-        for peer, number in stops:
-            self.do(act.SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
-
-    # --- failures --------------------------------------------------------------------------------------------------
-
-    def fail(
-        self, work: Work, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
-    ) -> float:
-        """Work failed temporarily; the seconds until it is tried again, `pause` if that is given. `reason` tells apart
-        what one task fails by."""
-        seconds = self.backoff.fail(work.task, now.monotonic, pause)
-        if work is Work.EL_SYNC:
-            self.el_sync.failed()
-        problem = Problem.of(error)
-        self.log.add(now.unix, "failed", work, str(problem))
-        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, problem.text, seconds, reason, problem.code))
-        return seconds
-
-    def fail_by_reset(self, work: Work, error: ResetError, now: Instant) -> None:
-        """Work needs a new start."""
-        if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
-            self.search = None
-            self.el_sync.lacks_block()
-            self.fail(work, error, now)
-            return
-        self.reset(error, now)
-        seconds = self.backoff.reset(work.task, now.monotonic)
-        self.do(act.WorkFailed(work.task, act.Severity.RESET, str(error), seconds, code=Problem.of(error).code))
-
-    def recover(self, task: str) -> None:
-        """Work of a task succeeded."""
-        if failures := self.backoff.recover(task):
-            self.do(act.WorkRecovered(task, failures))
-
-    def recover_drive(self, processed: bool = False) -> None:
-        """Starts, forkchoice updates and attributes share a back-off: it ends when none of them is under way, and with
-        each block that is processed."""
-        if (processed or self.attributes.job is None) and not self.session.restart_wanted:
-            self.recover(Work.FORKCHOICE.task)
+        self.unsafe.show_queue()

@@ -1,5 +1,6 @@
-"""The requests of the rpc process: admin calls, blocks to build, the parts of output roots, and safe heads. A repeated
-request gets the first response again; some responses come when what was requested has happened."""
+"""The requests of the rpc process: admin calls, blocks to build, the parts of output roots, and safe heads.
+
+A repeated request gets the first response again; some responses come when what was requested has happened."""
 
 from collections.abc import Callable
 
@@ -30,12 +31,12 @@ class ControlServer:
         self._server = bus.serve("engine.control", self._take)
 
     def respond(self, peer: ProcessId, response: RpcResponse) -> None:
-        """Sends a response and keeps it for repeated requests, unless it is a block that is too large."""
+        """Send a response and keep it for repeated requests, unless it is a block that is too large."""
         self.responses.put((peer, response.id), response, _size(response))
         self._server.send(peer, response)
 
     def refuse(self, peer: ProcessId, number: int, error: str) -> None:
-        """Answers an admin call with an error."""
+        """Answer an admin call with an error."""
         self.respond(peer, ControlResponse(number, error, None))
 
     def _take(self, peer: ProcessId, message: RpcRequest) -> None:
@@ -47,7 +48,7 @@ class ControlServer:
 
 
 def _size(response: RpcResponse) -> int:
-    """The bytes of memory that a response takes, about."""
+    """Return the bytes of memory that a response takes, about."""
     size = RESPONSE_BYTES + len(response.error or "")
     if isinstance(response, BuildResponse) and response.payload is not None:
         size += sum(TRANSACTION_BYTES + len(transaction) for transaction in response.payload.transactions)

@@ -1,5 +1,6 @@
-"""The server of `engine.interop`: events for the supervisor, and its calls with op-node's results and errors [IOP5 to
-IOP20]."""
+"""The server of `engine.interop`: events for the supervisor, and its calls [IOP5 to IOP20].
+
+Results and errors are those of op-node."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,13 +9,13 @@ from typing import Any
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.engine_api import BlockName, ErrorAnswer, GetBlockRef
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.engine.api.replacement import ReplacementError, replaced_output, replacement_attributes
+from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.calls.replacement import ReplacementError, replaced_output, replacement_attributes
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.interop import Interop, block_ref
-from rollup_node.stages.engine.core.supervisor_calls import (
+from rollup_node.stages.engine.interop.interop import Interop, block_ref
+from rollup_node.stages.engine.interop.interop_row import (
     Decision,
     ForceStart,
     Invalidate,
@@ -23,9 +24,9 @@ from rollup_node.stages.engine.core.supervisor_calls import (
     PromoteFinalized,
     ProvideL1,
 )
-from rollup_node.stages.engine.machines.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.reads import Reader
+from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (
     DECISIONS,
@@ -71,9 +72,10 @@ class InteropError(Exception):
 
 
 class InteropServer:
-    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. Decisions
-    run one after another in the order of their arrival, resets at once, and a repeated one gets the first response
-    again; reads run at the same time and are not kept [IOP31]."""
+    """`decide` applies a decision for which blocks were read after so many resets; `reset_count` counts them.
+
+    Decisions run one after another in the order of their arrival, resets at once, and a repeated one gets the first
+    response again; reads run at the same time and are not kept [IOP31]."""
 
     def __init__(
         self,
@@ -84,10 +86,10 @@ class InteropServer:
         l1: L1Client,
         interop: Interop,
         decide: Callable[[Decision, int], None],
-        epoch: Callable[[], int],
+        reset_count: Callable[[], int],
     ) -> None:
         self._rollup, self._client, self._reader, self._l1 = config.rollup, client, reader, l1
-        self._interop, self._decide, self._epoch = interop, decide, epoch
+        self._interop, self._decide, self._reset_count = interop, decide, reset_count
         self._subscriber: ProcessId | None = None
         self._sent = 0
         self.responses: BoundedCache[tuple[ProcessId, int], InteropResponse] = BoundedCache(
@@ -114,14 +116,14 @@ class InteropServer:
         self._server = bus.serve("engine.interop", self._take)
 
     def send_events(self) -> None:
-        """Sends the events that were not sent to the rpc process yet."""
+        """Send the events that were not sent to the rpc process yet."""
         fresh = tuple((number, event) for number, event in self._interop.events if number > self._sent)
         if fresh and self._subscriber is not None:
             self._sent = fresh[-1][0]
             self._server.send(self._subscriber, InteropEvents(fresh))
 
     async def close(self) -> None:
-        """Cancels the calls that run."""
+        """Cancel the calls that run."""
         for task in self._calls.values():
             task.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
@@ -151,7 +153,7 @@ class InteropServer:
         self._server.send(key[0], response)
 
     async def _answer_in_order(self, request: InteropRequest) -> InteropResponse:
-        """A reset does not wait for decisions whose blocks are still being read: it makes them void [IOP28]."""
+        """Answer a reset at once: decisions whose blocks are still being read become void [IOP28]."""
         if request.method in RESETS:
             async with self._resets:
                 return await self._answer(request)
@@ -175,51 +177,51 @@ class InteropServer:
     # --- decisions -------------------------------------------------------------------------------------------------
 
     async def _update_cross_unsafe(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
-        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), epoch)
+        count = self._reset_count()
+        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), count)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
+        count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
-        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), epoch)
+        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
 
     async def _update_finalized(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
-        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), epoch)
+        count = self._reset_count()
+        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
-        epoch = self._epoch()
+        count = self._reset_count()
         payload = await self._payload(request.blocks[0].hash, "failed to get block")
         try:
             parent = await self._ref(payload.parent_hash)
         except InteropError as error:
             raise InteropError(f"failed to get parent of invalidated block: {error}") from None
         invalidated = l2_ref_of_payload(self._rollup, payload)
-        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), epoch)
+        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), count)
 
     async def _provide_l1(self, request: InteropRequest) -> None:
         if request.l1 is not None:
-            self._decide(ProvideL1(request.l1), self._epoch())
+            self._decide(ProvideL1(request.l1), self._reset_count())
 
     async def _reset_pre_interop(self, request: InteropRequest) -> None:
-        self._decide(ForceStart(None), self._epoch())
+        self._decide(ForceStart(None), self._reset_count())
 
     async def _reset(self, request: InteropRequest) -> None:
-        found = [await self._target(*each) for each in zip(request.blocks, RESET_TARGETS, strict=True)]
-        unsafe, cross_unsafe, safe, cross_safe, finalized = found
+        result = [await self._target(*item) for item in zip(request.blocks, RESET_TARGETS, strict=True)]
+        unsafe, cross_unsafe, safe, cross_safe, finalized = result
         await self._check_depth(unsafe)
-        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._epoch())
+        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
 
     async def _target(self, block: BlockId, name: str) -> L2BlockRef:
-        """A block to reset to, which must be canonical."""
-        found = await self._ask(block.number)
-        if isinstance(found, str):
+        """Return a block to reset to, which must be canonical."""
+        result = await self._ask(block.number)
+        if isinstance(result, str):
             raise InteropError("failed to find block reference", INTERNAL_ERROR, name)
-        if found is None:
+        if result is None:
             raise InteropError(f"{name} reset target not found", BLOCK_NOT_FOUND)
-        if found.hash != block.hash:
-            raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(found))
-        return found
+        if result.hash != block.hash:
+            raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(result))
+        return result
 
     async def _check_depth(self, unsafe: L2BlockRef) -> None:
         tip = await self._ask("latest")
@@ -271,10 +273,10 @@ class InteropServer:
         return await self._output_at(number)
 
     async def _output_at(self, number: int) -> Any:
-        found = await self._reader.output(OutputRequest(0, number))
-        if found.error is not None or found.block is None:
-            raise InteropError(found.error or "not found")
-        return _shown_output(found.state_root, found.withdrawal_storage_root, found.block.hash)
+        result = await self._reader.output(OutputRequest(0, number))
+        if result.error is not None or result.block is None:
+            raise InteropError(result.error or "not found")
+        return _shown_output(result.state_root, result.withdrawal_storage_root, result.block.hash)
 
     def _number_at(self, timestamp: int) -> int:
         genesis = self._rollup.genesis
@@ -291,41 +293,41 @@ class InteropServer:
             raise InteropError(f"failed to get L2BlockRef: {error}") from None
 
     async def _ref(self, name: BlockName) -> L2BlockRef:
-        found = await self._ask(name)
-        if isinstance(found, L2BlockRef):
-            return found
+        result = await self._ask(name)
+        if isinstance(result, L2BlockRef):
+            return result
         shown = f"block-hash of hash {to_hex(name)}" if isinstance(name, bytes) else f"L2BlockRef of height {name}"
-        raise InteropError(f"failed to determine {shown}, could not get payload: {found or 'not found'}")
+        raise InteropError(f"failed to determine {shown}, could not get payload: {result or 'not found'}")
 
     async def _ask(self, name: BlockName) -> L2BlockRef | str | None:
-        """A block's reference, None if there is no such block, or the text of an error."""
+        """Return a block's reference, None if there is no such block, or the text of an error."""
         try:
-            found = await self._client.ask(GetBlockRef(name))
+            result = await self._client.ask(GetBlockRef(name))
         except TemporaryError as error:
             return str(error)
-        if isinstance(found, ErrorAnswer):
-            return found.message
-        return found if isinstance(found, L2BlockRef) else None
+        if isinstance(result, ErrorAnswer):
+            return result.message
+        return result if isinstance(result, L2BlockRef) else None
 
     async def _payload(self, block_hash: Hash, what: str) -> ExecutionPayload:
         try:
-            found = await self._client.payload(block_hash)
+            result = await self._client.payload(block_hash)
         except TemporaryError as error:
             raise InteropError(f"{what}: {error}") from None
-        if found is None:
+        if result is None:
             raise InteropError(f"{what}: not found")
-        return found
+        return result
 
     async def _l1_block(self, block: BlockId) -> L1BlockRef:
         try:
-            found = await self._l1.ref(block.number, False)
-            if found is None or found.hash != block.hash:
-                found = await self._l1.ref(block.number, True)
+            result = await self._l1.ref(block.number, False)
+            if result is None or result.hash != block.hash:
+                result = await self._l1.ref(block.number, True)
         except TemporaryError as error:
             raise InteropError(f"failed to get L1BlockRef: {error}") from None
-        if found is None or found.hash != block.hash:
+        if result is None or result.hash != block.hash:
             raise InteropError("failed to get L1BlockRef: not found")
-        return found
+        return result
 
 
 def _size(response: InteropResponse) -> int:
@@ -333,7 +335,7 @@ def _size(response: InteropResponse) -> int:
 
 
 def shown_block(ref: BlockRef) -> dict[str, Any]:
-    """A block reference as JSON [IOP21]."""
+    """Return a block reference as JSON [IOP21]."""
     return {
         "hash": to_hex(ref.hash),
         "number": ref.number,
@@ -343,7 +345,7 @@ def shown_block(ref: BlockRef) -> dict[str, Any]:
 
 
 def shown_l2(ref: L2BlockRef) -> dict[str, Any]:
-    """An L2 block reference as JSON [RPC21]."""
+    """Return an L2 block reference as JSON [RPC21]."""
     origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
     return {**shown_block(block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
 

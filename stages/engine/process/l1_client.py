@@ -1,5 +1,6 @@
-"""What the engine process reads of L1: blocks and references by number from the l1 process, requested until they
-arrive."""
+"""What the engine process reads of L1.
+
+Blocks and references by number from the l1 process, requested until they arrive."""
 
 import asyncio
 import time
@@ -23,10 +24,7 @@ class L1Client:
     """The client of `l1.origins`. `on_block` takes each block that was requested."""
 
     def __init__(
-        self,
-        bus: Bus,
-        on_block: Callable[[L1BlockResponse], None],
-        clock: Callable[[], float] = time.monotonic,
+        self, bus: Bus, on_block: Callable[[L1BlockResponse], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._on_block, self._clock = on_block, clock
         self._refs: dict[int, L1BlockRef] = {}
@@ -38,8 +36,10 @@ class L1Client:
         self._client = bus.connect("l1.origins", self._take)
 
     async def ref(self, number: int, fresh: bool = False) -> L1BlockRef | None:
-        """The canonical L1 block of a number, None if there is none yet. With `fresh`, what was read before is
-        forgotten first, since L1 may have had a reorg. Raises TemporaryError when the l1 process cannot answer."""
+        """Return the canonical L1 block of a number, None if there is none yet.
+
+        With `fresh`, what was read before is forgotten first, since L1 may have had a reorg. Raises TemporaryError when
+        the l1 process cannot answer."""
         if fresh:
             self._refs.clear()
             self._missing.clear()
@@ -47,7 +47,7 @@ class L1Client:
         self._missing.pop(number, None)
         if number not in self._refs:
             self._pace = min(self._pace + 1, len(BATCHES) - 1) if number == self._lowest - 1 else 0
-        while (found := self._refs.get(number)) is None:
+        while (result := self._refs.get(number)) is None:
             missing = self._missing.pop(number, None)
             if missing is not None:
                 if missing.error is None:
@@ -61,10 +61,10 @@ class L1Client:
                 requested_at = now
                 self._client.send(L1RefsRequest(number, BATCHES[self._pace]))
             await self._wait()
-        return found
+        return result
 
     def request(self, first: int, count: int) -> None:
-        """Requests blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""
+        """Request blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""
         now = self._clock()
         if (first, count) != self._wanted or now - self._requested_at >= REPEAT_SECONDS:
             self._wanted, self._requested_at = (first, count), now

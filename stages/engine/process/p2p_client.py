@@ -1,5 +1,6 @@
-"""What the engine process needs of the p2p process: unsafe blocks, and that sequenced blocks are published. Both are
-repeated: the request for blocks every second, a block until the p2p process has published it."""
+"""What the engine process needs of the p2p process: unsafe blocks, and that sequenced blocks are published.
+
+Both are repeated: the request for blocks every second, a block until the p2p process has published it."""
 
 import time
 from collections.abc import Callable
@@ -40,8 +41,9 @@ class _Publishing:
 
 
 class P2PClient:
-    """The client of `p2p.blocks`; `on_block` takes the blocks that arrive. Publishing errors are logged and counted,
-    and never delay the sequencer [SEQ24]."""
+    """The client of `p2p.blocks`; `on_block` takes the blocks that arrive.
+
+    Publishing errors are logged and counted, and never delay the sequencer [SEQ24]."""
 
     def __init__(
         self,
@@ -59,8 +61,9 @@ class P2PClient:
         self._client = bus.connect("p2p.blocks", self._take)
 
     def publish(self, payload: ExecutionPayload, parent: L2BlockRef, derived: int) -> None:
-        """Sends a block to be signed and gossiped, with its parent and the number up to which the chain is derived from
-        L1; returns at once."""
+        """Have a block signed and gossiped; returns at once.
+
+        Its parent goes with it, and the number up to which the chain is derived from L1."""
         self._last += 1
         message, now = PublishRequest(self._last, payload, parent, derived), self._clock()
         self._publishing[message.id] = _Publishing(message, now, now + REPEAT_SECONDS)
@@ -69,20 +72,21 @@ class P2PClient:
             self._give_up(next(iter(self._publishing)), "too many newer blocks are not published either")
 
     def request(self, head: int, gap_end: ExecutionPayload | None) -> None:
-        """Requests blocks above the unsafe head's number; with the block above a gap, those in the gap too."""
+        """Request blocks above the unsafe head's number; with the block above a gap, those in the gap too."""
         end = None if gap_end is None else GapEnd(gap_end.block_number, gap_end.block_hash, gap_end.parent_hash)
         self._client.send(UnsafeBlocksRequest(head, end))
         self._request_at = self._clock() + REPEAT_SECONDS
 
     def request_latest(self, head: BlockId) -> None:
-        """Requests the latest blocks above the unsafe head. Those that are not published yet are sent before, so that
-        they count among them."""
+        """Request the latest blocks above the unsafe head.
+
+        Those that are not published yet are sent before, so that they count among them."""
         for waiting in self._publishing.values():
             self._client.send(waiting.message)
         self._client.send(LatestBlocksRequest(head))
 
     def repeat(self, head: int) -> None:
-        """Repeats what is due; to be called about every second."""
+        """Repeat what is due; to be called about every second."""
         now = self._clock()
         if now >= self._request_at:
             self.request(head, None)

@@ -1,14 +1,16 @@
-"""The protocol versions that L1 signals: they are passed on to the execution engine, compared, and may halt the node
-[PRV3 to PRV7]."""
+"""The protocol versions that L1 signals.
+
+They are passed on to the execution engine, compared, and may halt the node [PRV3 to PRV7]."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.protocol_version import LEVELS, OWN_VERSION, compare, must_halt, shown
@@ -24,6 +26,7 @@ ANNOUNCE_SECONDS = 2.0
 Signal = Callable[[Hash, Hash], Awaitable[Hash | None]]
 """Passes the recommended and the required version on to the engine; returns the version of the engine, None if it has
 no method for that."""
+DAY_SECONDS, RETRY_SECONDS = 86_400.0, 60.0
 
 
 class ProtocolVersions:
@@ -39,7 +42,7 @@ class ProtocolVersions:
         self.task = PeriodicTask("protocol versions", self._step)
 
     def update(self, found: RuntimeConfig) -> None:
-        """Takes what L1 signals. Without any version nothing happens."""
+        """Take what L1 signals. Without any version nothing happens."""
         versions = (found.recommended_version, found.required_version)
         is_repeated = versions == self._last and time.monotonic() - self._last_at < REPEAT_SECONDS
         if versions != (ZERO_HASH, ZERO_HASH) and not is_repeated:
@@ -47,7 +50,7 @@ class ProtocolVersions:
             self.task.wake.set()
 
     async def _step(self) -> float:
-        """Raises HaltError when the required version is too new."""
+        """Raise HaltError when the required version is too new."""
         versions, self._due = self._due, None
         if versions is None:
             return IDLE_SECONDS
@@ -103,3 +106,22 @@ class ProtocolVersions:
             write(f"the {kind} protocol version is newer", code=Code.PROTOCOL_VERSION.text, **fields)
         else:
             log.info("protocol version", comparison=comparison.name.lower(), **fields)
+
+
+class ForkWatch:
+    """`doubts` asks the engine, `publish` takes what it finds."""
+
+    def __init__(
+        self, doubts: Callable[[], Awaitable[Sequence[ForkDoubt]]], publish: Callable[[Sequence[ForkDoubt]], None]
+    ) -> None:
+        self._doubts, self._publish = doubts, publish
+        self.task = PeriodicTask("forks of the engine", self._step)
+
+    async def _step(self) -> float:
+        try:
+            result = await self._doubts()
+        except TemporaryError:
+            # Other work says that the engine is away.
+            return RETRY_SECONDS
+        self._publish(result)
+        return DAY_SECONDS

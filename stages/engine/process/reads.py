@@ -1,10 +1,12 @@
-"""Reads of the execution engine on behalf of other processes: blocks for the overlap rules of span batches, the parts
-of output roots, and blocks for peers. Each ends in a response; an engine that cannot answer is an error text in it."""
+"""Reads of the execution engine on behalf of other processes.
+
+Blocks for the overlap rules of span batches, the parts of output roots, and blocks for peers. Each ends in a response;
+an engine that cannot answer is an error text in it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
@@ -37,18 +39,19 @@ _SUPERROOT = _Texts("blockRefWithStatus@{number}: ", "outputV0AtBlock@")
 
 
 class Reader:
-    """`client` has connections of its own, so that reads of many blocks do not delay calls that move heads. `status`
-    returns the present heads."""
+    """`client` has connections of its own, so that reads of many blocks do not delay calls that move heads.
+
+    `status` returns the present heads."""
 
     def __init__(self, config: EngineConfig, client: EngineClient, status: Callable[[], EngineStatus]) -> None:
         self._config, self._client, self._status = config, client, status
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._client.close()
 
     async def overlap_blocks(self, request: L2BlocksRequest) -> L2BlocksResponse:
-        """The local canonical blocks of a range; none if one of them is missing or cannot be read."""
+        """Return the local canonical blocks of a range; none if one of them is missing or cannot be read."""
         error: str | None = None
         contents: tuple[L2BlockContent, ...] = ()
         try:
@@ -65,7 +68,7 @@ class Reader:
         return L2BlockContent(l2_ref_of_payload(self._config.rollup, payload), payload.transactions)
 
     async def payload(self, request: PayloadRequest) -> PayloadResponse:
-        """The canonical block of a number."""
+        """Return the canonical block of a number."""
         try:
             return PayloadResponse(request.id, await self._client.payload(request.number), None)
         except TemporaryError as error:
@@ -97,8 +100,10 @@ class Reader:
         return payload, self._status()
 
     async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef, texts: _Texts) -> Hash:
-        """The message passer's storage root: from the header where it has one, else by a proof of the state
-        [RPC32]. Raises OutputError when the engine returns no valid proof."""
+        """Return the message passer's storage root.
+
+        From the header where it has one, else by a proof of the state [RPC32]. Raises OutputError when the engine
+        returns no valid proof."""
         rules = self._config.rollup.schedule().l2(payload.timestamp)
         from_header = rules.withdrawals_root and not self._config.withdrawal_root_from_state
         if from_header and payload.withdrawals_root is not None:

@@ -1,5 +1,7 @@
-"""Watches for resets that repeat: each alone is everyday, but one that comes back for the same reason before a new
-block is safe means that derivation does not get on."""
+"""Watches for resets that repeat.
+
+Each alone is everyday, but one that comes back for the same reason before a new block is safe means that derivation
+does not get on."""
 
 import re
 import time
@@ -16,8 +18,10 @@ _VALUES = re.compile("0x[0-9a-f]+|[0-9]+")
 
 
 class ResetWatch:
-    """Logs the resets: one by one, and as one condition from the third for the same reason on. Numbers and hashes in a
-    reason do not make it another one. `show` takes the health problem, None when there is none."""
+    """Logs the resets: one by one, and as one condition from the third for the same reason on.
+
+    Numbers and hashes in a reason do not make it another one. `show` takes the health problem, None when there is
+    none."""
 
     def __init__(
         self, log: Logger, show: Callable[[Problem | None], None], clock: Callable[[], float] = time.monotonic
@@ -44,14 +48,15 @@ class ResetWatch:
         self._show(Problem(Code.RESET_LOOP, "", text))
 
     def processed(self, safe: int) -> None:
-        """A derived block was processed; `safe` is the number of the safe head. One that was not reached before ends a
-        loop."""
+        """Note that a derived block was processed; `safe` is the number of the safe head.
+
+        One that was not reached before ends a loop."""
         if safe > self._highest:
             self._highest = safe
             self._clear()
 
     def tick(self) -> None:
-        """Ends a loop when there has been no reset for long."""
+        """End a loop when there has been no reset for long."""
         if self._times and self._clock() - self._last_at > QUIET_SECONDS:
             self._clear()
 

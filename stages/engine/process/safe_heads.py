@@ -1,5 +1,7 @@
-"""The safe head database of the running process: a thread of its own opens and uses the file, so that a slow disk
-delays nothing else. Reads and writes are done in the order in which they are asked for."""
+"""The safe head database of the running process.
+
+A thread of its own opens and uses the file, so that a slow disk delays nothing else. Reads and writes are done in the
+order in which they are asked for."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,7 +41,7 @@ class SafeHeadDatabase:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="safe head database")
 
     async def write(self, write: SafeHeadWrite) -> SafeHeadsWritten:
-        """Makes a change; it is on disk when this returns. Raises TemporaryError when the file fails."""
+        """Make a change; it is on disk when this returns. Raises TemporaryError when the file fails."""
         try:
             ended_at = await self._run(lambda store: store.write(write))
         except StoreError as error:
@@ -56,7 +58,7 @@ class SafeHeadDatabase:
         return SafeHeadsWritten()
 
     async def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
-        """The entries at which derivation may resume. Raises TemporaryError when the file fails."""
+        """Return the entries at which derivation may resume. Raises TemporaryError when the file fails."""
         try:
             return await self._run(lambda store: store.find(wanted))
         except StoreError as error:
@@ -65,28 +67,28 @@ class SafeHeadDatabase:
     async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
         """optimism_safeHeadAtL1Block [RPC35]."""
         try:
-            found: SafeHeadEntry | None = await self._run(lambda store: store.at_l1(request.number))
+            result: SafeHeadEntry | None = await self._run(lambda store: store.at_l1(request.number))
         except StoreError as error:
             text = f"failed to get safe head at l1 block {hex(request.number)}: {error}"
             return SafeHeadResponse(request.id, text, _NO_BLOCK, _NO_BLOCK)
         except HistoryUnavailableError as error:
             return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
-        if found is None:
+        if result is None:
             return SafeHeadResponse(request.id, NOT_FOUND, _NO_BLOCK, _NO_BLOCK)
-        return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
+        return SafeHeadResponse(request.id, None, result.l1_block, result.safe_head)
 
     async def l1_of(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse:
-        """The record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
+        """Return the record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
         try:
-            found: SafeHeadEntry | None = await self._run(lambda store: store.l1_of(request.number))
+            result: SafeHeadEntry | None = await self._run(lambda store: store.l1_of(request.number))
         except (StoreError, HistoryUnavailableError) as error:
             return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
-        if found is None:
+        if result is None:
             return SafeHeadResponse(request.id, "l1 at safe head not found", _NO_BLOCK, _NO_BLOCK)
-        return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
+        return SafeHeadResponse(request.id, None, result.l1_block, result.safe_head)
 
     async def close(self, seconds: float) -> None:
-        """Closes the file, and waits up to `seconds` for a call that is open."""
+        """Close the file, and wait up to `seconds` for a call that is open."""
         closing = self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
         await asyncio.wait((asyncio.wrap_future(closing),), timeout=seconds)

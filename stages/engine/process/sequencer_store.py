@@ -1,25 +1,158 @@
-"""Where the engine process keeps what admin calls set about the sequencer, and with what it begins.
+"""The files that keep what admin calls set about the sequencer [ADM1 to ADM7].
 
-| what                | over restarts of the node       | over restarts of the engine process       |
-|---------------------|---------------------------------|-------------------------------------------|
-| started, stopped    | `rpc.admin-state` [ADM1, ADM5]  | that file, or else `sequencer.state`      |
-| SDM opt-in          | `rpc.admin-state` [ADM1]        | that file, or else `sequencer.state`      |
-| recover mode        | not at all [ADM6]               | `sequencer.state` [ADM7]                  |
+One lives as long as the node: a restart of the engine process must not start a sequencer that was stopped, nor stop one
+that was started, nor end recover mode. `rpc.admin-state` keeps over restarts of the node whether an operator started or
+stopped the sequencer, and the SDM opt-in.
+"""
 
-Under a conductor it is not kept whether the sequencer is started: a stored start would let two nodes sequence, for only
-the conductor knows who leads by now [CND6]."""
-
+import errno
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateError, AdminStateFile
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
+from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.texts import one_line
 
 log = get_logger("engine")
+MAX_STATE_BYTES = 256
+
+MAX_ADMIN_BYTES = 1 << 16
+
+
+class SequencerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """None for what no call has set."""
+
+    active: bool | None = None
+    recover: bool | None = None
+    sdm_opt_in: bool | None = None
+
+
+class SequencerStateFile:
+    """A JSON object, which is replaced by rename. It outlives processes, not the machine, so it is not synced."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def load(self) -> SequencerState:
+        """Return what is kept; nothing for a missing file, and for one that cannot be read."""
+        try:
+            return msgspec.json.decode(read_private_file(self._path, MAX_STATE_BYTES), type=SequencerState)
+        except FileNotFoundError:
+            return SequencerState()
+        except (OSError, *DECODE_ERRORS) as error:
+            text = "the sequencer's state cannot be read: the options count"
+            log.error(text, code=Code.SEQUENCER_STATE.text, file=self._path, error=str(error))
+            return SequencerState()
+
+    def store(self, state: SequencerState) -> None:
+        """Keep a state. Raises OSError; what was kept before stays then."""
+        replace_private_file(self._path, msgspec.json.encode(state))
+
+
+class AdminStateError(Exception):
+    """The file cannot be used; the text is one line that says why."""
+
+
+class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """What is stored; None for what is not."""
+
+    sequencer_started: bool | None = None
+    sdm_post_exec_opt_in: bool | None = None
+
+
+class AdminStateFile:
+    """A JSON object.
+
+    It is replaced by rename, so that it is whole whenever the node or the machine fails. `_last` is what was last read
+    or stored."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._last = AdminState()
+
+    def load(self) -> AdminState:
+        """Return what is stored; nothing for a missing file. Raises AdminStateError when it cannot be read [ADM1]."""
+        self._last = self._read()
+        return self._last
+
+    def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
+        """Store what is given, whether the sequencer is started or the SDM opt-in, and keep the other.
+
+        It is on disk when this returns. A file that cannot be read is overwritten. Raises AdminStateError when it
+        cannot be written [ADM2, ADM5]."""
+        try:
+            self.load()
+        except AdminStateError as error:
+            text = "the file of rpc.admin-state cannot be read and is overwritten"
+            log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
+        given = {"sequencer_started": started, "sdm_post_exec_opt_in": sdm_opt_in}
+        wanted = msgspec.structs.replace(
+            self._last, **{key: value for key, value in given.items() if value is not None}
+        )
+        try:
+            self._write(msgspec.json.encode(wanted) + b"\n")
+        except OSError as error:
+            raise AdminStateError(f"cannot write {self._path}: {error.strerror}") from None
+        self._last = wanted
+
+    def _read(self) -> AdminState:
+        try:
+            # A pipe without a writer must not hold up the start.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(self._path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
+                text = file.read(MAX_ADMIN_BYTES + 1) or b""
+            if len(text) > MAX_ADMIN_BYTES:
+                raise AdminStateError(f"invalid config file ({self._path}): more than {MAX_ADMIN_BYTES} bytes")
+            return msgspec.json.decode(text, type=AdminState)
+        except FileNotFoundError:
+            return AdminState()
+        except OSError as error:
+            raise AdminStateError(f"invalid config file ({self._path}): {error.strerror}") from None
+        except DECODE_ERRORS as error:
+            raise AdminStateError(f"invalid config file ({self._path}): {one_line(str(error))}") from None
+
+    def _write(self, text: bytes) -> None:
+        folder, fresh = self._path.absolute().parent, self._path.with_name(f"{self._path.name}.tmp")
+        _make_folder(folder)
+        # Whatever is there under this name, a link of somebody else say, is not written through.
+        fresh.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(fresh, "wb", opener=lambda path, _: os.open(path, flags, 0o644)) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, self._path)
+        _sync_folder(folder)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each an entry on disk."""
+    missing = [item for item in (folder, *folder.parents) if not item.exists()]
+    for item in reversed(missing):
+        item.mkdir(mode=0o755, exist_ok=True)
+        _sync_folder(item.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Note that a rename is on disk once the folder is.
+
+    Some file systems do not sync folders, and some folders may be written to but not read: neither may keep a sequencer
+    from being stopped."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EACCES):
+            raise
 
 
 class StoreFailedError(Exception):
@@ -38,7 +171,7 @@ class SequencerStore:
         self._admin_file = AdminStateFile(kept) if kept else None
 
     def load(self) -> EngineConfig:
-        """The configuration with what is kept in place of the options."""
+        """Return the configuration with what is kept in place of the options."""
         config, self._state = self._config, SequencerState() if self._file is None else self._file.load()
         stored = self._admin_state()
         active = stored.sequencer_started
@@ -53,13 +186,14 @@ class SequencerStore:
         )
 
     def store_active(self, active: bool) -> None:
-        """Keeps whether the sequencer is started; with `rpc.admin-state` it is on disk when this returns. Raises
-        StoreFailedError."""
+        """Keep whether the sequencer is started; with `rpc.admin-state` it is on disk when this returns.
+
+        Raises StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, active=active)
         self._store(wanted, lambda file: file.store(started=active))
 
     def store_sdm_opt_in(self, enabled: bool) -> None:
-        """Keeps the SDM opt-in, as `store_active`. Raises StoreFailedError."""
+        """Keep the SDM opt-in, as `store_active`. Raises StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, sdm_opt_in=enabled)
         self._store(wanted, lambda file: file.store(sdm_opt_in=enabled))
 
@@ -78,7 +212,7 @@ class SequencerStore:
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
 
     def store_recover(self, recover: bool) -> None:
-        """Keeps whether recover mode is on. Raises StoreFailedError."""
+        """Keep whether recover mode is on. Raises StoreFailedError."""
         self._replace(msgspec.structs.replace(self._state, recover=recover))
 
     def _admin_state(self) -> AdminState:

@@ -1,5 +1,7 @@
-"""The engine process: one loop around the engine core, which decides everything. The loop makes the core's calls, hands
-it their answers, and performs its actions; messages of other processes go to the core as they arrive."""
+"""The engine process: one loop around the engine core, which decides everything.
+
+The loop makes the core's calls, hands it their answers, and performs its actions; messages of other processes go to the
+core as they arrive."""
 
 import asyncio
 import random
@@ -8,27 +10,23 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
-from rollup_node.stages.engine.api.follow_api import GetFollowStatus
-from rollup_node.stages.engine.api.io.client import EngineClient
-from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
-from rollup_node.stages.engine.api.io.follow_client import FollowClient
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, GetL1BlockRef, Instant
+from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
+from rollup_node.stages.engine.calls.io.follow_client import FollowClient
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, GetFollowStatus, GetLeader
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant
 from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import News, PeerRequest
-from rollup_node.stages.engine.core.supervisor_calls import Decision
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.core.inbox import Notification, PeerRequest
+from rollup_node.stages.engine.interop.interop_row import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler
-from rollup_node.stages.engine.process.call_runner import CallRunner
+from rollup_node.stages.engine.process.call_runner import CallRunner, stimuli_logged
 from rollup_node.stages.engine.process.control_server import ControlServer
-from rollup_node.stages.engine.process.crash_log import stimuli_logged
-from rollup_node.stages.engine.process.fork_watch import ForkWatch
 from rollup_node.stages.engine.process.interop_server import InteropServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
+from rollup_node.stages.engine.process.protocol_versions import ForkWatch, ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore
@@ -57,12 +55,14 @@ log = get_logger("engine")
 
 
 def present() -> Instant:
-    """The present time."""
+    """Return the current time."""
     return Instant(time.time(), time.monotonic())
 
 
 class EngineStage:
-    """`periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
+    """The engine process.
+
+    `periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
     process."""
 
     def __init__(
@@ -93,8 +93,8 @@ class EngineStage:
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
         self._status = StatusPublisher(bus, meter, self._client.record)
-        self._l1 = L1Client(bus, self._news)
-        self._p2p = P2PClient(bus, meter, self._news) if config.p2p else None
+        self._l1 = L1Client(bus, self._on_message)
+        self._p2p = P2PClient(bus, meter, self._on_message) if config.p2p else None
         self._control = ControlServer(bus, self._request)
         self._stored = StoredRequests(
             store, self.core, self._take_request, self._control.refuse, active=not config.sequencer_stopped
@@ -133,7 +133,7 @@ class EngineStage:
             self._l1,
             core.interop,
             self._decide,
-            lambda: core.epoch,
+            lambda: core.reset_count,
         )
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
@@ -142,15 +142,16 @@ class EngineStage:
     # --- what the runtime calls ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Nothing to open: the clients connect with their first call."""
+        """Log what this node leaves to others; the clients connect with their first call."""
         if self.config.conductor_enabled:
             log.info("sequencer is stopped until the conductor starts it", conductor=self._conductor.name)
         if self._follow is not None:
             log.info("following the heads of another node instead of deriving", source=self._follow.name)
 
     async def close(self) -> None:
-        """Waits a moment for a block that is sealed, and for the calls that move and record heads; then closes
-        connections and files."""
+        """Wait a moment for a sealed block and for the calls that move and record heads.
+
+        Then connections and files are closed."""
         self._stored.close()
         await self._finish_last_block(SEAL_SECONDS)
         if self._interop is not None:
@@ -165,7 +166,7 @@ class EngineStage:
         await self._safe_heads.close(FINISH_SECONDS)
 
     async def _finish_last_block(self, seconds: float) -> None:
-        """Ends sequencing, with the block that is sealed: the conductor and peers may have it already [SEQ28]."""
+        """End sequencing, with the block that is sealed: the conductor and peers may have it already [SEQ28]."""
         self.core.shut_down()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -176,19 +177,19 @@ class EngineStage:
                         await asyncio.wait_for(self._loop.wake.wait(), pause)
 
     def reset(self, error: Exception) -> None:
-        """Raises the error: the core handles resets by itself, so no task of this stage ends in one."""
+        """Raise the error: the core handles resets by itself, so no task of this stage ends in one."""
         raise error
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Takes the problems that the runtime knows of."""
+        """Take the problems that the runtime knows of."""
         self._status.set_runtime_problems(problems)
         self._actions.tick()
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
-    def _decide(self, decision: Decision, epoch: int) -> None:
+    def _decide(self, decision: Decision, reset_count: int) -> None:
         with stimuli_logged(self.core.log):
-            self.core.decide(decision, self._clock(), epoch)
+            self.core.decide(decision, self._clock(), reset_count)
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
@@ -206,7 +207,7 @@ class EngineStage:
         return pause
 
     def _check_end(self) -> None:
-        """Raises NetworkLeftError at the last block that can be derived [LFT4]."""
+        """Raise NetworkLeftError at the last block that can be derived [LFT4]."""
         safe = self.core.last_safe_head
         if safe is not None:
             raise network_left(self.config.rollup, safe)
@@ -218,7 +219,7 @@ class EngineStage:
             self._actions.perform(self.core.take_actions())
 
     async def _ask(self, call: CoreCall) -> CoreAnswer:
-        """Makes one call. Raises TemporaryError when there is no answer."""
+        """Make one call. Raises TemporaryError when there is no answer."""
         match call:
             case GetL1BlockRef(number=number, fresh=fresh):
                 return await self._l1.ref(number, fresh)
@@ -257,27 +258,28 @@ class EngineStage:
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
-    def _news(self, message: News) -> None:
+    def _on_message(self, message: Notification) -> None:
         with stimuli_logged(self.core.log):
-            self.core.news(message, self._clock())
+            self.core.on_message(message, self._clock())
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
     def _on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, L1Heads):
-            self._news(message)
+            self._on_message(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
 
     def _on_derivation_status(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
         if isinstance(message, DerivationStatus):
-            self._news(message)
+            self._on_message(message)
 
     # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
-        """Notices that the engine is away also while there is nothing to call it for, or what it is called for fails
-        by something else."""
+        """Notice that the engine is away also while no call shows it.
+
+        There may be nothing to call it for, or what it is called for fails by something else."""
         if self._silent >= WATCH_SECONDS and not self._status.engine_fails:
             await self._client.check_chain()
         left = WATCH_SECONDS - self._silent
@@ -288,7 +290,7 @@ class EngineStage:
         return min(self._client.silent, self._reading_client.silent)
 
     async def _repeat(self) -> float:
-        """Repeats the needs towards the p2p process."""
+        """Repeat the needs towards the p2p process."""
         heads = self.core.heads
         if self._p2p is not None:
             self._p2p.repeat(0 if heads is None else heads.unsafe.number)
@@ -302,5 +304,5 @@ def _follow_client(config: EngineConfig, meter: Meter) -> FollowClient | None:
 
 
 def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:
-    """Makes the stage; its servers are bound at once."""
+    """Make the stage; its servers are bound at once."""
     return EngineStage(config, bus, meter)

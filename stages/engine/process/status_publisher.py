@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.engine.core.actions import WorkFailed
+from rollup_node.stages.engine.calls.actions import WorkFailed
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_head
@@ -23,8 +23,10 @@ ENGINE_CODES = frozenset(
 
 
 class StatusPublisher:
-    """The publisher of `status.engine`. Problems come from the runtime, from failed work by its task, and by name;
-    `record` is that of the execution engine."""
+    """The publisher of `status.engine`.
+
+    Problems come from the runtime, from failed work by its task, and by name; `record` is that of the execution
+    engine."""
 
     def __init__(self, bus: Bus, meter: Meter, record: EndpointRecord) -> None:
         self._publisher = bus.publish("status.engine")
@@ -39,7 +41,7 @@ class StatusPublisher:
         self.set_queue_length(0)
 
     def publish(self, status: EngineStatus) -> None:
-        """Publishes heads and sequencer, with their metrics. Whatever is no head is published at once."""
+        """Publish heads and sequencer, with their metrics. Whatever is no head is published at once."""
         has_heads = status.unsafe is not None
         others = status.reset, status.sequencer_enabled, status.sequencer_active, status.provided_l1, has_heads
         self._publisher.set(status, urgent=others != self._others)
@@ -47,7 +49,7 @@ class StatusPublisher:
         self._counts.step(self._endpoints)
 
     def _show(self, status: EngineStatus | Halting | ForkDoubts | Endpoints | QueueLength | Health) -> None:
-        """Sets the metrics of what is published."""
+        """Set the metrics of what is published."""
         if not isinstance(status, EngineStatus):
             return
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
@@ -64,24 +66,24 @@ class StatusPublisher:
                 show_head(self._meter, name, ref)
 
     def set_queue_length(self, length: int) -> None:
-        """Publishes how many unsafe blocks wait for their parents."""
+        """Publish how many unsafe blocks wait for their parents."""
         self._publisher.set(QueueLength(length, 0))
 
     def set_fork_doubts(self, doubts: Sequence[ForkDoubt]) -> None:
-        """Publishes which forks to come the engine seems not to know."""
+        """Publish which forks to come the engine seems not to know."""
         self._publisher.set(ForkDoubts(tuple(doubts)))
 
     def announce_halt(self) -> None:
-        """Publishes that the node halts."""
+        """Publish that the node halts."""
         self._publisher.set(Halting())
 
     def set_runtime_problems(self, problems: tuple[Problem, ...]) -> None:
-        """Sets the problems that the runtime reports: those of periodic tasks."""
+        """Set the problems that the runtime reports: those of periodic tasks."""
         self._runtime = problems
         self._publish_health()
 
     def set_problem(self, name: str, problem: Problem | None) -> None:
-        """Sets the problem of a name; None when it is over."""
+        """Set the problem of a name; None when it is over."""
         if problem is None:
             self._named.pop(name, None)
         else:
@@ -89,12 +91,12 @@ class StatusPublisher:
         self._publish_health()
 
     def set_failure(self, failure: WorkFailed, code: Code) -> None:
-        """Sets the problem of a task whose work failed; `code` is that of the error."""
+        """Set the problem of a task whose work failed; `code` is that of the error."""
         self._failed[failure.task] = Problem(code, failure.task, failure.error)
         self._publish_health()
 
     def clear_failure(self, task: str) -> None:
-        """Removes the problem of a task whose work succeeded."""
+        """Remove the problem of a task whose work succeeded."""
         self._failed.pop(task, None)
         self._publish_health()
 

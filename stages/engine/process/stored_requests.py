@@ -1,5 +1,7 @@
-"""Admin calls whose effect is kept: what a call brings about is stored before it does, and the call fails if that fails
-[ADM5, ADM7]. The files are written in a thread, for a slow disk must delay neither heads nor the sequencer."""
+"""Admin calls whose effect is kept.
+
+What a call brings about is stored before it does, and the call fails if that fails [ADM5, ADM7]. The files are written
+in a thread, for a slow disk must delay neither heads nor the sequencer."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.requests import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
+from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
@@ -28,9 +30,10 @@ log = get_logger("engine")
 
 
 class StoredRequests:
-    """One call at a time, in the order of arrival. `apply` makes a call take effect, `refuse` answers it with an error.
-    `in_force` is whether the sequencer is started, `_stored` what another life of the process would begin with; None
-    where that is not known."""
+    """One call at a time, in the order of arrival.
+
+    `apply` makes a call take effect, `refuse` answers it with an error. `in_force` is whether the sequencer is started,
+    `_stored` what another life of the process would begin with; None where that is not known."""
 
     def __init__(
         self,
@@ -49,13 +52,13 @@ class StoredRequests:
         self.task = PeriodicTask("sequencer state", self._step)
 
     def add(self, peer: ProcessId, message: StoredRequest) -> None:
-        """Takes a call, perhaps a repeated one; without room for it its repetition is taken."""
+        """Take a call, perhaps a repeated one; without room for it its repetition is taken."""
         if len(self._waiting) < MAX_ADMIN_REQUESTS:
             self._waiting.setdefault((peer, message.id), message)
             self.task.wake.set()
 
     def close(self) -> None:
-        """Ends the thread once it has written what it is at; calls that wait get no answer."""
+        """End the thread once it has written what it is at; calls that wait get no answer."""
         self._thread.shutdown(wait=False)
 
     async def _step(self) -> float:
@@ -70,21 +73,21 @@ class StoredRequests:
         return await self._restore()
 
     async def _keep(self, message: StoredRequest) -> str | None:
-        """Stores what a call brings about; the error text if that fails."""
+        """Store what a call brings about; the error text if that fails."""
         if isinstance(message, SetRecoverModeRequest):
             error = await self._write(lambda: self._store.store_recover(message.mode))
             return None if error is None else f"failed to store recover mode: {error}"
         if isinstance(message, SetSdmOptInRequest):
             error = await self._write(lambda: self._store.store_sdm_opt_in(message.enabled))
             return None if error is None else f"failed to notify SDM-state listener of state change: {error}"
-        active = self._core.begins_by(message) if self._store.keeps_active else None
+        active = self._core.sequencer_change(message) if self._store.keeps_active else None
         if active is None:
             return None
         error = await self._store_active(active)
         if error is not None:
             return f"failed to notify sequencer-state listener of {'start' if active else 'stop'}: {error}"
         # The head may have moved meanwhile, so that a start is refused.
-        if self._core.begins_by(message) is active:
+        if self._core.sequencer_change(message) is active:
             self._in_force = active
         return None
 

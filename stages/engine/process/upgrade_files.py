@@ -1,9 +1,11 @@
-"""The files of upgrade bundles that the chain has: one that differs from ours is written for the operator [UPG25], and
-one that is chosen among those of the package for the next start [UPG26]."""
+"""The files of upgrade bundles that the chain has.
+
+One that differs from ours is written for the operator [UPG25], and one that is chosen among those of the package for
+the next start [UPG26]."""
 
 from pathlib import Path
 
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
@@ -29,7 +31,7 @@ class UpgradeFiles:
         self._log.error(text, code=Code.BUNDLE_DIFFERS.text, **fields, do=Code.BUNDLE_DIFFERS.remedy)
 
     def choose(self, other: OtherUpgrade) -> None:
-        """Keeps the chain's bundle for this and the next starts. Raises RestartError once it is written."""
+        """Keep the chain's bundle for this and the next starts. Raises RestartError once it is written."""
         path = self._folder / CHOSEN_FILE.format(fork=other.fork)
         written = self._written(path, other.file)
         if written == str(path):
@@ -38,7 +40,7 @@ class UpgradeFiles:
             raise RestartError(f"the bundle {other.sha256[:8]} takes the place of {other.used[:8]}")
 
     def _written(self, path: Path, content: bytes) -> str:
-        """The path from the root on, or why nothing could be written to it."""
+        """Return the path from the root on, or why nothing could be written to it."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_private_file(path, content, 0o644, durable=True)

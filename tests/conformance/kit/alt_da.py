@@ -7,9 +7,8 @@ import msgspec
 
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
-from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
-from rollup_node.stages.engine.machines.start_search import challenge_lookback
+from rollup_node.stages.engine.calls.heads import L2BlockInfo
+from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock, challenge_lookback
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, ChallengeStatus, Commitment, keccak_commitment
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, Log

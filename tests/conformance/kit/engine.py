@@ -1,10 +1,9 @@
 """The engine side: the block that an engine would seal from attributes, and an AttributesHandler with such a job."""
 
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler
-from rollup_node.stages.engine.machines.engine_controller import EngineController
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
@@ -43,7 +42,7 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
     )
 
 
-def handler_with(config: RollupConfig, found: AttributesWithParent) -> AttributesHandler:
+def handler_with(config: RollupConfig, found: AttributesReady) -> AttributesHandler:
     """A handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
     controller = EngineController()
     handler = AttributesHandler(config, controller)

@@ -10,17 +10,11 @@ import msgspec
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.lookahead import is_predicted
-from rollup_node.stages.derivation.pipeline.outputs import (
-    AttributesWithParent,
-    NeedBlobs,
-    NeedDecoded,
-    NeedL1Block,
-    NeedL2Blocks,
-    NeedReset,
-)
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks, NeedReset
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, system_config_after
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.deposits import is_deposit
@@ -56,7 +50,7 @@ class DerivedBlock:
     ref: L2BlockRef
     transactions: tuple[bytes, ...]
     config: SystemConfig
-    output: AttributesWithParent | None
+    output: AttributesReady | None
 
     @property
     def users(self) -> tuple[bytes, ...]:
@@ -97,7 +91,7 @@ class RollupChain:
         self.dropped: list[Dropped] = []
         self.last_output: Output | None = None
         self.depth = 1_000
-        self._ahead: deque[AttributesWithParent] = deque()
+        self._ahead: deque[AttributesReady] = deque()
         self._begin(FIRST_L1, SYSTEM_CONFIG)
 
     @property
@@ -182,7 +176,7 @@ class RollupChain:
 
     def _handle(self, output: Output) -> bool:
         deriver = self.deriver
-        assert not self._ahead or isinstance(output, AttributesWithParent | Dropped), (output, self._ahead[0])
+        assert not self._ahead or isinstance(output, AttributesReady | Dropped), (output, self._ahead[0])
         match output:
             case Dropped():
                 self.dropped.append(output)
@@ -196,7 +190,7 @@ class RollupChain:
                 return None not in contents and deriver.add_blobs(block.hash, [each for each in contents if each])
             case NeedL2Blocks(first=first, last=last):
                 return deriver.add_l2_blocks(first, last, self._contents(first, last))
-            case AttributesWithParent():
+            case AttributesReady():
                 self._build(output)
                 return True
         return False
@@ -213,7 +207,7 @@ class RollupChain:
             return None
         return [L2BlockContent(each.ref, each.transactions) for each in self.l2[first : last + 1]]
 
-    def _build(self, output: AttributesWithParent) -> None:
+    def _build(self, output: AttributesReady) -> None:
         """The block that an engine builds from the attributes."""
         attributes = output.attributes
         self._look_ahead(output)
@@ -234,7 +228,7 @@ class RollupChain:
         config = system_config_after(self.config, attributes, ref.number)
         self.l2.append(DerivedBlock(ref, attributes.transactions, config, output))
 
-    def _look_ahead(self, output: AttributesWithParent) -> None:
+    def _look_ahead(self, output: AttributesReady) -> None:
         if self._ahead:
             ahead, last = self._ahead.popleft(), self.l2[-1]
             assert is_predicted(ahead.parent, output.parent) and ahead.parent_config == last.config

@@ -18,7 +18,7 @@ from rollup_node.node.checks.engine import (
 )
 from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.node.setup.networks import find_network
-from rollup_node.stages.engine.api.engine_identity import EngineIdentity
+from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import HexError

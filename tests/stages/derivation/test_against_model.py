@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
-from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.calls.heads import L2BlockInfo
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes

@@ -3,8 +3,8 @@ meanwhile [UPG24, UPG26]."""
 
 import msgspec
 
-from rollup_node.stages.engine.core.actions import BundleChosen, UpgradeDiffers
-from rollup_node.stages.engine.machines.activation_hold import ActivationHold
+from rollup_node.stages.engine.attributes.activation_hold import ActivationHold
+from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.messages.engine import BatchParent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
@@ -39,6 +39,11 @@ def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2Bl
     return harness, refs
 
 
+def chosen(harness: CoreHarness) -> list[UpgradeDiffers]:
+    """The upgrades for whose bundle the node was to start again."""
+    return [action for action in harness.done(UpgradeDiffers) if action.is_chosen]
+
+
 def hold(harness: CoreHarness) -> ActivationHold:
     found = harness.core._state.attributes.hold
     assert found is not None
@@ -64,7 +69,7 @@ def test_derivation_may_die_and_start_again_meanwhile() -> None:
     repeat(harness, BatchParent(2, refs[2].hash))
     assert hold(harness).confirmed
     assert [action.confirmed for action in harness.done(UpgradeDiffers)][-1]
-    assert len(harness.done(BundleChosen)) == 1
+    assert len(chosen(harness)) == 1
 
 
 def test_with_another_dependency_set_no_bundle_is_chosen() -> None:
@@ -72,14 +77,14 @@ def test_with_another_dependency_set_no_bundle_is_chosen() -> None:
     harness, refs = waiting(rollup_with(OURS, chains=2))
     repeat(harness, BatchParent(2, refs[2].hash))
     assert hold(harness).confirmed and hold(harness).other.same_bundle
-    assert harness.done(BundleChosen) == []
+    assert chosen(harness) == []
 
 
 def test_a_bundle_is_chosen_before_the_dependency_set_is_looked_at() -> None:
     harness, refs = waiting(rollup_with(THEIRS, chains=2))
     repeat(harness, BatchParent(2, refs[2].hash))
-    (chosen,) = harness.done(BundleChosen)
-    assert chosen.other.carried == THEIRS
+    (differs,) = chosen(harness)
+    assert differs.other.carried == THEIRS
 
 
 def test_a_batch_on_a_branch_that_the_sequencer_left_contradicts_nothing() -> None:

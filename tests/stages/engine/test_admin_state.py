@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateFile
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
+from rollup_node.stages.engine.process.sequencer_store import (
+    AdminState,
+    AdminStateFile,
+    SequencerState,
+    SequencerStateFile,
+)
 from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import chain_with

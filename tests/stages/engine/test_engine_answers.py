@@ -6,7 +6,9 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls.actions import AttributesProcessed
+from rollup_node.stages.engine.calls.calls import CoreAnswer, PendingCall
+from rollup_node.stages.engine.calls.engine_api import (
     CallStatus,
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -14,12 +16,9 @@ from rollup_node.stages.engine.api.engine_api import (
     GetPayload,
     build_start_result,
     forkchoice_result,
+    raise_for_fork_mismatch,
 )
-from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
-from rollup_node.stages.engine.core.actions import AttributesProcessed
-from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
-from rollup_node.stages.messages.engine import AttributesOutcome
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from tests.support.chains.chain_fixture import ChainFixture
@@ -42,7 +41,7 @@ class Played(NamedTuple):
     """A derived block with a transaction of the table: what became of it, how often a build with the transaction was
     asked for, and the failures on the way."""
 
-    processed: ProcessedAttributes
+    result: AttributesResult
     builds: int
     failures: list[str]
 
@@ -57,7 +56,7 @@ def play(chain: ChainFixture, case: TransactionCase, engine: BuildAnswer) -> Pla
                 builds += 1
             harness.answer(pending, _answer(harness, pending, raw, engine))
         if found := harness.done(AttributesProcessed):
-            return Played(found[0].processed, builds, harness.failures)
+            return Played(found[0].result, builds, harness.failures)
         harness.wait(0.5)
     raise AssertionError(f"the block is never done: {harness.failures}")
 
@@ -85,7 +84,7 @@ def _answer(harness: CoreHarness, pending: PendingCall, raw: bytes, engine: Buil
 def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainFixture) -> None:
     answer = case.answers[engine]
     found = play(chain, case, answer)
-    processed, reason = found.processed, str(found.processed.reason)
+    processed, reason = found.result, str(found.result.reason)
     assert processed.built is not None and processed.safe_head.number == 1
     if case.node == "builds":
         assert answer.kind == BUILT and processed.outcome is AttributesOutcome.ACCEPTED and found.builds == 1
@@ -117,7 +116,7 @@ def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainF
 @pytest.mark.parametrize("case", [case for case in TRANSACTIONS if case.node != "builds"], ids=lambda case: case.name)
 def test_before_holocene_the_batch_is_dropped(case: TransactionCase, chain_before_holocene: ChainFixture) -> None:
     """[ATT40] With op-reth; the pending safe head is the safe head then."""
-    processed = play(chain_before_holocene, case, case.answers["op-reth"]).processed
+    processed = play(chain_before_holocene, case, case.answers["op-reth"]).result
     assert processed.outcome is AttributesOutcome.REFUSED and processed.built is None
     assert processed.safe_head == chain_before_holocene.genesis
     assert str(processed.reason).startswith("TRANSACTION-")

@@ -30,10 +30,7 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(play: Play, tmp_
 
     shown = [status(refs[12], refs[12], refs[4])]
     app = json_rpc_app(
-        {
-            "optimism_syncStatus": lambda: shown[0],
-            "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup),
-        }
+        {"optimism_syncStatus": lambda: shown[0], "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup)}
     )
 
     async def scene() -> None:

@@ -1,10 +1,11 @@
 """Safe heads are recorded before derivation goes on, and whatever happens meanwhile [SDB2, SDB3, SDB7, SDB8, SDB13]."""
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, Unavailable
-from rollup_node.stages.engine.core.actions import BlockFinalized, Severity, WorkFailed, WorkRecovered
-from rollup_node.stages.engine.core.calls import PendingCall, Work
-from rollup_node.stages.engine.core.engine_core import POLL_SECONDS, SEARCH_PAUSE
+from rollup_node.stages.engine.calls.actions import Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
+from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
+from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages.control import SafeHeadRequest
 from rollup_node.stages.messages.engine import StartRequest
 from tests.support.chains.chain_fixture import ChainFixture
@@ -27,7 +28,7 @@ def made_safe(harness: CoreHarness) -> PendingCall:
     harness.derive()
     for _ in range(20):
         for pending in harness.step():
-            if pending.work is Work.SAFE_HEAD_WRITE:
+            if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
                 return pending
             harness.answer(pending)
     raise AssertionError("nothing is written")
@@ -39,7 +40,7 @@ def test_a_start_is_sent_once_the_safe_heads_are_reset(chain: ChainFixture) -> N
     harness.derive()
     for _ in range(30):
         (pending,) = harness.step()
-        if pending.work is Work.SAFE_HEAD_WRITE:
+        if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
             break
         harness.answer(pending)
     assert pending.call == ResetSafeHeads(chain.genesis, chain.l1_ref(0).id), "the start is the L2 genesis"
@@ -67,7 +68,7 @@ def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFi
 def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
     harness = recording(chain)
     harness.derive(concluding=False)
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.open == []
     assert harness.waiting is None and harness.core.heads is not None
     assert harness.core.heads.pending_safe.number == 1 and harness.core.heads.safe.number == 0
@@ -80,12 +81,12 @@ def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> Non
     pending = made_safe(harness)
     harness.move_l1(harness.l1_head, finalized=harness.l1_head)
     harness.report_idle()
-    harness.run_others(Work.SAFE_HEAD_WRITE)
-    assert not harness.done(BlockFinalized)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
+    assert not harness.logged("finalized L2 block")
     harness.answer(pending)
     harness.wait(POLL_SECONDS)
     harness.run_until_idle()
-    assert harness.done(BlockFinalized)[-1].block.number == 1
+    assert harness.logged("finalized L2 block")[-1]["block"].number == 1
 
 
 def test_a_safe_head_that_cannot_be_recorded_resets(chain: ChainFixture) -> None:
@@ -106,7 +107,7 @@ def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture
     harness.derive()
     for _ in range(30):
         (pending,) = harness.step()
-        if pending.work is Work.SAFE_HEAD_WRITE:
+        if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
             break
         harness.answer(pending)
     harness.answer(pending, Unavailable("disk full"))
@@ -124,12 +125,12 @@ def test_a_reset_while_a_safe_head_is_written(chain: ChainFixture) -> None:
     written = made_safe(harness)
     harness.request(StartRequest(harness.core.status().reset, "L1 reorg"), DERIVATION)
     harness.wait(SEARCH_PAUSE)
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.core.heads is not None
-    assert [pending for pending in harness.open if pending.work is Work.SAFE_HEAD_WRITE] == [written]
+    assert [pending for pending in harness.open if pending.purpose is CallPurpose.SAFE_HEAD_WRITE] == [written]
     first = harness.start
     harness.answer(written)
-    (reset,) = (pending for pending in harness.step() if pending.work is Work.SAFE_HEAD_WRITE)
+    (reset,) = (pending for pending in harness.step() if pending.purpose is CallPurpose.SAFE_HEAD_WRITE)
     assert isinstance(reset.call, ResetSafeHeads) and harness.start == first
     harness.answer(reset)
     harness.derive()
@@ -142,7 +143,7 @@ def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixtur
     written = made_safe(harness)
     harness.restart_derivation()
     harness.derive()
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.start is None
     harness.answer(written)
     assert harness.start is not None and harness.start.safe_head.number == 1
@@ -154,7 +155,7 @@ def test_safe_heads_are_read_on_behalf_of_rpc(chain: ChainFixture) -> None:
     harness = recording(chain)
     harness.request(SafeHeadRequest(7, 100))
     (pending,) = harness.step()
-    assert pending.call == SafeHeadRequest(7, 100) and pending.work is Work.SAFE_HEAD
+    assert pending.call == SafeHeadRequest(7, 100) and pending.purpose is CallPurpose.SAFE_HEAD
     harness.answer(pending)
     assert [each.id for each in harness.responses] == [7] and harness.step() == []
 
@@ -165,9 +166,9 @@ def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
     harness.derive()
     works = set()
     while calls := harness.step():
-        works |= {pending.work for pending in calls}
+        works |= {pending.purpose for pending in calls}
         harness.answer(harness.open[0])
-    assert harness.waiting is None and Work.SAFE_HEAD_WRITE not in works
+    assert harness.waiting is None and CallPurpose.SAFE_HEAD_WRITE not in works
 
 
 def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(chain: ChainFixture) -> None:
@@ -178,18 +179,18 @@ def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(c
     harness.derive()
     while True:
         harness.step()
-        call = harness.call(Work.ATTRIBUTES).call
+        call = harness.call(CallPurpose.ATTRIBUTES).call
         if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             break
-        harness.answer(harness.call(Work.ATTRIBUTES))
-    harness.answer(harness.call(Work.ATTRIBUTES), Unavailable("the engine restarts"))
+        harness.answer(harness.call(CallPurpose.ATTRIBUTES))
+    harness.answer(harness.call(CallPurpose.ATTRIBUTES), Unavailable("the engine restarts"))
     harness.restart_derivation()
     harness.derive()
     harness.wait(1.01)
     written = []
     for _ in range(30):
         for pending in harness.step():
-            if pending.work is Work.SAFE_HEAD_WRITE:
+            if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
                 written.append(pending.call)
             harness.answer(pending)
         harness.wait(0.2)

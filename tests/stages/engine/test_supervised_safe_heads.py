@@ -1,16 +1,16 @@
 """The record of safe heads where a supervisor promotes them [IOP28, SDB13]."""
 
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.api.replacement import replacement_attributes
-from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.core.supervisor_calls import (
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.replacement import replacement_attributes
+from rollup_node.stages.engine.interop.interop_row import (
     ForceStart,
     Invalidate,
     PromoteCrossSafe,
     PromoteCrossUnsafe,
     PromoteFinalized,
 )
-from tests.stages.engine.core.test_supervisor_calls import blocks, decide, interop_chain
+from tests.stages.engine.interop.test_interop_row import blocks, decide, interop_chain
 from tests.support.engine.core_harness import CoreHarness
 
 
@@ -49,12 +49,12 @@ def test_a_block_that_the_supervisor_finalizes_is_recorded_first() -> None:
     harness = recording()
     refs = blocks(harness)
     harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.status.safe == refs[3]
     harness.core.decide(PromoteFinalized(refs[3]), harness.now)
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.status.finalized == refs[0] and harness.engine.finalized != refs[3].hash
-    harness.answer(harness.call(Work.SAFE_HEAD_WRITE))
+    harness.answer(harness.call(CallPurpose.SAFE_HEAD_WRITE))
     harness.run_until_idle()
     assert harness.status.finalized == refs[3] and harness.engine.finalized == refs[3].hash
 
@@ -64,7 +64,7 @@ def test_a_reset_drops_a_finality_that_waits() -> None:
     harness = recording()
     refs = blocks(harness)
     harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     harness.core.decide(PromoteFinalized(refs[3]), harness.now)
     decide(harness, ForceStart(None))
     assert harness.status.finalized == refs[0]
@@ -95,7 +95,7 @@ def test_after_an_l1_reorg_a_promotion_may_have_a_lower_l1_block() -> None:
 def test_blocks_that_were_read_before_a_reset_are_not_promoted() -> None:
     """[IOP28]"""
     harness = recording()
-    refs, before = blocks(harness), harness.core.epoch
+    refs, before = blocks(harness), harness.core.reset_count
     decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
     status = harness.status
     invalidated = harness.chain.payloads[refs[3].hash]

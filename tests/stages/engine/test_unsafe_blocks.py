@@ -7,12 +7,7 @@ import pytest
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
 from rollup_node.stages.messages.engine import AttributesOutcome
-from rollup_node.stages.messages.p2p import (
-    GapEnd,
-    PayloadRequest,
-    PayloadResponse,
-    UnsafeBlocksRequest,
-)
+from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.stages.engine.conftest import Run, RunOn

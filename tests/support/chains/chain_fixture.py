@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.calls.heads import L2BlockInfo, l2_block_info
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data

@@ -11,16 +11,11 @@ import msgspec
 
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.outputs import (
-    AttributesWithParent,
-    NeedBlobs,
-    NeedDecoded,
-    NeedL1Block,
-    NeedL2Blocks,
-)
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.engine.machines.sequencer_attributes import sequencer_attributes
+from rollup_node.stages.engine.sequencer.block_production import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
@@ -254,7 +249,7 @@ class SmallRollup:
                     )
                 case NeedL2Blocks(first=first, last=last):
                     deriver.add_l2_blocks(first, last, [self._content(number) for number in range(first, last + 1)])
-                case AttributesWithParent(attributes=attributes):
+                case AttributesReady(attributes=attributes):
                     payload = self.verifier.build(self._safe.hash, attributes)
                     self._safe = l2_ref_of_payload(self.config, payload)
                     self._safe_config = system_config_of_payload(self.config, payload)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction, signing_hash
 from rollup_node.tools.devnet.files import TRANSFER_KEY
 

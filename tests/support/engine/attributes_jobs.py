@@ -2,15 +2,11 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.api.engine_api import (
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    PayloadAnswer,
-)
-from rollup_node.stages.engine.api.heads import Forkchoice, Heads
-from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, AttributesStep, ProcessedAttributes
-from rollup_node.stages.engine.machines.engine_controller import EngineController
-from rollup_node.stages.messages.engine import AttributesReady
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.messages.engine import AttributesReady, AttributesResult
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture
 
@@ -63,7 +59,7 @@ def at_step(
     return handler
 
 
-def step_through(handler: AttributesHandler, answer: Any) -> ProcessedAttributes | None:
+def step_through(handler: AttributesHandler, answer: Any) -> AttributesResult | None:
     call = handler.next()
     assert call is not None
     return handler.answer(call, answer)

@@ -1,18 +1,16 @@
 """The engine core with a model engine, a small L1 and a derivation that works, in virtual time."""
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.api.follow_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.actions import (
+from rollup_node.stages.engine.calls.actions import (
     Action,
+    Log,
     PublishBlock,
     PublishStatus,
     RequestL1Blocks,
@@ -23,11 +21,21 @@ from rollup_node.stages.engine.core.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, PendingCall, Work
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, GetL1BlockRef, Instant, Lane, PendingCall
+from rollup_node.stages.engine.calls.neighbour_api import (
+    CommitPayload,
+    Committed,
+    FollowReason,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+    GetLeader,
+    Leadership,
+)
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest
-from rollup_node.stages.engine.machines.el_sync import ELSync
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.el_sync.el_sync import ELSync
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,
@@ -123,11 +131,11 @@ class CoreHarness:
             if isinstance(action, PublishBlock):
                 self.keeps.publish(action.payload, action.parent, action.derived)
             elif isinstance(action, RequestLatestBlocks) and self.latest is not None:
-                self.core.news(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
+                self.core.on_message(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
             elif isinstance(action, RequestL1Blocks):
-                for number in range(action.blocks.first, action.blocks.first + action.blocks.count):
+                for number in range(action.first, action.first + action.count):
                     if number <= self.l1_head:
-                        self.core.news(L1BlockResponse(self.chain.l1(number)), self.now)
+                        self.core.on_message(L1BlockResponse(self.chain.l1(number)), self.now)
                         self.l1_blocks += 1
         return fresh
 
@@ -195,11 +203,11 @@ class CoreHarness:
                 return
         raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
 
-    def run_others(self, work: Work) -> None:
+    def run_others(self, work: CallPurpose) -> None:
         """Answers all calls but those of this work, until no other is due now."""
         for _ in range(200):
             self.step()
-            others = [pending for pending in self.open if pending.work is not work]
+            others = [pending for pending in self.open if pending.purpose is not work]
             if not others:
                 return
             self.answer(others[0])
@@ -211,15 +219,19 @@ class CoreHarness:
 
     def head_call(self) -> PendingCall | None:
         """The open call that may move heads."""
-        return next((pending for pending in self.open if pending.work.lane is Lane.HEADS), None)
+        return next((pending for pending in self.open if pending.purpose.lane is Lane.HEADS), None)
 
-    def call(self, work: Work) -> PendingCall:
+    def call(self, work: CallPurpose) -> PendingCall:
         """The open call of this work."""
-        return next(pending for pending in self.open if pending.work is work)
+        return next(pending for pending in self.open if pending.purpose is work)
 
     def done(self, kind: type[A]) -> list[A]:
         """The actions of a kind so far."""
         return [action for action in self.actions if isinstance(action, kind)]
+
+    def logged(self, text: str) -> list[Mapping[str, Any]]:
+        """The fields of the lines of log with this text so far."""
+        return [action.fields for action in self.done(Log) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
 
@@ -232,14 +244,14 @@ class CoreHarness:
         """L1 has other heads."""
         self.l1_head = head
         final = None if finalized is None else self.chain.l1_ref(finalized)
-        self.core.news(L1Heads(self.chain.l1_ref(head), None, final), self.now)
+        self.core.on_message(L1Heads(self.chain.l1_ref(head), None, final), self.now)
         self.drain()
 
     def gossip(self, payload: ExecutionPayload) -> None:
         """An unsafe block of a peer arrives."""
         if self.latest is not None:
             self.latest.add(payload)
-        self.core.news(UnsafeBlock(payload), self.now)
+        self.core.on_message(UnsafeBlock(payload), self.now)
         self.drain()
 
     def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse, in_force: bool) -> None:
@@ -312,7 +324,7 @@ class CoreHarness:
         for index in range(count):
             if last is None:
                 break
-            output = AttributesWithParent(last.parent, last.attributes, last.derived_from, last.concluding)
+            output = AttributesReady(0, 0, last.parent, last.attributes, last.derived_from, last.concluding)
             built = block_of(self.chain.rollup, output)
             assert built is not None
             parent, config = built
@@ -328,7 +340,7 @@ class CoreHarness:
     def report_idle(self) -> None:
         """Derivation has used up all L1 blocks."""
         reset = self.start.reset if self.start is not None else 0
-        self.core.news(DerivationStatus(reset, self.chain.l1_ref(self.l1_head), True, 0), self.now)
+        self.core.on_message(DerivationStatus(reset, self.chain.l1_ref(self.l1_head), True, 0), self.now)
         self.drain()
 
     # --- what the neighbours see -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Answers of an execution engine and a conductor with faults, for walks over the engine core."""
 
-from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader, Leadership
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, PendingCall, Read
+from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
@@ -11,27 +11,27 @@ from rollup_node.stages.engine.api.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
-from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall, Read, Work
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, GetLeader, Leadership
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
-FAILING: tuple[tuple[Work, type], ...] = (
-    (Work.FORKCHOICE, ForkchoiceUpdate),
-    (Work.ATTRIBUTES, ForkchoiceUpdate),
-    (Work.ATTRIBUTES, GetPayload),
-    (Work.ATTRIBUTES, NewPayload),
-    (Work.UNSAFE_BLOCK, NewPayload),
-    (Work.UNSAFE_BLOCK, ForkchoiceUpdate),
-    (Work.SEQUENCER, ForkchoiceUpdate),
-    (Work.SEQUENCER, GetPayload),
-    (Work.SEQUENCER, NewPayload),
-    (Work.COMMIT, CommitPayload),
-    (Work.LEADER, GetLeader),
-    (Work.EL_SYNC, GetBlockRef),
-    (Work.EL_SYNC, NewPayload),
-    (Work.EL_SYNC, ForkchoiceUpdate),
-    (Work.SAFE_HEAD_WRITE, RecordSafeHead),
-    (Work.SAFE_HEAD_WRITE, ResetSafeHeads),
+FAILING: tuple[tuple[CallPurpose, type], ...] = (
+    (CallPurpose.FORKCHOICE, ForkchoiceUpdate),
+    (CallPurpose.ATTRIBUTES, ForkchoiceUpdate),
+    (CallPurpose.ATTRIBUTES, GetPayload),
+    (CallPurpose.ATTRIBUTES, NewPayload),
+    (CallPurpose.UNSAFE_BLOCK, NewPayload),
+    (CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate),
+    (CallPurpose.SEQUENCER, ForkchoiceUpdate),
+    (CallPurpose.SEQUENCER, GetPayload),
+    (CallPurpose.SEQUENCER, NewPayload),
+    (CallPurpose.COMMIT, CommitPayload),
+    (CallPurpose.LEADER, GetLeader),
+    (CallPurpose.EL_SYNC, GetBlockRef),
+    (CallPurpose.EL_SYNC, NewPayload),
+    (CallPurpose.EL_SYNC, ForkchoiceUpdate),
+    (CallPurpose.SAFE_HEAD_WRITE, RecordSafeHead),
+    (CallPurpose.SAFE_HEAD_WRITE, ResetSafeHeads),
 )
 """The calls that a walk has fail: the work and the kind of call."""
 

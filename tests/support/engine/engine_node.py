@@ -11,9 +11,9 @@ from typing import Any, Self
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.ipc.bus.request import Client
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import Instant
 from rollup_node.stages.engine.core.inbox import AdminRequest, RpcRequest
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present

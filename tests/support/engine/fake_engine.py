@@ -8,8 +8,8 @@ from typing import Any
 import jwt
 from aiohttp import web
 
-from rollup_node.stages.engine.api.engine_api import BlockName, ErrorAnswer, Label
-from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, Label
+from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex

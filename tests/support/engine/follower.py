@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.api.follow_api import FollowStatus
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.machines.follow_source import FollowResult
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.neighbour_api import FollowStatus
+from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
@@ -54,14 +55,14 @@ class Follower:
         return unsafe, local_safe, safe, finalized
 
     def results(self) -> list[FollowResult]:
-        return [action.result for action in self.harness.done(act.FollowSourceRead)]
+        return [action.result for action in self.harness.done(FollowSourceRead)]
 
     def problem(self) -> str | None:
         """What operators are told of a block that the engine does not get."""
         shown = [each for each in self.harness.actions if isinstance(each, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
 
-    def run(self, seconds: int, hold: Work | None = None) -> None:
+    def run(self, seconds: int, hold: CallPurpose | None = None) -> None:
         """Lets time pass; calls of `hold` stay open."""
         for _ in range(seconds):
             self.harness.wait(1.0)

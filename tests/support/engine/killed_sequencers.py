@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer
-from rollup_node.stages.engine.machines import lost_blocks
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer
+from rollup_node.stages.engine.unsafe import lost_blocks
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.messages.control import StartSequencerRequest

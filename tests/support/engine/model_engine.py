@@ -3,7 +3,7 @@ links between blocks, and keeps a canonical chain, labels and builds."""
 
 from collections.abc import Iterator
 
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls.engine_api import (
     BlockName,
     EngineAnswer,
     EngineCall,
@@ -19,8 +19,8 @@ from rollup_node.stages.engine.api.engine_api import (
     PayloadAnswer,
     SyncingBlocks,
 )
-from rollup_node.stages.engine.api.engine_identity import EngineIdentity
-from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, genesis_payload

@@ -145,7 +145,8 @@ class EngineStage(NeighbourStage):
                 self._head += 1
                 self._publish(message.reset)
         safe = synthetic_chain.l2_ref(self._head)
-        self._server.send(peer, AttributesResult(message.reset, message.sequence, outcome, safe, system))
+        source = message.derived_from
+        self._server.send(peer, AttributesResult(message.reset, message.sequence, outcome, safe, system, source))
 
 
 class BlobsStage(NeighbourStage):

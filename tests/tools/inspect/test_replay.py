@@ -7,7 +7,6 @@ import pytest
 
 from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -120,7 +119,7 @@ def test_attributes_have_the_transactions_of_the_batch_that_was_accepted(
     stage = build(config, buses["derivation"], Meter("derivation"))
     stage._sources.accepted = sources
     attributes = chain.attributes(chain.genesis, 100)
-    stage._handle(AttributesWithParent(chain.genesis, attributes, chain.l1_ref(100), True))
+    stage._handle(AttributesReady(0, 0, chain.genesis, attributes, chain.l1_ref(100), True))
     (sent,) = stage._run.due(1e9)
     assert getattr(sent, "sources", None) == sources
     for bus in buses.values():

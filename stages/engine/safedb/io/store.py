@@ -60,11 +60,12 @@ class HistoryUnavailableError(Exception):
 
 
 class SafeHeadStore:
-    """The database in the file `path`. All errors are StoreErrors, with a text that names the option; what was written
-    before one is unchanged."""
+    """The database in the file `path`.
+
+    All errors are StoreErrors, with a text that names the option; what was written before one is unchanged."""
 
     def __init__(self, path: str, rollup: RollupConfig, *, check: bool = False) -> None:
-        """Opens the file, which is created if it is missing; `check` reads all of it for damage."""
+        """Open the file, which is created if it is missing; `check` reads all of it for damage."""
         self._path = path
         if Path(path).is_dir():
             text = "is a directory (op-node's cannot be read): give the path of a file"
@@ -83,12 +84,13 @@ class SafeHeadStore:
             raise
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._connection.close()
 
     def write(self, write: SafeHeadWrite) -> SafeHeadEntry | None:
-        """Makes the change that a write asks for, in one transaction; it is on disk when this returns [SDB3]. Returns
-        the entry where the record ended if it has a gap now, or is cleared because of one [SDB7, SDB15]."""
+        """Make the change that a write asks for, in one transaction; it is on disk when this returns [SDB3].
+
+        Returns the entry where the record ended if it has a gap now, or is cleared because of one [SDB7, SDB15]."""
         ended_at: SafeHeadEntry | None = None
         with self._errors(), self._transaction():
             match write:
@@ -105,8 +107,9 @@ class SafeHeadStore:
         return ended_at
 
     def add_past(self, past: PastSafeHeads, entries: Iterable[SafeHeadEntry]) -> int:
-        """Adds entries of L1 blocks below those that the file has, in one transaction; returns how many. Raises
-        StoreError, with nothing added, unless they reach the first entry of the file and have it [SDB16]."""
+        """Add entries of L1 blocks below those that the file has, in one transaction; returns how many.
+
+        Raises StoreError, with nothing added, unless they reach the first entry of the file and have it [SDB16]."""
         with self._errors(), self._transaction():
             first = self._find(_FIRST)
             self._check_reaches(past, first)
@@ -139,26 +142,28 @@ class SafeHeadStore:
             raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
-        """The last entry at or below an L1 block; None if there is none [SDB5]. Raises HistoryUnavailableError in a gap
-        [SDB15]."""
+        """Return the last entry at or below an L1 block; None if there is none [SDB5].
+
+        Raises HistoryUnavailableError in a gap [SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L1, number, "safe head history unavailable")
             return self._find(_AT_L1, min(number, MAX_NUMBER))
 
     def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
-        """The entries at which derivation may resume after EL sync [SDB9]."""
+        """Return the entries at which derivation may resume after EL sync [SDB9]."""
         with self._errors():
             return FoundSafeHeads(self._find(_AT_L1, MAX_NUMBER), self._find(_L1_OF, min(wanted.number, MAX_NUMBER)))
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:
-        """The first entry whose safe head has reached an L2 block; None if it is above the last entry. Raises
-        HistoryUnavailableError for a block that was safe before the first entry or in a gap [SDB6, SDB15]."""
+        """Return the first entry whose safe head has reached an L2 block; None if it is above the last entry.
+
+        Raises HistoryUnavailableError for a block that was safe before the first entry or in a gap [SDB6, SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L2, number, UNAVAILABLE)
-            found = self._find(_L1_OF, min(number, MAX_NUMBER))
-            if found is not None and found.safe_head.number > number and not self._has_earlier(found):
+            result = self._find(_L1_OF, min(number, MAX_NUMBER))
+            if result is not None and result.safe_head.number > number and not self._has_earlier(result):
                 raise HistoryUnavailableError(UNAVAILABLE)
-            return found
+            return result
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
@@ -195,13 +200,13 @@ class SafeHeadStore:
         return SafeHeadEntry(BlockId(l1_number, l1_hash), BlockId(l2_number, l2_hash))
 
     def _check_chain(self, chain_id: int, genesis: bytes) -> None:
-        """[SDB12]"""
+        """Raise an error for the file of another chain [SDB12]."""
         with self._errors():
-            found = self._connection.execute("select chain_id, genesis from chain").fetchone()
-        its_id, its_genesis = found or (0, b"")
+            result = self._connection.execute("select chain_id, genesis from chain").fetchone()
+        its_id, its_genesis = result or (0, b"")
         if not _is_block(its_id, its_genesis):
             raise StoreError(f"{WHAT} {self._path} is damaged (its chain is unreadable): remove it ({OPTION})")
-        if found != (chain_id, genesis):
+        if result != (chain_id, genesis):
             raise StoreError(
                 f"{WHAT} {self._path} is of chain {its_id} with genesis {to_hex(its_genesis)}, "
                 f"not of chain {chain_id} with genesis {to_hex(genesis)}: give each chain its own ({OPTION})"
@@ -233,5 +238,5 @@ def _row(entry: SafeHeadEntry) -> tuple[int, bytes, int, bytes]:
 
 
 def _is_block(number: object, block_hash: object) -> bool:
-    """Whether a row has the types that were written: SQLite keeps any type in any column."""
+    """Return whether a row has the types that were written: SQLite keeps any type in any column."""
     return type(number) is int and number >= 0 and type(block_hash) is bytes and len(block_hash) == _HASH_SIZE

@@ -1,8 +1,8 @@
 """The batch queue through the whole deriver, beyond the conformance cases."""
 
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.derivation.reasons.span import OverlapCountMismatch
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.messages.engine import AttributesReady
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
 from tests.conformance.kit.planning import USER, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
@@ -14,7 +14,7 @@ def test_a_refused_block_is_derived_again_from_the_queue() -> None:
     first, second = child(GENESIS, (USER,)), child(GENESIS, ())
     chain = RollupChain(FORKS)
     chain.mine(*channel("A", first.singular, second.singular))
-    chain.run(until=lambda output: isinstance(output, AttributesWithParent))
+    chain.run(until=lambda output: isinstance(output, AttributesReady))
     chain.deriver.attributes_refused()
     assert refs(chain.run()) == [second.ref]
 

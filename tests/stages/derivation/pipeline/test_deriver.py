@@ -14,7 +14,6 @@ from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import (
-    AttributesWithParent,
     AwaitSafeHead,
     NeedBlobs,
     NeedDecoded,
@@ -27,7 +26,7 @@ from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMis
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.messages.engine import PipelineStart
+from rollup_node.stages.messages.engine import AttributesReady, PipelineStart
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block
@@ -142,7 +141,7 @@ def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
     stale = child(child(GENESIS, ()).ref)
     chain = RollupChain(GRANITE)
     chain.mine(*channel("A", first.singular, stale.singular, second.singular))
-    chain.run(until=lambda output: isinstance(output, AttributesWithParent))
+    chain.run(until=lambda output: isinstance(output, AttributesReady))
     assert [chain.deriver.step(GENESIS, SYSTEM_CONFIG) for _ in range(3)] == [AwaitSafeHead()] * 3
     chain.extend([first])
     assert refs(chain.run()) == [second.ref]
@@ -161,7 +160,7 @@ def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]
     deriver.reset(PipelineStart(1, safe, config, base, system))
     parsed = iter(ahead)
     found: list[object] = []
-    while not isinstance(output := deriver.step(safe, config), AttributesWithParent):
+    while not isinstance(output := deriver.step(safe, config), AttributesReady):
         match output:
             case NeedL1Block():
                 block = recording.l1_blocks[output.number]
@@ -199,7 +198,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
     base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
     safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
     deriver.reset(PipelineStart(1, safe, config, base, recording.config.genesis.system_config))
-    derived: list[AttributesWithParent] = []
+    derived: list[AttributesReady] = []
     requested: list[NeedL2Blocks] = []
     while len(derived) < LAST_DERIVED_L2 - first:
         match output := deriver.step(safe, config):
@@ -213,7 +212,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
                 requested.append(output)
                 blocks = [recording.l2_blocks[each].content for each in range(output.first, output.last + 1)]
                 assert deriver.add_l2_blocks(output.first, output.last, blocks)
-            case AttributesWithParent():
+            case AttributesReady():
                 derived.append(output)
                 block = recording.l2_blocks.get(safe.number + 1)
                 if block is not None:
@@ -228,7 +227,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
     assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (LAST_DERIVED_L2, LAST_DERIVED_L2 - 1)
 
 
-def _compare(output: AttributesWithParent, block: RecordedL2) -> None:
+def _compare(output: AttributesReady, block: RecordedL2) -> None:
     attributes, header = output.attributes, block.header
     assert attributes.transactions == block.content.transactions
     assert (attributes.timestamp, attributes.prev_randao) == (header.timestamp, header.mix_hash)

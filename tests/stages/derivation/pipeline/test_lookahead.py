@@ -3,10 +3,11 @@
 import pytest
 
 from rollup_node.stages.derivation.pipeline.lookahead import block_of, is_predicted
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent, AwaitSafeHead
+from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead
 from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from tests.conformance.kit.chain import GENESIS, abi_words, config_log, forks_until
@@ -28,10 +29,10 @@ def chain_with(forks: str, *items: bytes) -> RollupChain:
     return chain
 
 
-def ahead_of_first(chain: RollupChain) -> list[AttributesWithParent]:
+def ahead_of_first(chain: RollupChain) -> list[AttributesReady]:
     """What can be derived ahead of the first attributes."""
     chain.depth = 0
-    chain.run(until=lambda output: isinstance(output, AttributesWithParent))
+    chain.run(until=lambda output: isinstance(output, AttributesReady))
     found = []
     while (output := chain.deriver.ahead()) is not None:
         found.append(output)
@@ -111,6 +112,6 @@ def test_attributes_that_say_nothing_of_their_block() -> None:
     chain = chain_with("granite", *channel("A", span(plan(GENESIS, 2, (USER,)))))
     ahead_of_first(chain)
     output = chain.last_output
-    assert isinstance(output, AttributesWithParent) and block_of(chain.config, output) is not None
+    assert isinstance(output, AttributesReady) and block_of(chain.config, output) is not None
     attributes = PayloadAttributes(1, b"", b"", False, None, (), True, 1, None, None)
-    assert block_of(chain.config, AttributesWithParent(GENESIS, attributes, output.derived_from, False)) is None
+    assert block_of(chain.config, AttributesReady(0, 0, GENESIS, attributes, output.derived_from, False)) is None

@@ -12,7 +12,6 @@ from rollup_node.ipc.bus.bus import Client, ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.derivation.process import alt_da_client, stage
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
 from rollup_node.stages.derivation.process.stage import build
@@ -111,11 +110,14 @@ class AltDaNode:
         if isinstance(message, AttributesReady):
             if message.parent == chain.safe:
                 chain._build(
-                    AttributesWithParent(message.parent, message.attributes, message.derived_from, message.concluding)
+                    AttributesReady(0, 0, message.parent, message.attributes, message.derived_from, message.concluding)
                 )
             block = chain.l2[message.parent.number + 1]
             outcome = AttributesOutcome.ACCEPTED
-            self._engine.send(peer, AttributesResult(message.reset, message.sequence, outcome, block.ref, block.config))
+            result = AttributesResult(
+                message.reset, message.sequence, outcome, block.ref, block.config, message.derived_from
+            )
+            self._engine.send(peer, result)
         else:
             base = BlockId(FIRST_L1, chain.l1[FIRST_L1].header.hash)
             self._engine.send(peer, PipelineStart(self.reset, chain.safe, SYSTEM_CONFIG, base, SYSTEM_CONFIG))

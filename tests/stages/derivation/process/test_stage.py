@@ -150,7 +150,9 @@ class StageHarness:
         block = self.recording.l2_blocks.get(message.parent.number + 1)
         if block is not None:
             config = self.recording.config_of(block.ref.number)
-            result = AttributesResult(self.reset, message.sequence, AttributesOutcome.ACCEPTED, block.ref, config)
+            result = AttributesResult(
+                self.reset, message.sequence, AttributesOutcome.ACCEPTED, block.ref, config, message.derived_from
+            )
             self._engine.send(peer, result)
 
     def starts(self) -> list[StartRequest]:

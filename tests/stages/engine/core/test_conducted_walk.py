@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from rollup_node.stages.engine.api.conductor_api import CommitPayload
-from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
 from tests.stages.engine.core.test_walk import Role, Walk
 
 AFTER_COMMIT = ("wait", "wait", "stop", "stop", "reset", "reset", "override")
@@ -22,7 +22,7 @@ class ConductedWalk(Walk):
     @rule(answer=st.sampled_from(["no", "later", "yes"]), then=st.sampled_from(AFTER_COMMIT))
     def commit(self, answer: str, then: str) -> None:
         """A commit succeeds, fails, or stays open while the next thing happens."""
-        pending = self.work_until((Work.COMMIT, CommitPayload), concluding=True)
+        pending = self.work_until((CallPurpose.COMMIT, CommitPayload), concluding=True)
         if pending is None:
             return
         if answer == "yes":

@@ -3,7 +3,17 @@ in the tests of head_calls, messages in those of inbox."""
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import (
+from rollup_node.stages.engine.calls.actions import (
+    ResetStarted,
+    SendToDerivation,
+    SendToP2P,
+    SendToRpc,
+    ShowProblem,
+    WorkFailed,
+    WorkRecovered,
+)
+from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef, Lane
+from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
@@ -11,21 +21,9 @@ from rollup_node.stages.engine.api.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.actions import (
-    BlockFinalized,
-    ResetStarted,
-    SendToDerivation,
-    SendToP2P,
-    SendToRpc,
-    ShowProblem,
-    StartFound,
-    WorkFailed,
-    WorkRecovered,
-)
-from rollup_node.stages.engine.core.calls import Lane, Work
-from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS, SEARCH_PAUSE
-from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
+from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
@@ -34,6 +32,8 @@ from rollup_node.stages.protocol.errors import CriticalError
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
 from tests.support.engine.model_engine import ModelEngine
+
+FINALIZED = "finalized L2 block"
 
 
 def engine_with(chain: ChainFixture, length: int, safe: int = 0, per_epoch: int = 6) -> ModelEngine:
@@ -51,11 +51,11 @@ def test_a_start_is_published_and_sent_when_the_engine_has_accepted_it(chain: Ch
     harness.derive()
     for _ in range(20):
         (pending,) = harness.step()
-        if pending.work is not Work.START:
+        if pending.purpose is not CallPurpose.START:
             break
         harness.answer(pending)
-    assert isinstance(pending.call, ForkchoiceUpdate) and pending.work is Work.FORKCHOICE
-    assert harness.done(StartFound)[0].heads == Heads(*[chain.genesis] * 4) == harness.core.heads
+    assert isinstance(pending.call, ForkchoiceUpdate) and pending.purpose is CallPurpose.FORKCHOICE
+    assert harness.core.heads == Heads(*[chain.genesis] * 4)
     assert harness.start is None and harness.status.unsafe is None, "the engine has not accepted it yet"
     harness.answer(pending)
     assert harness.start is not None and harness.status.unsafe == chain.genesis
@@ -98,7 +98,7 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     harness.request(ResetDerivationRequest(1))
     assert harness.core.heads is None and harness.status.unsafe is None
     assert [reset.reason for reset in harness.done(ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
-    while (calls := harness.step()) and calls[0].work is Work.START:
+    while (calls := harness.step()) and calls[0].purpose is CallPurpose.START:
         harness.answer(calls[0])
     assert harness.core.heads is not None and harness.open == [build]
     harness.answer(build)
@@ -132,7 +132,7 @@ def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> N
     read = L2BlocksRequest(1, 0, 3)
     harness.request(read, DERIVATION)
     (pending,) = harness.step()
-    assert pending.call == read and pending.work is Work.OVERLAP_BLOCKS
+    assert pending.call == read and pending.purpose is CallPurpose.OVERLAP_BLOCKS
     harness.answer(pending)
     assert harness.done(SendToDerivation)[-1].message == harness.good_answer(pending)
     harness.answer(output)
@@ -168,9 +168,9 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     harness.request(PayloadRequest(1, 0), P2P)
     harness.request(L2BlocksRequest(1, 0, 3), DERIVATION)
     harness.derive(chain.user)
-    lanes = [pending.work.lane for pending in harness.step()]
+    lanes = [pending.purpose.lane for pending in harness.step()]
     assert lanes == [Lane.HEADS, Lane.OVERLAP_BLOCKS, Lane.OUTPUTS, Lane.PEER_PAYLOADS]
-    slow = [pending for pending in harness.open if pending.work.lane is not Lane.HEADS]
+    slow = [pending for pending in harness.open if pending.purpose.lane is not Lane.HEADS]
     for _ in range(4):
         pending = harness.head_call()
         assert pending is not None
@@ -187,7 +187,7 @@ def test_reads_are_answered_after_a_reset(chain: ChainFixture) -> None:
     harness.request(OutputRequest(1, 0))
     harness.step()
     harness.request(ResetDerivationRequest(2))
-    harness.answer(harness.call(Work.OUTPUT))
+    harness.answer(harness.call(CallPurpose.OUTPUT))
     assert harness.responses[-1].id == 1
 
 
@@ -228,17 +228,17 @@ def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> 
     harness.move_l1(106, 106)
     harness.derive(chain.user)
     calls = harness.step()
-    assert [pending.work for pending in calls] == [Work.ATTRIBUTES, Work.FINALITY]
-    harness.answer(harness.call(Work.FINALITY))
+    assert [pending.purpose for pending in calls] == [CallPurpose.ATTRIBUTES, CallPurpose.FINALITY]
+    harness.answer(harness.call(CallPurpose.FINALITY))
     (checked,) = harness.step()
     assert checked.call == GetL1BlockRef(105, fresh=False)
     harness.answer(checked)
-    assert harness.step() == [] and harness.done(BlockFinalized) == [], "a build is being started"
+    assert harness.step() == [] and harness.logged(FINALIZED) == [], "a build is being started"
     harness.answer(calls[0])
     harness.step()
-    assert [action.block.number for action in harness.done(BlockFinalized)] == [2]
+    assert [line["block"].number for line in harness.logged(FINALIZED)] == [2]
     harness.run_until_idle()
-    assert harness.engine.finalized == harness.done(BlockFinalized)[0].block.hash
+    assert harness.engine.finalized == harness.logged(FINALIZED)[0]["block"].hash
 
 
 def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixture) -> None:
@@ -327,7 +327,7 @@ def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: 
     harness.restart_derivation()
     harness.derive()
     (pending,) = harness.step()
-    assert pending.work is Work.START and isinstance(pending.call, GetBlock)
+    assert pending.purpose is CallPurpose.START and isinstance(pending.call, GetBlock)
     assert harness.core.heads is not None and harness.core.heads.unsafe.number == 3, "the heads stay in force"
     first = harness.core.status().reset
     harness.run_until_idle()
@@ -364,7 +364,7 @@ def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> N
     harness.restart_derivation()
     harness.derive()
     (read,) = harness.step()
-    assert read.work is Work.START
+    assert read.purpose is CallPurpose.START
     harness.answer(read)
     assert harness.step() == []
     harness.answer(build)
@@ -392,7 +392,7 @@ def test_attributes_of_a_start_that_was_given_up_are_not_offered(chain: ChainFix
     harness.request(StartRequest(old.reset, None), DERIVATION)
     late = AttributesReady(old.reset, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(105), True)
     harness.request(late, DERIVATION)
-    assert [pending.work for pending in harness.step()] == [Work.START]
+    assert [pending.purpose for pending in harness.step()] == [CallPurpose.START]
     harness.run_until_idle()
     assert harness.core.status().safe == chain.genesis
 
@@ -414,7 +414,7 @@ def test_the_last_safe_head_is_known_once_engine_and_database_have_it() -> None:
     assert harness.core.last_safe_head is None and harness.status.safe is not None
     assert harness.status.safe.number == 1
     harness.derive()
-    harness.run_others(Work.SAFE_HEAD_WRITE)
+    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.core.heads is not None and harness.core.heads.safe.number == 2
     assert harness.core.last_safe_head is None, "the safe head database does not have it"
     harness.run_until_idle()

@@ -2,19 +2,16 @@
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate
-from rollup_node.stages.engine.core.actions import (
-    L1FinalityRegressed,
-    ResetRequested,
+from rollup_node.stages.engine.calls.actions import (
     ResetStarted,
     SendToDerivation,
-    SequencerStarted,
-    SequencerStopped,
     UnsafeBlockReceived,
     UnsafeQueueChanged,
 )
-from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS, MAX_OVERLAP_REQUESTS
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate
+from rollup_node.stages.engine.core.engine_core import MAX_OVERLAP_REQUESTS
+from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS
 from rollup_node.stages.messages.control import (
     ControlResponse,
     PostUnsafePayloadRequest,
@@ -29,14 +26,16 @@ from rollup_node.stages.protocol.config import ForeignFork
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.core_harness import DERIVATION, CoreHarness, started
 
+WENT_BACK = "ignoring a finalized L1 block below the last one"
+
 
 def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixture) -> None:
     harness = CoreHarness(chain)
     harness.move_l1(105, 103)
     harness.move_l1(105, 103)
-    assert harness.done(L1FinalityRegressed) == []
+    assert harness.logged(WENT_BACK) == []
     harness.move_l1(105, 102)
-    assert harness.done(L1FinalityRegressed) == [L1FinalityRegressed(chain.l1_ref(102))]
+    assert harness.logged(WENT_BACK) == [{"number": 102}]
 
 
 def test_l1_finality_begins_again_after_l1_dropped_it(chain: ChainFixture) -> None:
@@ -44,7 +43,7 @@ def test_l1_finality_begins_again_after_l1_dropped_it(chain: ChainFixture) -> No
     harness.move_l1(105, 103)
     harness.move_l1(105, None)
     harness.move_l1(105, 102)
-    assert harness.done(L1FinalityRegressed) == []
+    assert harness.logged(WENT_BACK) == []
 
 
 def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixture) -> None:
@@ -61,7 +60,7 @@ def test_a_posted_block_is_one_like_any_other(chain: ChainFixture) -> None:
     payload = chain.payloads[chain.build(1)[1].hash]
     harness.request(PostUnsafePayloadRequest(7, payload))
     assert harness.responses == [ControlResponse(7, None, None)]
-    assert [pending.work for pending in harness.step()] == [Work.UNSAFE_BLOCK]
+    assert [pending.purpose for pending in harness.step()] == [CallPurpose.UNSAFE_BLOCK]
 
 
 def test_a_block_beyond_a_foreign_fork_is_not_taken() -> None:
@@ -86,7 +85,7 @@ def test_a_reset_that_derivation_requests(chain: ChainFixture) -> None:
     harness = started(chain)
     assert harness.start is not None
     harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
-    assert harness.done(ResetRequested)[0].reason == "L1 block 102 is another one"
+    assert harness.logged("derivation requests a reset")[0]["reason"] == "L1 block 102 is another one"
     assert len(harness.done(ResetStarted)) == 1
     harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
     assert len(harness.done(ResetStarted)) == 1, "a start is being searched for already"
@@ -126,13 +125,13 @@ def test_starting_and_stopping_the_sequencer(chain: ChainFixture) -> None:
     assert harness.responses[-1].error is not None and not harness.status.sequencer_active
     harness.request(StartSequencerRequest(2, chain.genesis.hash))
     assert harness.responses[-1] == ControlResponse(2, None, None)
-    assert harness.done(SequencerStarted) == [SequencerStarted(chain.genesis)]
+    assert harness.logged("sequencer started") == [{"head": chain.genesis}]
     assert harness.status.sequencer_active
     harness.request(StopSequencerRequest(3))
     harness.request(StopSequencerRequest(3))
     harness.run_until_idle()
     assert harness.responses[-1] == ControlResponse(3, None, chain.genesis.hash) and len(harness.responses) == 3
-    assert harness.done(SequencerStopped) == [SequencerStopped(chain.genesis)]
+    assert harness.logged("sequencer stopped") == [{"head": chain.genesis}]
     assert not harness.status.sequencer_active
     harness.request(StopSequencerRequest(4))
     assert harness.responses[-1] == ControlResponse(4, "sequencer not running", None)
@@ -144,7 +143,7 @@ def test_a_stop_that_is_overtaken_by_a_start_is_answered_with_the_head_where_it_
     harness.request(StopSequencerRequest(1))
     harness.request(StartSequencerRequest(2, chain.genesis.hash))
     assert harness.responses == [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
-    assert harness.done(SequencerStopped) == [SequencerStopped(chain.genesis)]
+    assert harness.logged("sequencer stopped") == [{"head": chain.genesis}]
     assert harness.status.sequencer_active
 
 

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from rollup_node.stages.engine.api.engine_api import GetPayload
-from rollup_node.stages.engine.core.actions import BlockSequenced, LostBlocksEnded
-from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.engine_api import GetPayload
+from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.core.test_walk import Role, Walk
@@ -24,8 +24,8 @@ class LosingWalk(Walk):
         """A block is published: no other of the chain that was signed last, which was inserted and whose L1 origin is
         canonical, has the same parent, unless it was said that it could not be put back."""
         super().check_commit(payload)
-        inserted = {action.sequenced.payload.block_hash for action in self.harness.done(BlockSequenced)}
-        given_up = any(action.reason is not None for action in self.harness.done(LostBlocksEnded))
+        inserted = {block.payload.block_hash for block in self.harness.done(SequencedBlock)}
+        given_up = bool(self.harness.logged("going on without the latest blocks"))
         signed = self.harness.keeps.signed[-1:]
         while signed:
             (last,) = signed
@@ -39,7 +39,7 @@ class LosingWalk(Walk):
     def build_and_lose(self, blocks: int, back: int, answers: bool) -> None:
         """The pool has other transactions afterwards."""
         for _ in range(blocks):
-            self.work_until((Work.SEQUENCER, GetPayload), concluding=True)
+            self.work_until((CallPurpose.SEQUENCER, GetPayload), concluding=True)
             self.work(6, reads_first=False)
         self.harness.engine.pool = [self.chain.user] * (len(self.harness.published) + 1)
         self.engine_restarts(back)

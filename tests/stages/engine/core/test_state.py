@@ -3,33 +3,35 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.actions import (
-    BundleChosen,
+from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesJob, AttributesStep
+from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.calls.actions import (
+    Lasts,
+    Log,
     PublishStatus,
     ResetStarted,
-    SequencerWaits,
     Severity,
     ShowProblem,
-    StartFound,
-    UpgradeDiffers,
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.core.backoff import TaskBackoff
-from rollup_node.stages.engine.core.calls import Instant, Work
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.machines.activation_hold import ActivationHold, OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import AttributesJob, AttributesStep
-from rollup_node.stages.engine.machines.base_search import Base
-from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
-from rollup_node.stages.engine.machines.pipeline_start import FoundStart
+from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart
+from rollup_node.stages.engine.starts.start_search import Base
 from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
+
+WAITS = Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no origin"})
 
 NOW = Instant(1_000.0, 50.0)
 
@@ -52,11 +54,10 @@ def held(state: CoreState, chain: ChainFixture) -> ActivationHold:
 
 def of_upgrade(state: CoreState) -> list[object]:
     """The actions about it since the last call."""
-    state.show_hold()
-    state.show_hold()
+    state.attributes_row.show_hold()
+    state.attributes_row.show_hold()
     actions, state.actions = state.actions, []
-    kinds = UpgradeDiffers, BundleChosen
-    return [each for each in actions if isinstance(each, kinds) or getattr(each, "name", "") == "upgrade"]
+    return [each for each in actions if isinstance(each, UpgradeDiffers) or getattr(each, "name", "") == "upgrade"]
 
 
 @pytest.mark.parametrize("auto", [True, False])
@@ -67,8 +68,7 @@ def test_a_hold_is_shown_when_it_changes(chain: ChainFixture, auto: bool) -> Non
     assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, False)]
     assert of_upgrade(state) == []
     hold.confirmed = True
-    chosen = [BundleChosen(hold.other)] if auto else []
-    assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, True), *chosen]
+    assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, True, auto)]
     state.reset(ResetError("the chain has changed"), NOW)
     assert of_upgrade(state) == [ShowProblem("upgrade", None)]
 
@@ -77,7 +77,7 @@ def test_a_bundle_that_is_not_carried_is_never_chosen(chain: ChainFixture) -> No
     state = state_of(chain, bundle_auto=True)
     hold = held(state, chain)
     hold.other, hold.confirmed = msgspec.structs.replace(hold.other, carried=None), True
-    assert not any(isinstance(each, BundleChosen) for each in of_upgrade(state))
+    assert not any(isinstance(each, UpgradeDiffers) and each.is_chosen for each in of_upgrade(state))
 
 
 def begin(state: CoreState, chain: ChainFixture, confirmed: bool = True) -> Heads:
@@ -95,7 +95,8 @@ def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture)
     state = state_of(chain)
     heads = begin(state, chain, confirmed=False)
     assert state.controller.heads == heads and state.confirmed_heads is None
-    assert state.actions[-1] == StartFound(heads, chain.rollup.genesis.l1)
+    found = state.actions[-1]
+    assert isinstance(found, Log) and found.fields["base"] == chain.rollup.genesis.l1
     assert state.unconfirmed is not None and state.unconfirmed.reset == 7 << 32 | 1
     state.confirm(NOW)
     assert state.confirmed_heads == heads and state.session.start is not None
@@ -106,12 +107,12 @@ def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
     state = state_of(chain)
     begin(state, chain)
     state.finality.note_safe(chain.genesis, chain.l1_ref(101))
-    state.production.window.note_block(chain.l1(100))
-    state.finishing = Work.UNSAFE_BLOCK
+    state.sequencer.production.window.note_block(chain.l1(100))
+    state.finishing = state.build_api_row
     state.reset(ResetError("L1 reorg"), NOW)
     assert (state.controller.heads, state.session.start) == (None, None) and state.held is None
     assert not state.finishing
-    assert state.finality.safe == [] and state.production.window.get(100) is None and state.epoch == 1
+    assert state.finality.safe == [] and state.sequencer.production.window.get(100) is None and state.reset_count == 1
     status = EngineStatus(7 << 32 | 1, None, None, None, None, None, False, False)
     assert state.actions[-3:] == [
         ResetStarted("L1 reorg", by_origin=False),
@@ -125,7 +126,7 @@ def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
 def test_a_requested_reset_without_heads_is_none(chain: ChainFixture) -> None:
     state = state_of(chain)
     state.request_reset("L1 reorg", NOW)
-    assert state.epoch == 0
+    assert state.reset_count == 0
 
 
 def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
@@ -134,19 +135,19 @@ def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
     ref = chain.build(1)[1]
     config = chain.known[ref.hash].config
     state.start_found(FoundStart(None, ref, config, Base(chain.rollup.genesis.l1, config)))
-    assert state.restart is not None
+    assert state.start_row.restart is not None
     start = state.session.start
-    state.apply_restart(state.restart, NOW)
-    assert state.restart is None and state.session.start == start
+    state.apply_restart(state.start_row.restart, NOW)
+    assert state.start_row.restart is None and state.session.start == start
 
 
 def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> None:
     state = state_of(chain)
-    state.fail(Work.START, TemporaryError("away"), NOW)
+    state.fail(CallPurpose.START, TemporaryError("away"), NOW)
     assert state.actions[-1] == WorkFailed("drive", Severity.TEMPORARY, "away", 1.0)
     begin(state, chain)
     assert WorkRecovered("drive", 1) in state.actions
-    state.fail(Work.START, TemporaryError("away"), NOW)
+    state.fail(CallPurpose.START, TemporaryError("away"), NOW)
     state.session.restart_wanted = True
     state.confirm(NOW)
     assert state.backoff.is_waiting("drive", NOW.monotonic), "an update of other work does not end its pause"
@@ -155,21 +156,18 @@ def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> No
 def test_a_reset_by_work_is_its_failure(chain: ChainFixture) -> None:
     state = state_of(chain)
     begin(state, chain)
-    state.fail_by_reset(Work.SEQUENCER, ResetError("no"), NOW)
+    state.fail_by_reset(CallPurpose.SEQUENCER, ResetError("no"), NOW)
     assert state.actions[-1] == WorkFailed("sequence", Severity.RESET, "no", 0.0)
 
 
 def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
     state = state_of(chain, sequencer_enabled=True)
-    state.production.sequencer.retry_later(TemporaryError("no origin"), 1.0)
+    state.sequencer.production.sequencer.retry_later(TemporaryError("no origin"), 1.0)
     before = len(state.actions)
     for _ in range(3):
-        state.show_sequencer_problem()
-        state.show_queue()
-    assert state.actions[before:] == [
-        SequencerWaits("no origin"),
-        ShowProblem("sequencer", Problem(None, "sequencer", "no origin")),
-    ]
-    state.production.sequencer.retry_later(TemporaryError("no origin"), 2.0)
-    state.show_sequencer_problem()
-    assert state.actions[before + 2 :] == [SequencerWaits("no origin")], "each failed attempt is reported"
+        state.sequencer.show_problem()
+        state.unsafe.show_queue()
+    assert state.actions[before:] == [WAITS, ShowProblem("sequencer", Problem(None, "sequencer", "no origin"))]
+    state.sequencer.production.sequencer.retry_later(TemporaryError("no origin"), 2.0)
+    state.sequencer.show_problem()
+    assert state.actions[before + 2 :] == [WAITS], "each failed attempt is reported"

@@ -18,20 +18,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, NewPayload
-from rollup_node.stages.engine.api.heads import Forkchoice, Heads
-from rollup_node.stages.engine.core.actions import (
-    AttributesProcessed,
-    DerivationRestarted,
-    PublishBlock,
-    ResetStarted,
-    SendToP2P,
-    StartFound,
-)
-from rollup_node.stages.engine.core.calls import Lane, PendingCall, Work
+from rollup_node.stages.engine.calls.actions import AttributesProcessed, Log, PublishBlock, ResetStarted, SendToP2P
+from rollup_node.stages.engine.calls.calls import CallPurpose, Lane, PendingCall
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayload
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.stimulus_log import SIZE
 from rollup_node.stages.engine.core.inbox import AdminRequest
-from rollup_node.stages.engine.core.stimulus_log import SIZE
-from rollup_node.stages.engine.machines.el_sync import RESEND_SECONDS
+from rollup_node.stages.engine.el_sync.el_sync import RESEND_SECONDS
 from rollup_node.stages.engine.safedb.entries import ResetSafeHeads
 from rollup_node.stages.messages.control import (
     OutputRequest,
@@ -120,7 +113,7 @@ class Walk(RuleBasedStateMachine):
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
-    def watched(self, cause: Work | str, act: Callable[[], object]) -> None:
+    def watched(self, cause: CallPurpose | str, act: Callable[[], object]) -> None:
         """Does something to the core; the heads may only move as its cause allows."""
         before, seen = self.harness.core.heads, len(self.harness.actions)
         act()
@@ -128,28 +121,29 @@ class Walk(RuleBasedStateMachine):
             if isinstance(action, PublishBlock):
                 self.check_commit(action.payload)
         after = self.harness.core.heads
-        ends = AttributesProcessed | ResetStarted | DerivationRestarted
-        if any(isinstance(action, ends) for action in self.harness.actions[seen:]):
+        ended = self.harness.actions[seen:]
+        restarted = any(isinstance(action, Log) and action.text == "derivation restarted" for action in ended)
+        if restarted or any(isinstance(action, AttributesProcessed | ResetStarted) for action in ended):
             self.building = False
         if before is None or after is None:
-            assert before is after or after is None or cause is Work.START, f"heads appeared by {cause}"
+            assert before is after or after is None or cause is CallPurpose.START, f"heads appeared by {cause}"
             return
         if before == after:
             return
         moved = {name for name in Heads.__struct_fields__ if getattr(before, name) != getattr(after, name)}
         allowed = {
             "step": {"finalized", "pending_safe"},
-            Work.ATTRIBUTES: {"unsafe", "pending_safe", "safe"},
-            Work.FORKCHOICE: {"unsafe"},
-            Work.UNSAFE_BLOCK: {"unsafe"},
-            Work.UNSAFE_GAP: {"unsafe"},
-            Work.SEQUENCER: {"unsafe"},
+            CallPurpose.ATTRIBUTES: {"unsafe", "pending_safe", "safe"},
+            CallPurpose.FORKCHOICE: {"unsafe"},
+            CallPurpose.UNSAFE_BLOCK: {"unsafe"},
+            CallPurpose.UNSAFE_GAP: {"unsafe"},
+            CallPurpose.SEQUENCER: {"unsafe"},
         }.get(cause, set())
         assert moved <= allowed, f"{moved} moved by {cause}"
         assert after.safe.number >= before.safe.number and after.finalized.number >= before.finalized.number
         if cause == "step" and "pending_safe" in moved:
             assert after.pending_safe == after.safe, "derivation restarts at the safe head"
-        if cause in (Work.UNSAFE_BLOCK, Work.SEQUENCER) and not self.restores(before, after):
+        if cause in (CallPurpose.UNSAFE_BLOCK, CallPurpose.SEQUENCER) and not self.restores(before, after):
             assert after.unsafe.parent_hash == before.unsafe.hash, "a block is put on the tip alone"
 
     def check_commit(self, payload: ExecutionPayload) -> None:
@@ -186,7 +180,10 @@ class Walk(RuleBasedStateMachine):
         status = self.harness.status if hasattr(self, "harness") else None
         if status is None or status.unsafe is None or status.safe is None or status.finalized is None:
             return
-        starts = {found.heads.forkchoice() for found in self.harness.actions if isinstance(found, StartFound)}
+        starts = {
+            Forkchoice(line["unsafe"].hash, line["safe"].hash, line["finalized"].hash)
+            for line in self.harness.logged("found L2 heads to start with")
+        }
         published = Forkchoice(status.unsafe.hash, status.safe.hash, status.finalized.hash)
         assert published in self.harness.engine.accepted | starts, "a head that the engine does not have"
 
@@ -194,7 +191,7 @@ class Walk(RuleBasedStateMachine):
     def calls_are_made_once(self) -> None:
         if not hasattr(self, "harness"):
             return
-        lanes = [pending.work.lane for pending in self.harness.open]
+        lanes = [pending.purpose.lane for pending in self.harness.open]
         assert len(lanes) == len(set(lanes)), "one call a lane"
         numbers = [pending.number for pending in self.harness.open]
         assert len(numbers) == len(set(numbers))
@@ -213,16 +210,20 @@ class Walk(RuleBasedStateMachine):
         self.watched("step", lambda: made.extend(self.harness.step()))
         for pending in made:
             call = pending.call
-            if pending.work is Work.SEQUENCER and isinstance(call, NewPayload):
+            if pending.purpose is CallPurpose.SEQUENCER and isinstance(call, NewPayload):
                 self.check_commit(call.payload)
-            if pending.work is Work.ATTRIBUTES and isinstance(call, ForkchoiceUpdate) and call.attributes is not None:
+            if (
+                pending.purpose is CallPurpose.ATTRIBUTES
+                and isinstance(call, ForkchoiceUpdate)
+                and call.attributes is not None
+            ):
                 self.building = True
-            elif self.building and pending.work.lane is Lane.HEADS and pending.work is not Work.ATTRIBUTES:
+            elif self.building and pending.purpose.lane is Lane.HEADS and pending.purpose is not CallPurpose.ATTRIBUTES:
                 assert self.is_update_first(pending), f"{pending} while a derived block is built"
 
     def is_update_first(self, pending: PendingCall) -> bool:
         """Whether a call belongs to work of before the build: its update, or that of a held answer."""
-        return isinstance(pending.call, ForkchoiceUpdate) and pending.work is not Work.FORKCHOICE
+        return isinstance(pending.call, ForkchoiceUpdate) and pending.purpose is not CallPurpose.FORKCHOICE
 
     @rule(seconds=st.sampled_from([0.05, 0.11, 1.0, 2.0, 12.0]))
     def wait(self, seconds: float) -> None:
@@ -240,7 +241,7 @@ class Walk(RuleBasedStateMachine):
         """Everything works for a while; calls that move heads may hang meanwhile."""
         for _ in range(count):
             self.step()
-            others = [pending for pending in self.harness.open if pending.work.lane is not Lane.HEADS]
+            others = [pending for pending in self.harness.open if pending.purpose.lane is not Lane.HEADS]
             pending = others[0] if reads_first and others else self.harness.head_call() or next(iter(others), None)
             if pending is not None:
                 self.answer(pending)
@@ -249,17 +250,17 @@ class Walk(RuleBasedStateMachine):
         if isinstance(pending.call, ResetSafeHeads):
             last = self.harness.record.entries[-1:]
             assert all(each.safe_head.number >= pending.call.safe.number for each in last), "a start leaves no gap"
-        self.watched(pending.work, partial(self.harness.answer, pending))
+        self.watched(pending.purpose, partial(self.harness.answer, pending))
 
     @rule(what=st.sampled_from(FAILING), fault=st.sampled_from(FAULTS), concluding=st.booleans())
-    def fail_at(self, what: tuple[Work, type], fault: str, concluding: bool) -> None:
+    def fail_at(self, what: tuple[CallPurpose, type], fault: str, concluding: bool) -> None:
         """A call of this kind has a fault."""
         pending = self.work_until(what, concluding)
         if pending is not None:
             self.answer_with_fault(pending, fault)
 
     @rule(what=st.sampled_from(FAILING), count=st.integers(0, 12), seconds=st.sampled_from([0.0, 0.5, 2.0]))
-    def reset_at(self, what: tuple[Work, type], count: int, seconds: float) -> None:
+    def reset_at(self, what: tuple[CallPurpose, type], count: int, seconds: float) -> None:
         """A reset while a call of this kind is open, which is answered later."""
         pending = self.work_until(what, concluding=True)
         number = self.rpc_request()
@@ -269,10 +270,10 @@ class Walk(RuleBasedStateMachine):
         if pending in self.harness.open:
             self.answer(pending)
 
-    def work_until(self, what: tuple[Work, type], concluding: bool) -> PendingCall | None:
+    def work_until(self, what: tuple[CallPurpose, type], concluding: bool) -> PendingCall | None:
         """Everything works until a call of this kind is open, for some calls and pauses at most."""
         work, kind = what
-        sequencing = work in (Work.SEQUENCER, Work.COMMIT, Work.LEADER)
+        sequencing = work in (CallPurpose.SEQUENCER, CallPurpose.COMMIT, CallPurpose.LEADER)
         if sequencing:
             self.run_sequencer()
         else:
@@ -280,7 +281,7 @@ class Walk(RuleBasedStateMachine):
         for _ in range(24 if sequencing else 12):
             self.step()
             for pending in self.harness.open:
-                if pending.work is work and isinstance(pending.call, kind):
+                if pending.purpose is work and isinstance(pending.call, kind):
                     return pending
             if self.harness.open:
                 self.answer(self.harness.head_call() or self.harness.open[0])
@@ -304,7 +305,7 @@ class Walk(RuleBasedStateMachine):
             lost = {pending.call.id}  # the requester would repeat it
             self.rpc_requests -= lost
             self.payload_requests -= lost
-        self.watched(pending.work, lambda: self.harness.answer(pending, bad_answer(pending, fault)))
+        self.watched(pending.purpose, lambda: self.harness.answer(pending, bad_answer(pending, fault)))
 
     @precondition(lambda self: self.harness.open)
     @rule(data=st.data())
@@ -387,7 +388,7 @@ class Walk(RuleBasedStateMachine):
         self.harness.engine.fetch()
         if fault and self.harness.el_sync.in_progress:
             self.harness.wait(RESEND_SECONDS)
-            self.fail_at((Work.EL_SYNC, ForkchoiceUpdate), fault, concluding)
+            self.fail_at((CallPurpose.EL_SYNC, ForkchoiceUpdate), fault, concluding)
         self.work(count, reads_first=False)
 
     @rule(blocks=st.integers(0, 2), behind=st.integers(0, 20))

@@ -10,22 +10,19 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer, insert_result
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core import actions as act
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
-from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
-from rollup_node.stages.engine.machines.block_production import L1BlockRange
-from rollup_node.stages.engine.machines.follow_source import FollowResult
-from rollup_node.stages.engine.machines.sequencer import SequencedBlock
-from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
-from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
+from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
+from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
@@ -33,7 +30,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
-from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
@@ -105,54 +102,35 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
     """One of each kind."""
     ref = chain.build(1)[1]
     payload, info = chain.payloads[ref.hash], chain.known[ref.hash]
-    heads = Heads(ref, ref, ref, chain.genesis)
     start = PipelineStart(1, ref, info.config, ref.l1_origin, info.config)
-    processed = ProcessedAttributes(1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
+    result = AttributesResult(1, 1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
     return [
+        act.Log("info", "a line", Code.RESET, {"block": ref}),
+        act.Count("sequencing_errors"),
+        act.Observe("sequencer_sealing_seconds", 0.25),
+        act.Lasts("EL sync", Code.EL_SYNC_STALLED, "no new block", {"block": 5}),
+        act.Ends("EL sync", "blocks again", {"block": 6}),
+        act.FetchLasts("follow source", "the execution engine does not get block 1", 1),
+        act.FetchEnded("follow source"),
+        act.ShowProblem("start", None),
         act.SendToDerivation(PEER, start),
         act.SendToRpc(PEER, ControlResponse(1, None, None)),
         act.SendToP2P(PEER, PayloadResponse(1, payload, None)),
         act.PublishBlock(payload, chain.genesis, 0),
         act.RequestGap(ref, payload),
         act.RequestLatestBlocks(ref.id),
-        act.RequestL1Blocks(L1BlockRange(100, 2)),
+        act.RequestL1Blocks(100, 2),
         act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),
-        act.ShowProblem("start", None),
         act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.04),
         act.WorkRecovered("drive", 3),
         act.ResetStarted("L1 reorg", by_origin=False),
-        act.ResetRequested("L1 reorg"),
-        act.StartFound(heads, ref.l1_origin),
-        act.DerivationRestarted(start),
-        act.AttributesProcessed(processed),
-        act.UpgradeDiffers(OTHER_UPGRADE, confirmed=False),
-        act.BundleChosen(OTHER_UPGRADE),
+        act.AttributesProcessed(result),
         act.UnsafeBlockReceived(payload, queued=True),
         act.UnsafeQueueChanged(1, 1_000, payload),
-        act.UnsafeBlockInserted(ref, 0),
-        act.UnsafeBlockDropped(DroppedUnsafeBlock(1, ref.hash, "bad state root")),
-        act.LostBlocksFound(1, 2),
-        act.LostBlocksEnded(ref, 2, None),
-        act.PayloadFetched(0.25),
-        act.BuildFailed(),
-        act.BlockSequenced(SequencedBlock(info, payload, 1.5)),
-        act.SequencerStarted(ref),
-        act.SequencerStopped(ref),
-        act.StopWaitSkipped("this node is not the leader"),
-        act.LeaderOverridden(),
-        act.SequencerWaits("no origin"),
-        act.BlockFinalized(ref),
-        act.ELSyncStarted(7, ref.hash),
-        act.ELSyncSkipped("the engine has a finalized block"),
-        act.ELSyncFinished(heads, 12.34),
-        act.ELSyncProgressed(SyncEstimate(5, 10, 2.04, 5.2, 0.0)),
-        act.FollowSourceRead(FollowResult.SUCCESS),
-        act.FollowSourceBehind(chain.genesis, ref),
-        act.FetchLasts("follow source", "the execution engine does not get block 1", 1),
-        act.FetchEnded("follow source"),
-        act.FollowTargetDropped(ref, "our own chain goes on"),
-        act.FollowMoved(ref, chain.genesis),
-        act.L1FinalityRegressed(chain.l1_ref(99)),
+        UpgradeDiffers(OTHER_UPGRADE, confirmed=False),
+        UpgradeDiffers(OTHER_UPGRADE, confirmed=True, is_chosen=True),
+        SequencedBlock(info, payload, 1.5),
+        FollowSourceRead(FollowResult.SUCCESS),
     ]
 
 
@@ -160,35 +138,27 @@ def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
     return next(action for action in actions if isinstance(action, kind))
 
 
-def test_a_finalized_block_is_logged_at_debug(handled: Handled, chain: ChainFixture) -> None:
-    """[LOG10] The progress line has it at info."""
-    assert handled.line(act.BlockFinalized(chain.build(1)[1])).startswith("DEBUG finalized L2 block block=1:")
+def test_a_line_has_its_level_code_and_fields(handled: Handled) -> None:
+    assert handled.line(act.Log("info", "sequencer started", None, {"head": 7})) == "INFO sequencer started head=7"
+    line = act.Log("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, {"reason": "no leader"})
+    assert handled.line(line) == "WARN stopping without the last block code=SEQUENCER-ADMIN reason=no leader"
+    for level in get_args(act.LogLevel):
+        assert handled.line(act.Log(level, "text")) == f"{level.upper()} text"
 
 
-def test_following_another_node_is_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
-    """[FSR4] Blocks on top of ours are everyday; others are a reorg."""
-    ref = chain.build(1)[1]
-    assert handled.line(act.FollowMoved(chain.genesis, ref)).startswith("DEBUG moved to the follow source's chain")
-    assert handled.line(act.FollowMoved(ref, chain.genesis)).startswith("WARN moved to the follow source's chain")
-    handled.handler.perform([act.FollowSourceRead(FollowResult.L1_MISMATCH)])
+def test_following_another_node_is_counted(handled: Handled) -> None:
+    """[FSR4]"""
+    handled.handler.perform([FollowSourceRead(FollowResult.L1_MISMATCH)])
     assert handled.metric('follow_source_requests_total{result="error_l1_mismatch"}') == 1.0
 
 
 def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
-    assert {type(action) for action in actions} == set(get_args(act.Action))
+    assert {type(action) for action in actions} == set(act.Action.__subclasses__())
     for action in actions:
-        with pytest.raises(RestartError) if isinstance(action, act.BundleChosen) else nullcontext():
+        is_restart = isinstance(action, UpgradeDiffers) and action.is_chosen
+        with pytest.raises(RestartError) if is_restart else nullcontext():
             handled.handler.perform([action])
-
-
-def test_el_sync_is_logged(handled: Handled, chain: ChainFixture) -> None:
-    actions = all_actions(chain)
-    assert handled.line(of_kind(actions, act.ELSyncStarted)).startswith("INFO starting EL sync number=7 hash=0x")
-    assert "INFO EL sync block=5 to_go=10 rate=2.0 eta_seconds=5" in handled.line(
-        of_kind(actions, act.ELSyncProgressed)
-    )
-    assert handled.line(of_kind(actions, act.ELSyncFinished)).startswith("INFO Finished EL sync unsafe=")
 
 
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
@@ -219,19 +189,16 @@ def test_resets_are_counted_by_cause(handled: Handled) -> None:
 def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     ref = chain.build(1)[1]
-    line = handled.line(of_kind(actions, act.BlockSequenced))
+    line = handled.line(of_kind(actions, SequencedBlock))
     assert line == f"INFO sequenced block block={ref} origin={ref.l1_origin} transactions=1"
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-0.5"}') == 1, "of a block time of 2 s"
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-1.0"}') == 0
     assert handled.metric("sequencer_sealing_total") == handled.metric("sequencer_building_diff_total") == 1
     assert handled.metric('transactions_sequenced_total{type="deposits"}') == 1
-    handled.handler.perform([of_kind(actions, act.PayloadFetched), act.BuildFailed()])
+    handled.handler.perform([of_kind(actions, act.Observe), of_kind(actions, act.Count)])
     assert handled.metric("sequencer_sealing_seconds_sum") == 0.25
     assert handled.metric("sequencing_errors_total") == 1
     assert handled.line(of_kind(actions, act.AttributesProcessed)).startswith("DEBUG derived block is safe")
-    assert handled.line(of_kind(actions, act.UnsafeBlockDropped)) == (
-        f"WARN dropping invalid unsafe block code=UNSAFE-BLOCK number=1 hash=0x{ref.hash.hex()} reason=bad state root"
-    )
     handled.handler.perform([of_kind(actions, act.UnsafeBlockReceived), of_kind(actions, act.UnsafeQueueChanged)])
     assert handled.metric("unsafe_payloads_total") == 1 and handled.metric("unsafe_payloads_buffer_mem_size") == 1_000
     assert handled.metric('refs_number{layer="l2",type="l2_buffer_unsafe"}') == 1
@@ -240,14 +207,15 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
 def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, chain: ChainFixture) -> None:
     ref = chain.build(1, users=[chain.user])[1]
     config = chain.known[ref.hash].config
-    replaced = ProcessedAttributes(
+    replaced = AttributesResult(
+        1,
         2,
         AttributesOutcome.REPLACED_BY_DEPOSITS,
         ref,
         config,
         chain.l1_ref(101),
-        Problem(None, "", "bad transaction"),
-        chain.payloads[ref.hash],
+        reason=Problem(None, "", "bad transaction"),
+        built=chain.payloads[ref.hash],
     )
     line = handled.line(act.AttributesProcessed(replaced))
     assert line == f"WARN derived block replaced by deposits code=BLOCK-REPLACED safe={ref} reason=bad transaction"
@@ -327,50 +295,24 @@ def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
 
 @pytest.mark.sign("EL-SYNC-STALLED", line=True)
 def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:
-    estimate = SyncEstimate(5, 10, 0.0, None, 300.0)
-    line = handled.line(act.ELSyncProgressed(estimate))
-    assert line.startswith(
-        "WARN the execution engine gets no new block code=EL-SYNC-STALLED block=5 to_go=10 minutes=5"
-    )
-    assert line.endswith(f"do={Code.EL_SYNC_STALLED.remedy}") and estimate.problem.code is Code.EL_SYNC_STALLED
-    lines = len(handled.records)
-    handled.handler.perform([act.ELSyncProgressed(estimate)] * 3)
-    warnings = [record for record in handled.records[lines:] if record.level is Level.WARN]
-    assert warnings == []
-    line = handled.line(act.ELSyncProgressed(SyncEstimate(6, 9, 1.0, 9.0, 0.0)))
+    text, fields = "the execution engine gets no new block", {"block": 5, "to_go": 10, "minutes": 5}
+    stalls = act.Lasts("EL sync", Code.EL_SYNC_STALLED, text, fields)
+    line = handled.line(stalls)
+    assert line == f"WARN {text} code=EL-SYNC-STALLED block=5 to_go=10 minutes=5 do={Code.EL_SYNC_STALLED.remedy}"
+    assert handled.lines(stalls, stalls, stalls) == []
+    line = handled.line(act.Ends("EL sync", "the execution engine gets blocks again", {"block": 6}))
     assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
 
 
 @pytest.mark.condition("C10")
 def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
-    line = handled.line(
-        act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", Problem(None, "sequencer", "no L1 origin"))
-    )
+    waits = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no L1 origin"})
+    line = handled.line(waits, act.ShowProblem("sequencer", Problem(None, "sequencer", "no L1 origin")))
     assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
-    again = (act.ShowProblem("sequencer", None), act.SequencerWaits("no L1 origin"))
-    assert handled.lines(*again, *again) == [], "an attempt is no end"
-    lines = handled.lines(of_kind(all_actions(chain), act.BlockSequenced))
+    again = (act.ShowProblem("sequencer", None), waits, act.Ends("EL sync", "blocks again"))
+    assert handled.lines(*again, *again) == [], "an attempt is no end, and another condition has its own"
+    lines = handled.lines(of_kind(all_actions(chain), SequencedBlock))
     assert lines[0] == "INFO the sequencer builds blocks again code=SEQUENCER-WAITS waited=0s tried=3"
-
-
-def test_a_sequencer_that_is_stopped_waits_no_more(handled: Handled) -> None:
-    handled.line(act.SequencerWaits("no L1 origin"))
-    first, last = handled.lines(act.SequencerStopped(None))
-    assert first.startswith("INFO the sequencer is to build no blocks any more code=SEQUENCER-WAITS")
-    assert last.startswith("INFO sequencer stopped")
-
-
-def test_lost_blocks_are_told_with_their_end(handled: Handled, chain: ChainFixture) -> None:
-    actions, code = all_actions(chain), Code.BLOCKS_LOST
-    assert handled.line(of_kind(actions, act.LostBlocksFound)) == (
-        "WARN the execution engine lacks the latest blocks, putting them back"
-        f" code=BLOCKS-LOST first=1 last=2 do={code.remedy}"
-    )
-    ended = of_kind(actions, act.LostBlocksEnded)
-    assert handled.line(ended).startswith("INFO the latest blocks are back in the execution engine code=BLOCKS-LOST")
-    line = handled.line(act.LostBlocksEnded(ended.head, 0, "the p2p process is silent"))
-    assert line.startswith("WARN going on without the latest blocks code=BLOCKS-LOST")
-    assert line.endswith("put_back=0 reason=the p2p process is silent")
 
 
 @pytest.mark.sign("RESET-LOOP", readyz=True)

@@ -1,19 +1,23 @@
 """Calls in tasks of their own: answers, errors, and the end of the process."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import GetBlock, Unavailable
-from rollup_node.stages.engine.api.io.client import UnreadableAnswerError
-from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, PendingCall, Work
-from rollup_node.stages.engine.process.call_runner import CallRunner
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, PendingCall
+from rollup_node.stages.engine.calls.engine_api import GetBlock, Unavailable
+from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
+from rollup_node.stages.engine.process.call_runner import LINES_A_RECORD, CallRunner, stimuli_logged
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import OutputRequest
-from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from tests.stages.engine.conftest import Play
 
-MOVING = PendingCall(1, Work.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
-READING = PendingCall(2, Work.OUTPUT, OutputRequest(1, 1), 0, 0.0)
+MOVING = PendingCall(1, CallPurpose.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
+READING = PendingCall(2, CallPurpose.OUTPUT, OutputRequest(1, 1), 0, 0.0)
 
 
 class Asker:
@@ -100,3 +104,37 @@ def test_the_end_does_not_wait_for_ever(play: Play) -> None:
         assert asker.gates[MOVING.call].cancelled() and asker.runner.answers() == []
 
     play(scene())
+
+
+@pytest.fixture
+def records() -> Iterator[list[Record]]:
+    """The records that are written to the log."""
+    before, found = log.configuration(), list[Record]()
+    log.configure("engine", Level.INFO, found.append)
+    yield found
+    log.configure(*before)
+
+
+def filled(lines: int) -> StimulusLog:
+    stimuli = StimulusLog()
+    for number in range(lines):
+        stimuli.add(1_000.0 + number, f"call {number}", "forkchoice")
+    return stimuli
+
+
+@pytest.mark.parametrize("error", [CriticalError("contradiction"), KeyError("bug")], ids=["critical", "bug"])
+def test_all_lines_are_written_in_their_order(error: Exception, records: list[Record]) -> None:
+    stimuli = filled(2 * LINES_A_RECORD + 10)
+    with pytest.raises(type(error)), stimuli_logged(stimuli):
+        raise error
+    assert [record.fields for record in records] == [
+        {"from": first, "of": len(stimuli)} for first in (0, LINES_A_RECORD, 2 * LINES_A_RECORD)
+    ]
+    assert "\n".join(record.traceback or "" for record in records).split("\n") == stimuli.lines()
+    assert all(record.level is Level.ERROR and len(record.traceback or "") < 16 << 10 for record in records)
+
+
+def test_without_an_error_nothing_is_written(records: list[Record]) -> None:
+    with stimuli_logged(filled(10)):
+        pass
+    assert records == []

@@ -20,6 +20,8 @@ from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
 from tests.support.p2p.blocks import block
 
+PEER = ProcessId(0, 1)
+
 
 class Rpc:
     """An rpc process and the server of an engine process; `handled` is what the server passed on."""

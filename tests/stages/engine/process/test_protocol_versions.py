@@ -1,22 +1,24 @@
 """What the engine process does with the protocol versions of L1."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 import pytest
 
 from rollup_node.stages.engine.process import protocol_versions
-from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
+from rollup_node.stages.engine.process.protocol_versions import DAY_SECONDS, RETRY_SECONDS, ForkWatch, ProtocolVersions
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.protocol_version import ProtocolVersion
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 
 OWN, NEXT, PATCH = (ProtocolVersion(*numbers).encode() for numbers in ((9,), (10,), (9, 0, 1)))
+DOUBT = ForkDoubt("lagoon", 100, "it is old")
 
 
 class Versions:
@@ -126,3 +128,17 @@ def test_a_halt_is_published_and_ends_the_process(level: str, required: bytes) -
     assert (harness.announced, harness.signalled) == (1, [(OWN, required)])
     Versions("major").update(PATCH)
     Versions("none").update(NEXT)
+
+
+def test_the_answer_is_published_daily_and_a_missing_one_is_tried_again() -> None:
+    published, is_away = list[Sequence[ForkDoubt]](), [True]
+
+    async def doubts() -> list[ForkDoubt]:
+        if is_away[0]:
+            raise TemporaryError("the engine is away")
+        return [DOUBT]
+
+    watch = ForkWatch(doubts, published.append)
+    assert asyncio.run(watch.task.step()) == RETRY_SECONDS and published == []  # type: ignore[arg-type]
+    is_away[0] = False
+    assert asyncio.run(watch.task.step()) == DAY_SECONDS and published == [[DOUBT]]  # type: ignore[arg-type]

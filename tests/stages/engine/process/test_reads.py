@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.messages.control import OutputRequest

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.stages.engine.core.actions import Severity, WorkFailed
+from rollup_node.stages.engine.calls.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter

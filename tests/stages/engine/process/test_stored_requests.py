@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateFile
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
-from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
+from rollup_node.stages.engine.process.sequencer_store import (
+    AdminState,
+    AdminStateFile,
+    SequencerState,
+    SequencerStateFile,
+    SequencerStore,
+    StoreFailedError,
+)
 from rollup_node.stages.engine.process.stored_requests import IDLE_SECONDS, RETRY_SECONDS, StoredRequests
 from rollup_node.stages.messages.control import (
     ControlResponse,

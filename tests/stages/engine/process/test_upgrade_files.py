@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.process.upgrade_files import UpgradeFiles
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS

@@ -4,11 +4,21 @@ its keys."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.engine.safedb.entries import EntriesChange, Gap, ResetSafeHeads, SafeHeadEntry, record, reset
-from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.stages.engine.safedb.entries import (
+    EntriesChange,
+    Gap,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadEntry,
+    SafeHeadRecorder,
+    record,
+    reset,
+)
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from tests.support.engine.safe_heads import block, entry, l2_ref
 
 GENESIS = BlockId(0, b"\x77" * 32)
+L1 = L1BlockRef(block(8).hash, 8, bytes(32), 0)
 
 
 def test_a_new_safe_head_takes_the_place_of_its_l1_block() -> None:
@@ -60,3 +70,31 @@ def test_what_is_written_is_never_above_what_is_deleted(
     assert change.delete_from == (0 if found is None else found.l1_block.number)
     assert {put.safe_head for put in change.put} <= {safe.id}
     assert all(put.l1_block in (GENESIS, found and found.l1_block) for put in change.put)
+
+
+def test_writes_are_due_in_their_order_until_they_are_done() -> None:
+    """[SDB2, SDB7]"""
+    recorder = SafeHeadRecorder(enabled=True)
+    assert recorder.next() is None and not recorder.pending
+    recorder.note_reset(l2_ref(3, 1), None)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    assert recorder.next() == recorder.next() == ResetSafeHeads(l2_ref(3, 1), None)
+    recorder.done()
+    assert recorder.next() == RecordSafeHead(entry(8, 4)) and recorder.pending
+    recorder.done()
+    assert not recorder.pending
+
+
+def test_a_reset_of_derivation_drops_what_is_due() -> None:
+    recorder = SafeHeadRecorder(enabled=True)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    recorder.clear()
+    assert recorder.next() is None
+
+
+def test_without_a_database_nothing_is_due() -> None:
+    """[SDB1]"""
+    recorder = SafeHeadRecorder(enabled=False)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    recorder.note_reset(l2_ref(3, 1), block(0))
+    assert recorder.next() is None and not recorder.pending

@@ -1,1 +1,0 @@
-"""The Engine API: calls, answers and what they mean."""

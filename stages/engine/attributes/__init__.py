@@ -1,0 +1,1 @@
+"""Derived attributes on their way into the execution engine."""

@@ -1,0 +1,193 @@
+"""The rows of derived attributes, and which life of the derivation process works on which start.
+
+A start belongs to one incarnation of derivation; a new one, or one that has given its start up, gets another start.
+"""
+
+from enum import Enum
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.calls.actions import Action, ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import is_syncing
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
+from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
+from rollup_node.stages.messages.engine import PipelineStart, StartRequest
+from rollup_node.stages.protocol.errors import TemporaryError
+
+
+class SessionStep(Enum):
+    """What follows from a message of derivation."""
+
+    NONE = "none"
+    SEND_START = "send start"
+    """The current start is sent to its owner (again)."""
+    SEARCH = "search"
+    """Derivation cannot go on: a new start is searched for."""
+    RESTART = "restart"
+    """Derivation gets a new start at the safe head in force."""
+    TAKE = "take"
+    """Attributes are of the current start."""
+
+
+class DerivationSession:
+    """`peer` is the life of derivation that was seen last, `owner` the one that the current start belongs to."""
+
+    def __init__(self) -> None:
+        self.peer: ProcessId | None = None
+        self.start: PipelineStart | None = None
+        self.owner: ProcessId | None = None
+        self.restart_wanted = False
+
+    def begin(self, start: PipelineStart) -> None:
+        """Note that a start is in force; it belongs to the current life."""
+        self.start, self.owner = start, self.peer
+        self.restart_wanted = False
+
+    def clear(self) -> None:
+        """No start is in force."""
+        self.start = self.owner = None
+        self.restart_wanted = False
+
+    def see(self, peer: ProcessId) -> bool:
+        """Note who sends; False for an earlier life, whose messages are ignored."""
+        if self.peer is not None and peer.incarnation < self.peer.incarnation:
+            return False
+        self.peer = peer
+        return True
+
+    def request_start(self, peer: ProcessId, message: StartRequest) -> SessionStep:
+        """Take that derivation is empty.
+
+        The first request takes the start; its owner gets it again unless it has given it up."""
+        if self.start is None:
+            return SessionStep.NONE
+        if self.owner is None or (self.owner == peer and message.reset < self.start.reset):
+            self.owner = peer
+            return SessionStep.SEND_START
+        if self.owner == peer and message.reason is not None:
+            return SessionStep.SEARCH
+        self.restart_wanted = True
+        return SessionStep.RESTART
+
+    def attributes_step(self, peer: ProcessId, reset: int) -> SessionStep:
+        """Return what follows from attributes.
+
+        Those of an earlier start are answered by the current one, and while derivation waits for a new start none
+        count."""
+        if self.start is None or self.owner != peer:
+            return SessionStep.NONE
+        if reset < self.start.reset:
+            return SessionStep.SEND_START
+        taken = reset == self.start.reset and not self.restart_wanted
+        return SessionStep.TAKE if taken else SessionStep.NONE
+
+
+class UpgradeDiffers(Action, frozen=True):
+    """Report that derivation waits before a block with other upgrade transactions.
+
+    `confirmed`: batches on L1 build on it. `is_chosen`: the node starts again with the bundle of the chain."""
+
+    other: OtherUpgrade
+    confirmed: bool
+    is_chosen: bool = False
+
+
+class AttributesRow(HeadRow):
+    """The calls for the attributes that derivation waits for."""
+
+    purpose = CallPurpose.ATTRIBUTES
+
+    def __init__(
+        self,
+        core: CoreContext,
+        attributes: AttributesHandler,
+        session: DerivationSession,
+        safe_heads: SafeHeadRecorder,
+        forkchoice: ForkchoiceRow,
+    ) -> None:
+        super().__init__(core)
+        self._attributes, self._session, self._safe_heads = attributes, session, safe_heads
+        self._forkchoice = forkchoice
+        self._shown: tuple[OtherUpgrade, bool] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether attributes are taken."""
+        return self._core.confirmed_heads is not None and not self._session.restart_wanted
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core, attributes = self._core, self._attributes
+        if core.waits(self.purpose, now):
+            return None
+        if self.is_open:
+            result = attributes.begin()
+            if result is not None:
+                core.send_result(result)
+            if core.may_join:
+                attributes.join()
+        return self._call(now)
+
+    def due_ahead(self, now: Instant) -> CoreCall | None:
+        """Return the first call for the attributes that were derived ahead."""
+        if not self.is_open or self._safe_heads.pending or self._core.waits(self.purpose, now):
+            return None
+        self._attributes.begin_ahead()
+        return self._call(now)
+
+    def _call(self, now: Instant) -> CoreCall | None:
+        core, attributes = self._core, self._attributes
+        if (result := attributes.check()) is not None:
+            core.report(result, now)
+            core.publish(now)
+        call = attributes.next()
+        if call is not None and attributes.building:
+            core.on_derived_build()
+        return call
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        if moves_heads(pending.call):
+            self._forkchoice.answer(pending, answer, now)
+        elif not (is_syncing(answer) and self.hold(pending, answer)):
+            self.take(pending, answer, now)
+
+    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Move the job on."""
+        self._core.report(self._attributes.answer(pending.call, answer), now)
+        self._core.publish(now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        self._attributes.fail()
+        return super().failed(call, error, now)
+
+    def show_hold(self) -> None:
+        """Report that derivation waits before the activation block of a fork, if that has changed [UPG24]."""
+        core, hold = self._core, self._attributes.hold
+        shown = None if hold is None else (hold.other, hold.confirmed)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        core.do(ShowProblem("upgrade", None if hold is None else hold.problem))
+        if hold is not None:
+            is_chosen = hold.confirmed and hold.other.carried is not None and core.config.bundle_auto
+            core.do(UpgradeDiffers(hold.other, hold.confirmed, is_chosen))
+
+
+class AheadRow(HeadRow):
+    """The attributes that were derived ahead.
+
+    Whatever else is due comes first, as it would between two messages of derivation."""
+
+    purpose = CallPurpose.ATTRIBUTES
+
+    def __init__(self, core: CoreContext, attributes: AttributesRow) -> None:
+        super().__init__(core)
+        self._attributes = attributes
+
+    def due(self, now: Instant) -> CoreCall | None:
+        return self._attributes.due_ahead(now)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        self._attributes.answer(pending, answer, now)

@@ -1,0 +1,1 @@
+"""EL sync: the execution engine fetches the chain by itself."""

@@ -1,0 +1,1 @@
+"""Following the heads of another node."""

@@ -1,0 +1,293 @@
+"""The rows that follow another node.
+
+Reads of the source, and the forkchoice update that moves to its chain [FSR1 to FSR13]."""
+
+from collections.abc import Iterator
+
+from rollup_node.stages.engine.calls.actions import Action, FetchEnded, FetchLasts, LogLevel
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import (
+    INVALID_FORKCHOICE,
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlockRef,
+    Unavailable,
+    is_syncing,
+)
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason
+from rollup_node.stages.engine.follow.follow_source import (
+    FollowCall,
+    FollowError,
+    FollowResetError,
+    FollowResult,
+    FollowSource,
+)
+from rollup_node.stages.engine.follow.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import L2BlockRef
+
+PROBLEM = "follow source"
+
+
+class FollowSourceRead(Action, frozen=True):
+    """Report the end of a round of following the source, after a success with our safe head at this number."""
+
+    result: FollowResult
+    safe: int = 0
+
+
+class Following:
+    """What the rows share.
+
+    `_behind` is the source's safe head while it is below ours; `_shown`: operators were told that the engine does not
+    get a block."""
+
+    def __init__(self, core: CoreContext, source: FollowSource) -> None:
+        self._core, self.source = core, source
+        self.target = FollowTarget()
+        self._behind: L2BlockRef | None = None
+        self._shown = False
+
+    def timers(self) -> Iterator[float | None]:
+        """Yield when something becomes due by time alone."""
+        source = self.source
+        yield source.due_at
+        if source.syncing is not None:
+            yield source.hold_until
+            yield self.target.due_at if source.failing else None
+
+    def import_heads(self, now: Instant) -> None:
+        """Take over the source's heads that are on our chain; no head-moving call may be open."""
+        core, source, heads = self._core, self.source, self._core.confirmed_heads
+        if not source.ready or heads is None or source.status is None:
+            return
+        safe = source.status.safe
+        behind = safe if safe.number < heads.safe.number else None
+        if behind is not None and self._behind is None:
+            text = "the follow source's safe head went back"
+            core.write("warn", text, Code.FOLLOW_SOURCE, source=behind, safe=heads.safe)
+        self._behind = behind
+        core.controller.follow(source.imported(heads))
+        self.note_success()
+        source.succeeded()
+        self.end_sync()
+        core.publish(now)
+
+    def watch_sync(self, now: Instant) -> None:
+        """Go on with our own chain without a block that the engine does not get soon [FSR3].
+
+        A block of a source that is away is given up once our chain is as long [FSR10]. No head-moving call may be
+        open."""
+        source, heads = self.source, self._core.confirmed_heads
+        if source.syncing is None:
+            self._end_show()
+        if heads is None or source.syncing is None:
+            return
+        if source.failing and source.target is None and source.syncing.local_safe.number <= heads.unsafe.number:
+            self.give_up("our own chain is as long", now)
+        elif not self._shown and not source.holds(now.monotonic):
+            self.show_sync(heads.unsafe, source.syncing.local_safe)
+
+    def show_sync(self, tip: L2BlockRef, wanted: L2BlockRef) -> None:
+        """Tell operators that the engine does not get a block."""
+        self._shown = True
+        text = f"the execution engine does not get the follow source's local safe head {wanted} from its peers"
+        self._core.do(FetchLasts(PROBLEM, f"{text}; our own chain goes on", wanted.number - tip.number))
+
+    def give_up(self, reason: str, now: Instant) -> None:
+        """Wait no longer for the block that the engine lacks."""
+        core, syncing = self._core, self.source.syncing
+        if syncing is None:
+            return
+        text = "giving up on the follow source's block"
+        core.write("warn", text, Code.FOLLOW_SOURCE, block=syncing.local_safe, reason=reason)
+        self.end_sync()
+        # The engine was pointed at another chain than ours.
+        core.controller.distrust()
+        core.publish(now)
+
+    def note_success(self) -> None:
+        """Note that a round with the source ended well. Of a move without one the source knows nothing."""
+        core, heads = self._core, self._core.controller.heads
+        if not self.source.resumed:
+            core.do(FollowSourceRead(FollowResult.SUCCESS, 0 if heads is None else heads.safe.number))
+            core.recover(CallPurpose.FOLLOW)
+
+    def end_sync(self) -> None:
+        """Note that no block is waited for any more."""
+        self.source.give_up()
+        self.target.clear()
+        self._end_show()
+
+    def _end_show(self) -> None:
+        if self._shown:
+            self._shown = False
+            self._core.do(FetchEnded(PROBLEM))
+
+    def fail(self, purpose: CallPurpose, error: TemporaryError, now: Instant) -> None:
+        """Note that a round or a move failed: the next round begins when it is due, whatever failed before."""
+        reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
+        pause = max(0.0, self.source.due_at - now.monotonic)
+        self._core.fail(purpose, error, now, reason=reason, pause=pause)
+
+
+class FollowReadRow(CoreRow):
+    """The reads of a round."""
+
+    purpose = CallPurpose.FOLLOW
+
+    def __init__(self, core: CoreContext, following: Following) -> None:
+        super().__init__(core)
+        self._following, self._source = following, following.source
+
+    def due(self, now: Instant) -> CoreCall | None:
+        heads = self._core.confirmed_heads
+        if heads is None or not self._source.enabled:
+            return None
+        return self._source.next(heads, now.monotonic)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None or not isinstance(pending.call, FollowCall):
+            return
+        try:
+            self._source.answer(pending.call, answer, heads, now.unix)
+        except FollowError as error:
+            if error.result is not None:
+                core.do(FollowSourceRead(error.result))
+            self._source.failed(error)
+            if error.reason is FollowReason.ENGINE_LACKS:
+                core.controller.distrust()
+            raise
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take it as an answer, which ends the round."""
+        self.answer(pending, answer, now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Wait for the next round."""
+        if self._source.taken is not None:
+            self._core.controller.distrust()
+        self._following.fail(self.purpose, error, now)
+        return None
+
+
+class FollowTargetRow(CoreRow):
+    """The reads that show whether the engine has fetched the chain of a source that is away [FSR10]."""
+
+    purpose = CallPurpose.FOLLOW_TARGET
+
+    def __init__(self, core: CoreContext, following: Following) -> None:
+        super().__init__(core)
+        self._following, self._source, self._target = following, following.source, following.target
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core, source = self._core, self._source
+        if source.syncing is None or not source.failing:
+            self._target.clear()
+            core.recover(self.purpose)
+            return None
+        if core.confirmed_heads is None or source.target is not None or core.waits(self.purpose, now):
+            return None
+        self._target.start(source.syncing)
+        return self._target.next(now.monotonic)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        source, call = self._source, pending.call
+        if source.target is not None or not isinstance(call, GetBlockRef | GetL1BlockRef):
+            return
+        try:
+            may_move = self._target.answer(call, answer, now.monotonic)
+        except StaleTargetError as error:
+            self._following.give_up(str(error), now)
+            return
+        self._core.recover(self.purpose)
+        if may_move and source.syncing is not None:
+            source.resume()
+
+
+class FollowHeadRow(HeadRow):
+    """The forkchoice update that moves to the source's local safe head, and what shows that it is that block."""
+
+    purpose = CallPurpose.FOLLOW_HEAD
+
+    def __init__(self, core: CoreContext, following: Following) -> None:
+        super().__init__(core)
+        self._following, self._source = following, following.source
+
+    def due(self, now: Instant) -> CoreCall | None:
+        heads = self._core.confirmed_heads
+        if heads is None:
+            return None
+        if (wanted := self._source.to_confirm()) is not None:
+            return GetBlockRef(wanted.hash)
+        forkchoice = self._source.forkchoice(heads)
+        return None if forkchoice is None else ForkchoiceUpdate(forkchoice)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to such a call.
+
+        Raises FollowError when the engine refuses the block or has another, and FollowResetError when a sequencer has
+        to start over on it [FSR3]."""
+        source, heads = self._source, self._core.confirmed_heads
+        moved = None if heads is None else source.moved(heads)
+        if heads is None or moved is None:
+            return
+        if isinstance(pending.call, GetBlockRef):
+            if source.confirm(pending.call, answer):
+                self._move(heads, moved, now)
+            return
+        if is_syncing(answer):
+            self._wait_for_sync(heads.unsafe, moved.unsafe, now)
+            return
+        if not isinstance(answer, ForkchoiceAnswer) or answer.status != "VALID":
+            # It may be what the source said earlier: the next round has what it says then.
+            self._following.end_sync()
+            raise FollowError(None, FollowReason.ENGINE_REFUSES, _refusal(moved.unsafe, answer))
+        source.taken = moved.forkchoice()
+
+    def _move(self, heads: Heads, moved: Heads, now: Instant) -> None:
+        core, old, new = self._core, heads.unsafe, moved.unsafe
+        # Blocks on top of ours are usual without gossip.
+        level: LogLevel = "warn" if new.number <= old.number else "debug"
+        core.write(level, "moved to the follow source's chain", Code.FOLLOW_SOURCE, old=old, new=new)
+        core.controller.follow(moved)
+        core.controller.accept(moved.forkchoice())
+        self._following.note_success()
+        replaced = self._source.reached(now.monotonic)
+        self._following.end_sync()
+        if replaced and core.config.sequencer_enabled:
+            raise FollowResetError(moved)
+        core.confirm(now)
+        core.publish(now)
+
+    def _wait_for_sync(self, tip: L2BlockRef, wanted: L2BlockRef, now: Instant) -> None:
+        self._following.note_success()
+        self._following.target.retry(now.monotonic + ASK_SECONDS)
+        self._source.wait_for_sync(now.monotonic)
+        if not self._source.holds(now.monotonic):
+            self._following.show_sync(tip, wanted)
+        self._core.publish(now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """End the round; the engine may be on the source's chain."""
+        if self._source.taken is not None:
+            self._core.controller.distrust()
+        self._source.end_round()
+        self._following.target.retry(now.monotonic + ASK_SECONDS)
+        self._following.fail(self.purpose, error, now)
+        return None
+
+
+def _refusal(target: L2BlockRef, answer: CoreAnswer) -> str:
+    what = f"the execution engine refuses the source's local safe head {target}"
+    if isinstance(answer, ErrorAnswer):
+        why = ", which contradicts the finalized block" if answer.code == INVALID_FORKCHOICE else ""
+        return f"{what}{why}: {answer.message} ({answer.code})"
+    if isinstance(answer, ForkchoiceAnswer):
+        return f"{what}: {answer.status}" + (f", {answer.error}" if answer.error else "")
+    return f"{what}: not an answer to a forkchoice update"

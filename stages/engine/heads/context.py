@@ -1,0 +1,284 @@
+"""What the rows of the engine core have in common: the context in which they work, and the contract of a row."""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.calls.actions import Action, Count, Log, LogLevel, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall, Read
+from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
+from rollup_node.stages.protocol.errors import StageError, TemporaryError
+from rollup_node.stages.protocol.types import L2BlockRef
+
+
+class Row(Protocol):
+    """A row of the priority table of the engine core: which call is due, and what follows from its answer."""
+
+    outlives_resets: bool
+    """Whether answers count to calls that were made before a reset."""
+
+    @property
+    def purpose(self) -> CallPurpose:
+        """The purpose of the next call."""
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the call to make now. Raises TemporaryError and ResetError as `answer`."""
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to a call of this row.
+
+        Raises TemporaryError when the call is to be made again, ResetError when a new start is needed."""
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take that there is no answer. Raises as `answer`."""
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Note that a call of this purpose failed.
+
+        Returns the seconds until a forkchoice update that failed with it is due again; None if it is due at once."""
+
+
+class CoreContext(ABC):
+    """The state that several rows write, and the changes of several topics that a row may ask for.
+
+    `unconfirmed` is a start whose heads the engine has not accepted yet. `forkchoice_at` is when a pending forkchoice
+    update is due; `finishing` the row whose block was inserted and is to become the head now; `held` an answer that is
+    processed after a forkchoice update; `doubted` the tip that the engine may have lost, with the purpose of the update
+    that showed it. Times are monotonic seconds."""
+
+    def __init__(self, config: EngineConfig, backoff: TaskBackoff) -> None:
+        self.config, self.backoff = config, backoff
+        self.controller = EngineController()
+        self.log = StimulusLog()
+        self.actions: list[Action] = []
+        self.reset_count = 0
+        self.unconfirmed: PipelineStart | None = None
+        self.forkchoice_at = 0.0
+        self.finishing: HeadRow | None = None
+        self.held: tuple[HeadRow, PendingCall, CoreAnswer] | None = None
+        self.doubted: tuple[CallPurpose, L2BlockRef] | None = None
+        self._failed_fetch: CoreCall | None = None
+
+    @property
+    def confirmed_heads(self) -> Heads | None:
+        """The heads in force, which the engine has accepted once; None before that."""
+        return None if self.unconfirmed is not None else self.controller.heads
+
+    # --- actions, failures -----------------------------------------------------------------------------------------
+
+    def do(self, action: Action) -> None:
+        """Add an action for the process."""
+        self.actions.append(action)
+
+    def write(self, level: LogLevel, text: str, code: Code | None = None, /, **fields: object) -> None:
+        """Have a line written to the log."""
+        self.do(Log(level, text, code, fields))
+
+    def count(self, metric: str, /, **labels: str) -> None:
+        """Have one added to a counter."""
+        self.do(Count(metric, labels))
+
+    def waits(self, purpose: CallPurpose, now: Instant) -> bool:
+        """Return whether calls of this purpose pause after a failure."""
+        return self.backoff.is_waiting(purpose.task, now.monotonic)
+
+    def fail(
+        self, purpose: CallPurpose, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
+    ) -> float:
+        """Note a temporary failure; returns the seconds until the next attempt, those of `pause` if it is set.
+
+        `reason` tells apart what one task fails by."""
+        seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
+        problem = Problem.of(error)
+        self.log.add(now.unix, "failed", purpose, str(problem))
+        self.do(WorkFailed(purpose.task, Severity.TEMPORARY, problem.text, seconds, reason, problem.code))
+        return seconds
+
+    def recover(self, purpose: CallPurpose) -> None:
+        """Note that work of this purpose succeeded."""
+        if failures := self.backoff.recover(purpose.task):
+            self.do(WorkRecovered(purpose.task, failures))
+
+    def ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
+        """Return whether a block is not fetched again.
+
+        The engine's answer cannot be read, or it gave none twice in a row [ENG21, SEQ6]."""
+        if not isinstance(call, GetPayload):
+            return False
+        again = call == self._failed_fetch
+        self._failed_fetch = None if again else call
+        return again or answer.unreadable
+
+    def drop_moves(self) -> bool:
+        """Forget the moves under way after a failed call; returns whether the engine was doubted."""
+        doubted, self.held, self.finishing, self.doubted = self.doubted, None, None, None
+        return doubted is not None
+
+    # --- other topics ----------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def building_derived(self) -> bool:
+        """Whether a derived block is being built, so that nothing else may build on the tip."""
+
+    @property
+    @abstractmethod
+    def fetched(self) -> L2BlockRef | None:
+        """The block that the engine was pointed at and does not have yet; None if it fetches nothing for us."""
+
+    @property
+    @abstractmethod
+    def may_join(self) -> bool:
+        """Whether the next derived block may be started with the update to the last one.
+
+        Nothing else waits for the time between them, and the safe head needs no record before it [SDB13]."""
+
+    @abstractmethod
+    def holds_for_sync(self, now: Instant) -> bool:
+        """Return whether nothing is inserted or built, so that the engine gets on with a follow source's block."""
+
+    @abstractmethod
+    def take_unreadable(self, call: CoreCall) -> bool:
+        """Return whether it is an answer for EL sync that the engine does not have a block whole."""
+
+    @abstractmethod
+    def take_forkchoice(self, pending: PendingCall, answer: CoreAnswer) -> AttributesResult | None:
+        """Take the answer to an update for the heads. Raises TemporaryError and ResetError."""
+
+    @abstractmethod
+    def publish(self, now: Instant) -> None:
+        """Publish heads that may have moved."""
+
+    @abstractmethod
+    def confirm(self, now: Instant) -> None:
+        """Note that the engine has accepted the heads in force."""
+
+    @abstractmethod
+    def report(self, result: AttributesResult | None, now: Instant) -> None:
+        """Tell derivation, finality and the sequencer the result of derived attributes."""
+
+    @abstractmethod
+    def send_result(self, result: AttributesResult) -> None:
+        """Send derivation a result, once the safe head that results is recorded [SDB13]."""
+
+    @abstractmethod
+    def on_derived_build(self) -> None:
+        """Note that a derived block is being built."""
+
+    @abstractmethod
+    def request_reset(self, reason: str, now: Instant) -> None:
+        """Reset, unless a start is being searched for; a supervisor that has not chosen one yet is asked again."""
+
+    @abstractmethod
+    def force_start(self, heads: Heads | None, now: Instant) -> None:
+        """Start over at heads that a supervisor has chosen, None: where the ordinary search finds them [IOP20]."""
+
+
+class CoreRow(ABC):
+    """A row with one purpose, whose calls are made again after a pause."""
+
+    outlives_resets = False
+
+    def __init__(self, core: CoreContext) -> None:
+        self._core = core
+
+    @property
+    @abstractmethod
+    def purpose(self) -> CallPurpose:
+        """The purpose of the next call."""
+
+    @abstractmethod
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the call to make now."""
+
+    @abstractmethod
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to a call of this row."""
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Raise TemporaryError, so that the call is made again."""
+        if not (answer.unreadable and self._core.take_unreadable(pending.call)):
+            raise TemporaryError(answer.reason, answer.code)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Pause the calls of this purpose."""
+        return self._core.fail(self.purpose, error, now)
+
+
+class HeadRow(CoreRow):
+    """A row that moves heads. `take` is for answers that may wait for a forkchoice update [ENG38]."""
+
+    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Process an answer, which may have been held back."""
+
+    def finished(self, now: Instant) -> None:
+        """Note that the block of this row has become the engine's head."""
+
+    def hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:
+        """Return whether the heads are sent again before the answer counts.
+
+        The engine may have lost blocks, in a restart say. It takes them up then, or shows that a new start is needed
+        [ENG38]."""
+        core = self._core
+        core.controller.distrust()
+        if core.controller.forkchoice_due() is None:
+            return False
+        core.held = (self, pending, answer)
+        return True
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Raise TemporaryError, unless the build under way has to be given up."""
+        if self._core.ends_build(pending.call, answer):
+            self.answer(pending, answer, now)
+        else:
+            super().unavailable(pending, answer, now)
+
+
+class ReadRow(CoreRow):
+    """Requests of other processes that are calls themselves, oldest first; the answer is the response of type `kind`.
+
+    The oldest waits until it is answered; what finds no room is repeated by the process that needs it."""
+
+    outlives_resets = True
+    purpose = CallPurpose.OUTPUT
+
+    def __init__(
+        self,
+        core: CoreContext,
+        purpose: CallPurpose,
+        kind: type[CoreAnswer],
+        send: Callable[[ProcessId, Any], Action],
+        bound: int = 64,
+    ) -> None:
+        super().__init__(core)
+        self.purpose, self._kind, self._send, self._bound = purpose, kind, send, bound
+        self._waiting: deque[tuple[ProcessId, Read]] = deque()
+
+    def add(self, peer: ProcessId, request: Read) -> None:
+        """Take a request, unless it is waiting already or there is no room."""
+        if (peer, request) not in self._waiting and len(self._waiting) < self._bound:
+            self._waiting.append((peer, request))
+
+    def due(self, now: Instant) -> Read | None:
+        """Return the oldest request."""
+        return self._waiting[0][1] if self._waiting else None
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Send the response to the process that made the oldest request."""
+        peer, _ = self._waiting.popleft()
+        if isinstance(answer, self._kind):
+            self._core.do(self._send(peer, answer))
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Drop the oldest request, which its process repeats."""
+        self._waiting.popleft()

@@ -1,0 +1,1 @@
+"""The node as a supervisor across chains manages it."""

@@ -1,1 +1,0 @@
-"""The state machines of the engine process, one subject each; `core` composes them."""

@@ -1,0 +1,1 @@
+"""Building blocks: sequencer, conductor and the build API."""

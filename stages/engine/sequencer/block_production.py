@@ -1,0 +1,145 @@
+"""The sequencer with what it builds from: L1 origins, the system config of the tip, payload attributes.
+
+Names the engine call that is due; only what the tip lacks comes first, in this order:
+
+| missing                                        | what happens                                        |
+|------------------------------------------------|-----------------------------------------------------|
+| the L1 block that is the head's origin         | it is on its way: nothing, until it arrives         |
+| an accepted forkchoice update with these heads | the update is sent                                  |
+| an L1 origin that may be used                  | another try in 1 s, or a reset [SEQ14, SEQ16]       |
+| the system config of the tip                   | its block is read from the engine                   |
+"""
+
+import msgspec
+
+from rollup_node.stages.engine.calls.engine_api import BlockName, EngineCall, ForkchoiceUpdate, GetBlock, show_name
+from rollup_node.stages.engine.calls.heads import Heads, l2_block_info
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.sequencer.origin_selector import L1Window, NoOrigin, OriginSelector
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, NeedAttributes, SequencedBlock, Sequencer
+from rollup_node.stages.protocol.attributes import prepare_attributes
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.l1_chains import L1Chain
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash, L1Block, L2BlockRef
+
+
+class L1BlockRange(msgspec.Struct, frozen=True):
+    """L1 blocks `first` to `first + count - 1`."""
+
+    first: int
+    count: int
+
+
+class BlockProduction:
+    """`tip_config` is the last tip whose system config was read, by its hash.
+
+    Times are Unix seconds. `stopped` is whether the sequencer begins stopped, as it always does with a conductor
+    [CND6]."""
+
+    def __init__(self, config: EngineConfig, stopped: bool) -> None:
+        self.config = config
+        self.window = L1Window()
+        self.selector = OriginSelector(config.rollup, config.sequencer_l1_confs, config.sequencer_recover)
+        self.sequencer = Sequencer(
+            config.rollup,
+            enabled=config.sequencer_enabled,
+            stopped=stopped or config.conductor_enabled,
+            sealing_duration=config.sealing_duration,
+            max_safe_lag=config.sequencer_max_safe_lag,
+            conducted=config.conductor_enabled,
+        )
+        self.tip_config: tuple[Hash, SystemConfig] | None = None
+        self.without_origin = False
+
+    @property
+    def recover(self) -> bool:
+        """Whether blocks are built without transactions of the pool [SEQ19], on origins that are surely the next."""
+        return self.selector.recover
+
+    def set_recover(self, recover: bool) -> None:
+        """Set the mode for the next blocks."""
+        self.selector.recover = recover
+
+    def wanted_l1_blocks(self, heads: Heads) -> L1BlockRange | None:
+        """Return the L1 blocks that the next origins need and that are missing [SEQ18]."""
+        first, count = self.selector.wanted(heads.unsafe, self.window)
+        return L1BlockRange(first, count) if count else None
+
+    def wait_until(self) -> float | None:
+        """Return the time of the next action; None when only an event can lead to one."""
+        return None if self.without_origin else self.sequencer.wait_until()
+
+    def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
+        """Return the call that is due now; `forkchoice_due` is the update that the engine lacks.
+
+        Raises TemporaryError when no block can be built yet, ResetError when the tip cannot be built on."""
+        need = self.sequencer.next(now)
+        self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
+        if isinstance(need, NeedAttributes):
+            return None if self.without_origin else self._prepare(need, forkchoice_due, now)
+        return need
+
+    def _prepare(self, need: NeedAttributes, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
+        if forkchoice_due is not None:
+            return forkchoice_due
+        chosen = self.selector.select(need.parent, self.window)
+        if isinstance(chosen, NoOrigin):
+            raise TemporaryError(chosen.reason)
+        if self.tip_config is None or self.tip_config[0] != need.parent.hash:
+            return GetBlock(need.parent.hash)
+        config = self.config
+        attributes = sequencer_attributes(
+            config.rollup, config.l1_chain, need.parent, self.tip_config[1], chosen.block, self.recover
+        )
+        self.sequencer.set_attributes(need, attributes)
+        call = self.sequencer.next(now)
+        return None if isinstance(call, NeedAttributes) else call
+
+    def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
+        """Take the engine's answer to the call that was due. Raises TemporaryError and ResetError as `next`."""
+        if isinstance(call, GetBlock):
+            self._take_tip(call.name, answer)
+            return None
+        event = self.sequencer.answer(call, answer, now)
+        if isinstance(event, SequencedBlock):
+            self.tip_config = (event.block.ref.hash, event.block.config)
+        return event
+
+    def _take_tip(self, name: BlockName, answer: object) -> None:
+        if answer is None:
+            raise ResetError(f"the engine has lost its head {show_name(name)}")
+        if not isinstance(answer, ExecutionPayload) or answer.block_hash != name:
+            raise TemporaryError("the engine's answer is not its head")
+        self.tip_config = (answer.block_hash, l2_block_info(answer, self.config.rollup).config)
+
+    def on_reset(self) -> None:
+        """There are no heads, and L1 may have had a reorg."""
+        self.sequencer.on_reset()
+        self.window.clear()
+
+    def _lacks_origin(self, head: L2BlockRef) -> bool:
+        return self.window.get(head.l1_origin.number) is None
+
+
+def sequencer_attributes(
+    rollup: RollupConfig,
+    l1_chain: L1Chain,
+    parent: L2BlockRef,
+    parent_config: SystemConfig,
+    epoch: L1Block,
+    recover: bool,
+) -> PayloadAttributes:
+    """Return the attributes of the block after `parent` with the L1 origin `epoch`.
+
+    The engine adds transactions of its pool unless the block is more than the sequencer drift after its origin,
+    activates a fork whose first block stays empty, or the sequencer is in recover mode [SEQ19]."""
+    header = epoch.header
+    prepared = prepare_attributes(
+        rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates
+    ).attributes
+    schedule = rollup.schedule()
+    drifted = prepared.timestamp > header.timestamp + schedule.epoch(header.timestamp).max_sequencer_drift
+    upgrade = any(activation.sequencer_no_tx_pool for activation in schedule.activations(prepared.timestamp))
+    return msgspec.structs.replace(prepared, no_tx_pool=drifted or upgrade or recover)

@@ -1,0 +1,366 @@
+"""The rows of the sequencer and its admin calls [CND4 to CND7, SEQ26, SEQ27].
+
+The two calls of the conductor have lanes of their own, so that a slow conductor delays neither heads nor derivation:
+
+| lane   | due                                                                     | then                              |
+|--------|-------------------------------------------------------------------------|-----------------------------------|
+| commit | a block is fetched; 1 s after a commit failed                           | the block is published            |
+| leader | admin_startSequencer                                                    | it starts, or an error is sent    |
+| leader | admin_stopSequencer waits for the engine; again every second            | it waits on, or stops at once     |
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.calls.actions import (
+    Ends,
+    Lasts,
+    Observe,
+    PublishBlock,
+    RequestL1Blocks,
+    SendToRpc,
+    ShowProblem,
+)
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable, is_syncing
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
+from rollup_node.stages.engine.sequencer.block_production import BlockProduction
+from rollup_node.stages.engine.sequencer.sequencer import (
+    NOT_ENABLED,
+    RETRY_SECONDS,
+    BuildDropped,
+    SequencedBlock,
+    SequencerPhase,
+)
+from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OverrideLeaderRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
+
+CONDITION = "sequencer"
+ASK_AGAIN_SECONDS = 1.0
+NOT_LEADER = "sequencer is not the leader, aborting"
+
+MAX_ADMIN_REQUESTS = 64
+AdminKey = tuple[ProcessId, int]
+"""The requesting process and the id of its request."""
+
+SequencerRequest = StartSequencerRequest | StopSequencerRequest | OverrideLeaderRequest
+
+
+class AdminRequests:
+    """Stops and resets that are not done yet."""
+
+    def __init__(self) -> None:
+        self.stops: list[AdminKey] = []
+        self.resets: list[AdminKey] = []
+
+    def add_stop(self, key: AdminKey) -> None:
+        """Keep a request for which the sequencer is stopping."""
+        if len(self.stops) < MAX_ADMIN_REQUESTS:
+            self.stops.append(key)
+
+    def add_reset(self, key: AdminKey) -> bool:
+        """Keep a request for a reset; False if it was made before, or there is no room."""
+        if key in self.resets or len(self.resets) >= MAX_ADMIN_REQUESTS:
+            return False
+        self.resets.append(key)
+        return True
+
+    def take_stops(self) -> list[AdminKey]:
+        """Return the stops, which are done now."""
+        stops, self.stops = self.stops, []
+        return stops
+
+    def take_resets(self) -> list[AdminKey]:
+        """Return the resets, which are done now."""
+        resets, self.resets = self.resets, []
+        return resets
+
+
+class Sequencing:
+    """The sequencer with the admin calls that wait for it.
+
+    `last_announced` are the heads known last; `derived` returns up to which number the chain with these heads follows
+    from L1, or from what a follow source has proven."""
+
+    def __init__(self, core: CoreContext, stopped: bool, blocks: UnsafeBlocks, derived: Callable[[Heads], int]) -> None:
+        self.production = BlockProduction(core.config, stopped)
+        self.sequencer = self.production.sequencer
+        self.admin = AdminRequests()
+        self.last_announced: Heads | None = None
+        self._core, self._lost, self._derived = core, blocks.lost, derived
+        self._last_sequenced: Hash | None = None
+        self._shown: tuple[Problem | None, int] = (None, 0)
+
+    def publish_block(self, payload: ExecutionPayload) -> None:
+        """Have the block that the sequencer sealed on the unsafe head signed and gossiped."""
+        heads = self.sequencer.heads
+        if heads is not None and heads.unsafe.hash == payload.parent_hash:
+            self._core.do(PublishBlock(payload, heads.unsafe, self._derived(heads)))
+
+    def show_problem(self) -> None:
+        """Report why the sequencer cannot build: each failed attempt, and when that ends."""
+        core, (last, failures) = self._core, self._shown
+        problem = self.sequencer.problem
+        if (problem, self.sequencer.failures) == (last, failures):
+            return
+        self._shown = problem, self.sequencer.failures
+        if problem is not None and self.sequencer.failures != failures:
+            text = "sequencer cannot build a block"
+            reason = str(msgspec.structs.replace(problem, subject=""))
+            core.do(Lasts(CONDITION, Code.SEQUENCER_WAITS, text, {"reason": reason}))
+        if problem != last:
+            core.do(ShowProblem("sequencer", problem))
+
+    def note_sequenced(self, block: L2BlockRef) -> None:
+        """Note that the engine has validated a block of this sequencer."""
+        self._last_sequenced = block.hash
+
+    @property
+    def last_block_waits(self) -> bool:
+        """Whether the block that was sequenced last is the tip, and not the engine's head yet."""
+        heads, accepted = self._core.controller.heads, self._core.controller.accepted
+        if heads is None or heads.unsafe.hash != self._last_sequenced:
+            return False
+        return accepted is None or accepted.head != heads.unsafe.hash
+
+    def finish_stops(self, now: Instant) -> None:
+        """Answer admin_stopSequencer once the sequencer has stopped, and the engine has its last block as its head.
+
+        That holds also where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
+        waits = self.sequencer.active or self.last_block_waits or self._lost.pending
+        if self.admin.stops and not waits:
+            self.answer_stops()
+            self._core.publish(now)
+
+    def answer_stops(self) -> None:
+        """Answer admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting.
+
+        The last one that was known, the zero hash where none ever was."""
+        core, heads = self._core, self.sequencer.heads or self.last_announced
+        head = None if heads is None else heads.unsafe
+        stops = self.admin.take_stops()
+        if stops:
+            core.do(Ends(CONDITION, "the sequencer is to build no blocks any more"))
+            core.write("info", "sequencer stopped", head=head)
+        for peer, number in stops:
+            core.do(SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
+
+
+class SequencerRow(HeadRow):
+    """The calls for the block that the sequencer builds, by its schedule; a forkchoice update first."""
+
+    purpose = CallPurpose.SEQUENCER
+
+    def __init__(self, core: CoreContext, state: Sequencing, blocks: UnsafeBlocks, forkchoice: ForkchoiceRow) -> None:
+        super().__init__(core)
+        self._state, self._production, self._lost = state, state.production, blocks.lost
+        self._forkchoice = forkchoice
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None or not self._state.sequencer.enabled or core.waits(self.purpose, now):
+            return None
+        if core.holds_for_sync(now):
+            return None
+        wanted = self._production.wanted_l1_blocks(heads)
+        if wanted is not None:
+            core.do(RequestL1Blocks(wanted.first, wanted.count))
+        if core.building_derived or self._lost.pending:
+            return None
+        call = self._production.next(core.controller.forkchoice_due(), now.unix)
+        self._state.show_problem()
+        core.recover(self.purpose)
+        return call
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        if moves_heads(pending.call):
+            self._forkchoice.answer(pending, answer, now)
+        elif not (is_syncing(answer) and self.hold(pending, answer)):
+            self.take(pending, answer, now)
+
+    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Move the block on."""
+        core, state, fetched = self._core, self._state, isinstance(pending.call, GetPayload)
+        if fetched:
+            core.do(Observe("sequencer_sealing_seconds", now.monotonic - pending.since))
+        event = self._production.answer(pending.call, answer, now.unix)
+        sequencer = state.sequencer
+        if fetched and sequencer.sealed is not None and not sequencer.conducted:
+            state.publish_block(sequencer.sealed)
+        if isinstance(event, BuildDropped):
+            core.count("sequencing_errors")
+        elif isinstance(event, SequencedBlock):
+            core.controller.advance(event.block.ref)
+            state.note_sequenced(event.block.ref)
+            core.finishing = self
+            core.do(event)
+            core.publish(now)
+        state.show_problem()
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Try again by the sequencer's own schedule [SEQ6]."""
+        self._state.sequencer.retry_later(error, now.unix)
+        self._state.show_problem()
+        return RETRY_SECONDS
+
+
+class CommitRow(CoreRow):
+    """The commit of the block that is fetched: it is published and inserted then, or committed again later."""
+
+    purpose = CallPurpose.COMMIT
+
+    def __init__(self, core: CoreContext, state: Sequencing) -> None:
+        super().__init__(core)
+        self._state = state
+
+    def due(self, now: Instant) -> CoreCall | None:
+        return self._state.sequencer.next_commit(now.unix)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        state, call = self._state, pending.call
+        if not isinstance(call, CommitPayload):
+            return
+        if not isinstance(answer, Committed):
+            failure = answer if isinstance(answer, Unavailable) else Unavailable("it gave no answer to this")
+            state.sequencer.commit_failed(call.payload, failure, now.unix)
+            state.show_problem()
+        elif state.sequencer.committed(call.payload, now.unix):
+            state.publish_block(call.payload)
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take it as an answer: the block is committed again later."""
+        self.answer(pending, answer, now)
+
+
+class LeaderRow(CoreRow):
+    """The admin calls of the sequencer, and the question for the leader.
+
+    `ask_at` is the monotonic time from which a waiting stop asks for the leader again."""
+
+    outlives_resets = True
+    purpose = CallPurpose.LEADER
+
+    def __init__(self, core: CoreContext, state: Sequencing) -> None:
+        super().__init__(core)
+        self._state, self._sequencer = state, state.sequencer
+        self._waiting: dict[AdminKey, Hash] = {}
+        self._asked: dict[AdminKey, Hash] = {}
+        self.ask_at = 0.0
+
+    def request(self, peer: ProcessId, message: SequencerRequest, now: Instant) -> None:
+        """Take an admin call, perhaps a repeated one."""
+        key = (peer, message.id)
+        match message:
+            case StartSequencerRequest(head=head):
+                self._request_start(key, head, now)
+            case StopSequencerRequest():
+                self._stop(key, now)
+            case OverrideLeaderRequest():
+                self._override(key, now)
+
+    # --- start, stop, override -------------------------------------------------------------------------------------
+
+    def _request_start(self, key: AdminKey, head: Hash, now: Instant) -> None:
+        if not self._sequencer.conducted:
+            self._start(key, head, now)
+        elif key not in self._asked and len(self._waiting) < MAX_ADMIN_REQUESTS:
+            self._waiting.setdefault(key, head)
+
+    def _start(self, key: AdminKey, head: Hash, now: Instant) -> None:
+        core, state, sequencer = self._core, self._state, self._sequencer
+        error = sequencer.start(head, now.unix)
+        heads = core.controller.heads
+        if error is None and heads is not None and sequencer.heads is not None:
+            # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
+            state.answer_stops()
+            core.write("info", "sequencer started", head=heads.unsafe)
+            core.publish(now)
+        self._respond(key, error)
+
+    def _stop(self, key: AdminKey, now: Instant) -> None:
+        state = self._state
+        if key in state.admin.stops:
+            return
+        if not self._sequencer.stopping:
+            error = self._sequencer.stop()
+            if error is not None:
+                self._respond(key, error)
+                return
+            self.ask_at = 0.0
+            self._core.publish(now)
+        state.admin.add_stop(key)
+
+    def _override(self, key: AdminKey, now: Instant) -> None:
+        state, sequencer = self._state, self._sequencer
+        if not sequencer.enabled:
+            self._respond(key, NOT_ENABLED)
+            return
+        if sequencer.conducted:
+            text = "leader overridden, blocks are not committed to the conductor"
+            self._core.write("warn", text, Code.SEQUENCER_ADMIN)
+            released = sequencer.override_leader(now.unix)
+            if released is not None:
+                state.publish_block(released)
+            starts = {**self._asked, **self._waiting}
+            self._asked, self._waiting = {}, {}
+            for start, head in starts.items():
+                self._start(start, head, now)
+        self._respond(key, None)
+
+    def _respond(self, key: AdminKey, error: str | None) -> None:
+        peer, number = key
+        self._core.do(SendToRpc(peer, ControlResponse(number, error, None)))
+
+    # --- the conductor ---------------------------------------------------------------------------------------------
+
+    @property
+    def _stop_waits(self) -> bool:
+        """Whether a stop waits for the engine, as it only does while this node is the leader [SEQ27]."""
+        committing = self._sequencer.phase is SequencerPhase.COMMITTING
+        return self._sequencer.conducted and bool(self._state.admin.stops) and not committing
+
+    def due(self, now: Instant) -> CoreCall | None:
+        stop_waits = self._stop_waits and now.monotonic >= self.ask_at
+        if not self._waiting and not stop_waits:
+            return None
+        self._asked, self._waiting = self._waiting, {}
+        if stop_waits:
+            self.ask_at = now.monotonic + ASK_AGAIN_SECONDS
+        return GetLeader()
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Start the sequencer, or send errors; a stop that waits goes on at once unless this node leads."""
+        asked, self._asked = self._asked, {}
+        if isinstance(answer, Leadership) and answer.is_leader:
+            for key, head in asked.items():
+                self._start(key, head, now)
+            return
+        failure = answer.text if isinstance(answer, Unavailable) else None
+        error = NOT_LEADER if failure is None else f"sequencer leader check failed: {failure}"
+        for key in asked:
+            self._respond(key, error)
+        if self._stop_waits:
+            reason = failure or "this node is not the leader"
+            self._core.write("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, reason=reason)
+            self._sequencer.stop_without_last()
+            self._state.answer_stops()
+            self._core.publish(now)
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take it as an answer: the conductor does not confirm that this node leads."""
+        self.answer(pending, answer, now)

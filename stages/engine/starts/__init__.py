@@ -1,0 +1,1 @@
+"""The search for heads and a pipeline start."""

@@ -1,0 +1,253 @@
+"""The search for a pipeline start, as calls.
+
+The heads (unless they are in force already), the system config of the safe block, the base, and L1 block 0 for the safe
+head database. One call at a time; any error ends the search, and the next one starts from nothing.
+
+| part  | calls                                                      | result                         |
+|-------|------------------------------------------------------------|--------------------------------|
+| heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
+| safe  | the block of the safe head                                 | its system config [SYS27]      |
+| base  | blocks below it, by number [RS1, ADA14]                    | the base and its system config |
+| L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
+"""
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+import msgspec
+
+from rollup_node.stages.engine.attributes.attributes_row import DerivationSession
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
+from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
+from rollup_node.stages.engine.starts.start_search import (
+    Base,
+    BaseSearch,
+    MissingBlockError,
+    NeedGenesis,
+    NeedLabel,
+    NeedOffset,
+    NeedOrigin,
+    NeedParent,
+    StartSearch,
+    challenge_lookback,
+)
+from rollup_node.stages.messages.engine import PipelineStart
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+
+PREFETCH = 20
+"""How many ancestors are read at once."""
+SEARCH_PAUSE = 1.0
+
+
+class FoundStart(msgspec.Struct, frozen=True):
+    """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block.
+
+    `l1_genesis` is L1 block 0 where it is wanted and the safe head is the L2 genesis. `was_safe` is the number of the
+    block that the engine calls safe, where its labels were read."""
+
+    heads: Heads | None
+    safe: L2BlockRef
+    safe_config: SystemConfig
+    base: Base
+    l1_genesis: BlockId | None = None
+    was_safe: int = 0
+
+
+StartCall = EngineCall | GetL1BlockRef
+T = TypeVar("T")
+
+
+class PipelineStartSearch:
+    """One search.
+
+    `call` is the call that is due; None once the start is `found`. With `safe`, only the base is searched for; `heads`
+    are the heads to start with where they are known [ELS5]. `offset` is how many blocks safe and finalized are set
+    behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1 block 0 is wanted."""
+
+    def __init__(
+        self,
+        rollup: RollupConfig,
+        *,
+        skip_check: bool = False,
+        find_l1_genesis: bool = False,
+        safe: L2BlockRef | None = None,
+        heads: Heads | None = None,
+        offset: int = 0,
+    ) -> None:
+        self._rollup, self._find_l1_genesis = rollup, find_l1_genesis
+        self._walk = StartSearch(rollup, skip_check, offset)
+        self._ancestors: dict[Hash, L2BlockRef] = {}
+        self.found: FoundStart | None = None
+        self._heads_given = heads is not None
+        self._read_to = safe
+        self._steps = self._search(safe, heads)
+        self.call: StartCall | None = next(self._steps)
+
+    def answer(self, answer: object) -> None:
+        """Take the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
+        if isinstance(answer, Unavailable):
+            raise TemporaryError(answer.reason, answer.code)
+        try:
+            self.call = self._steps.send(answer)
+        except StopIteration as end:
+            self.call, self.found = None, end.value
+
+    def lacks_block(self) -> bool:
+        """Take that the engine has answered with a block that is incomplete.
+
+        Whether the search goes on without it, which it does where safe and finalized are set behind the tip. Raises as
+        `answer`."""
+        if not isinstance(self.call, GetBlock | GetBlockRef) or not (self._walk.recovers and self._walk.offset):
+            return False
+        self.answer(None)
+        return True
+
+    def _search(self, given: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
+        result: FoundStart | None = None
+        while result is None:
+            if given is None and not self._heads_given:
+                heads = yield from self._find_heads()
+            safe = heads.safe if given is None and heads is not None else given
+            assert safe is not None
+            try:
+                result = yield from self._find_start(heads, safe)
+            except MissingBlockError:
+                if not self._walk.shrink():
+                    raise
+        return result
+
+    def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Generator[StartCall, object, FoundStart]:
+        info = self._block_info((yield GetBlock(safe.hash)))
+        if info is None and (self._heads_given or self._walk.recovers):
+            raise MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
+        if info is None and heads is None:
+            raise ResetError(f"the engine has lost the safe block {safe}")
+        if info is None:
+            raise TemporaryError(f"the engine does not have its safe block {safe}")
+        search = BaseSearch(self._rollup, info, self._look_back(safe))
+        while not isinstance(need := search.next(), Base):
+            search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
+        l1_genesis = None
+        if self._find_l1_genesis and safe.id == self._rollup.genesis.l2:
+            l1_genesis = _expect((yield GetL1BlockRef(0, False)), L1BlockRef)
+            if l1_genesis is None:
+                raise TemporaryError("L1 has no block 0 yet")
+        was_safe = 0 if self._walk.safe is None else self._walk.safe.number
+        return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
+
+    def _look_back(self, safe: L2BlockRef) -> int:
+        """Return how far below the new safe head's origin the base lies at least.
+
+        Derivation has read the L1 origin of the safe head before, and inputs used up to there may still be challenged
+        [ADA14]. Heads that derivation has not reached have no such inputs."""
+        read_to = self._read_to
+        if read_to is None or read_to.number < safe.number:
+            return 0
+        return max(0, challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number))
+
+    def _find_heads(self) -> Generator[StartCall, object, Heads]:
+        search, fresh = self._walk, True
+        while not isinstance(need := search.next(), Heads):
+            match need:
+                case NeedOrigin():
+                    origin = yield GetL1BlockRef(need.number, fresh)
+                    search.add_origin(need, _expect(origin, L1BlockRef))
+                    fresh = False
+                case NeedParent():
+                    search.add_block(need, (yield from self._find_parent(need.child)))
+                case NeedLabel():
+                    search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
+                case NeedGenesis() | NeedOffset():
+                    search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
+        self._read_to = search.safe
+        return need
+
+    def _find_parent(self, child: L2BlockRef) -> Generator[StartCall, object, L2BlockRef | None]:
+        """Return the parent of a block: ancestors are read by number, many at once, and found by their hashes."""
+        wanted, last = child.parent_hash, child.number - 1
+        if wanted not in self._ancestors:
+            refs = yield GetBlockRefs(max(0, last - PREFETCH + 1), last)
+            self._ancestors = {ref.hash: ref for ref in refs} if isinstance(refs, tuple) else {}
+        if wanted in self._ancestors:
+            return self._ancestors[wanted]
+        return _expect((yield GetBlockRef(wanted)), L2BlockRef)
+
+    def _block_info(self, answer: object) -> L2BlockInfo | None:
+        payload = _expect(answer, ExecutionPayload)
+        return None if payload is None else l2_block_info(payload, self._rollup)
+
+
+def _expect(answer: object, kind: type[T]) -> T | None:
+    """Return an answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
+    if answer is not None and not isinstance(answer, kind):
+        raise TemporaryError("the answer is not one to the call of the search")
+    return answer
+
+
+class StartRow(CoreRow):
+    """`search` is a search on its way, at the earliest at `search_at`.
+
+    `restart` a start at the safe head that waits until no head-moving call is open. `begin` makes a search for heads,
+    None while there is to be none; `end` takes what was found."""
+
+    purpose = CallPurpose.START
+
+    def __init__(
+        self,
+        core: CoreContext,
+        session: DerivationSession,
+        begin: Callable[[], PipelineStartSearch | None],
+        end: Callable[[FoundStart], None],
+    ) -> None:
+        super().__init__(core)
+        self._session, self._begin, self._end = session, begin, end
+        self.search: PipelineStartSearch | None = None
+        self.restart: PipelineStart | None = None
+        self.search_at = 0.0
+
+    def clear(self) -> None:
+        """Drop what is on its way: a reset."""
+        self.search = self.restart = None
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core = self._core
+        if core.waits(self.purpose, now):
+            return None
+        if self.search is None and core.controller.heads is None:
+            self.search = self._begin() if now.monotonic >= self.search_at else None
+            self.search_at = self.search_at if self.search is None else now.monotonic + SEARCH_PAUSE
+        elif self._needs_restart and core.confirmed_heads is not None:
+            self.search = PipelineStartSearch(core.config.rollup, safe=core.confirmed_heads.safe)
+        return None if self.search is None else self.search.call
+
+    @property
+    def _needs_restart(self) -> bool:
+        return self.search is None and self.restart is None and self._session.restart_wanted
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        if self.search is not None:
+            self.search.answer(answer)
+            self._end_search()
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Go on without a block that the engine has not whole, where that may be."""
+        if answer.unreadable and self._core.take_unreadable(pending.call):
+            return
+        if not answer.unreadable or self.search is None or not self.search.lacks_block():
+            raise TemporaryError(answer.reason, answer.code)
+        self._end_search()
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """End the search; the next one starts from nothing."""
+        self.search = None
+        return super().failed(call, error, now)
+
+    def _end_search(self) -> None:
+        if self.search is not None and self.search.found is not None:
+            start, self.search = self.search.found, None
+            self._end(start)

@@ -1,0 +1,1 @@
+"""Unsafe blocks: queue, gaps, and blocks that the engine lost."""

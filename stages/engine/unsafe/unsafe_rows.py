@@ -1,0 +1,212 @@
+"""The rows of unsafe blocks: the block after the tip, and the gap that the engine is to fetch [UNS1 to UNS6]."""
+
+from collections.abc import Callable
+
+from rollup_node.stages.engine.calls.actions import FetchEnded, FetchLasts, RequestGap, UnsafeQueueChanged
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import NewPayload, is_syncing
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks
+from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
+
+PROBLEM = "unsafe gap"
+PEERS_SECONDS = 10.0
+"""The engine has a gap for itself so long, before its blocks are requested from peers as well."""
+SHOW_SECONDS = 20.0
+"""A gap lasts so long before operators are told."""
+STALE_SECONDS = 60.0
+"""The lowest and the highest queued block take turns of this length: one of them may be of a chain given up."""
+
+
+class UnsafeBlocks:
+    """The unsafe chain and the blocks that the engine lost, as several rows change them.
+
+    `forget` is called with the hash of a block that is invalid."""
+
+    def __init__(self, core: CoreContext, forget: Callable[[Hash], None]) -> None:
+        config = core.config
+        self.chain = UnsafeChain(config.rollup)
+        self.lost = LostBlocks(config.rollup, config.p2p and not config.interop)
+        self._core, self._forget = core, forget
+        self._shown: tuple[int, int] = (0, 0)
+
+    def drop(self, dropped: DroppedUnsafeBlock) -> None:
+        """Note that a block has left the queue because it is invalid."""
+        self.lost.refused(dropped.hash, dropped.reason)
+        self._forget(dropped.hash)
+        fields = {"number": dropped.number, "hash": to_hex(dropped.hash), "reason": dropped.reason}
+        self._core.write("warn", "dropping invalid unsafe block", Code.UNSAFE_BLOCK, **fields)
+
+    def note_inserted(self, block: L2BlockRef) -> None:
+        """Note that an unsafe block is the new tip."""
+        queued = len(self.chain.queue) - 1
+        self._core.write("trace", "inserted unsafe block", block=block, origin=block.l1_origin, queued=queued)
+
+    def show_queue(self) -> None:
+        """Report the queue if it has changed."""
+        queue = self.chain.queue
+        if (shown := (len(queue), queue.bytes)) != self._shown:
+            self._shown = shown
+            self._core.do(UnsafeQueueChanged(*shown, queue.lowest))
+
+
+class UnsafeBlockRow(HeadRow):
+    """The insertion of the block after the tip, while no derived block is being built."""
+
+    purpose = CallPurpose.UNSAFE_BLOCK
+
+    def __init__(self, core: CoreContext, blocks: UnsafeBlocks) -> None:
+        super().__init__(core)
+        self._blocks, self._chain = blocks, blocks.chain
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None or core.building_derived or core.controller.restoring_backup:
+            return None
+        # A block of our own chain would end the engine's sync to another one.
+        if core.holds_for_sync(now) or core.waits(self.purpose, now):
+            return None
+        while isinstance(due := self._chain.next(heads), DroppedUnsafeBlock):
+            self._blocks.drop(due)
+        self._blocks.show_queue()
+        if due is None:
+            core.recover(self.purpose)
+        return due
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        if not (is_syncing(answer) and self.hold(pending, answer)):
+            self.take(pending, answer, now)
+
+    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Make the block the tip, or drop it."""
+        if not isinstance(pending.call, NewPayload):
+            return
+        result = self._chain.answer(pending.call, answer)
+        if isinstance(result, DroppedUnsafeBlock):
+            self._blocks.drop(result)
+            self._core.recover(self.purpose)
+            return
+        self._core.controller.advance(result.ref)
+        self._core.finishing = self
+        self._blocks.note_inserted(result.ref)
+
+    def finished(self, now: Instant) -> None:
+        """End the pause after failures."""
+        self._core.recover(self.purpose)
+
+
+class GapRow(HeadRow):
+    """The calls that have the engine fetch a gap, and the requests of its blocks from peers [UNS4 to UNS6].
+
+    `_since` is when the gap was seen first, None without one; `_shown`: operators were told."""
+
+    purpose = CallPurpose.UNSAFE_GAP
+
+    def __init__(self, core: CoreContext, blocks: UnsafeBlocks) -> None:
+        super().__init__(core)
+        self._blocks, self._chain = blocks, blocks.chain
+        self._since: float | None = None
+        self._shown = False
+
+    def look(self, now: Instant) -> None:
+        """Look for a gap, when that is due."""
+        core, chain, heads = self._core, self._chain, self._core.controller.heads
+        if heads is None:
+            return
+        end = chain.gap_end(heads, now.monotonic, now.unix)
+        if end is None:
+            if not chain.has_gap:
+                self._close()
+            return
+        self._since = now.monotonic if self._since is None else self._since
+        waited = now.monotonic - self._since
+        by_engine = core.config.gaps_from_engine
+        if core.config.p2p and core.config.fill_gaps and (not by_engine or waited >= PEERS_SECONDS):
+            core.do(RequestGap(heads.unsafe, end))
+        if by_engine:
+            self._begin(end, waited)
+
+    def _begin(self, lowest: ExecutionPayload, waited: float) -> None:
+        highest = self._chain.queue.highest
+        target = lowest if highest is None or int(waited // STALE_SECONDS) % 2 == 0 else highest
+        if (dropped := self._chain.fetch.begin(target)) is not None:
+            self._drop(dropped)
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None or core.building_derived or core.controller.restoring_backup:
+            return None
+        if core.holds_for_sync(now) or core.waits(self.purpose, now):
+            return None
+        return self._chain.fetch.next(heads)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        core, fetch, heads = self._core, self._chain.fetch, self._core.confirmed_heads
+        if heads is None or not isinstance(pending.call, GapCall):
+            return
+        taken = fetch.taken
+        result = fetch.answer(pending.call, answer, heads)
+        core.recover(self.purpose)
+        if isinstance(result, DroppedUnsafeBlock):
+            self._drop(result)
+            if not isinstance(pending.call, NewPayload):
+                # The engine was pointed at another chain than ours.
+                core.controller.distrust()
+        elif isinstance(result, L2BlockRef) and taken is not None:
+            core.controller.advance(result)
+            core.controller.accept(taken)
+            core.confirm(now)
+            self._blocks.note_inserted(result)
+            core.publish(now)
+            self._close()
+        elif fetch.target is not None:
+            self._show(heads.unsafe, fetch.target, now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        if self._chain.fetch.taken is not None:
+            self._chain.fetch.end()
+            self._core.controller.distrust()
+        return super().failed(call, error, now)
+
+    def _show(self, tip: L2BlockRef, target: L2BlockRef, now: Instant) -> None:
+        if self._since is None or now.monotonic < self._since + SHOW_SECONDS:
+            return
+        self._shown = True
+        first, last, name = tip.number + 1, target.number - 1, "unsafe block"
+        text = f"the execution engine does not get blocks {first} to {last} below {name} {target} from its peers"
+        self._core.do(FetchLasts(PROBLEM, text, target.number - tip.number))
+
+    def _close(self) -> None:
+        """Note that there is no gap."""
+        self._since = None
+        self._chain.fetch.end()
+        self._core.recover(self.purpose)
+        if self._shown:
+            self._shown = False
+            self._core.do(FetchEnded(PROBLEM))
+
+    def _drop(self, dropped: DroppedUnsafeBlock) -> None:
+        self._chain.queue.drop(dropped.hash)
+        self._blocks.drop(dropped)
+        self._blocks.show_queue()
+
+
+class GapConfirmRow(HeadRow):
+    """The call of the gap that is due once the engine has moved to the chain above it: nothing comes in between."""
+
+    purpose = CallPurpose.UNSAFE_GAP
+
+    def __init__(self, core: CoreContext, gap: GapRow, blocks: UnsafeBlocks) -> None:
+        super().__init__(core)
+        self._gap, self._chain = gap, blocks.chain
+
+    def due(self, now: Instant) -> CoreCall | None:
+        return None if self._chain.fetch.taken is None else self._gap.due(now)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        self._gap.answer(pending, answer, now)

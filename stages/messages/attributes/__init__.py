@@ -1,0 +1,1 @@
+"""Deriving ahead [ENG40]: the two ends of the channel of derived attributes, and what both rely on."""

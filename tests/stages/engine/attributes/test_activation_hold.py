@@ -1,0 +1,266 @@
+"""An activation block with other upgrade transactions: what is recognised, how derivation waits, and what ends it
+[UPG24 to UPG26]."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade, other_upgrade
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetBlock
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, BatchParent
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.upgrade_bundle import parse_bundle
+from rollup_node.stages.protocol.upgrade_transactions import carried_bundle, carried_file, encode_bundle
+from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, USER, ChainFixture, chain_with
+from tests.support.engine.attributes_jobs import BUILD, started, step_through
+
+LAGOON = BUNDLE_FORKS["lagoon"].carried
+FORKS = {**dict.fromkeys((*ALL_FORKS, "karst"), 0), "lagoon": GENESIS_TIME + 2}
+
+
+def using(carried: CarriedBundle, chains: int = 1, **changes: Any) -> ChainFixture:
+    """A chain whose first block activates Lagoon with this bundle."""
+    return chain_with(
+        FORKS, bundles={"lagoon": carried_bundle("lagoon", carried)}, dependency_set_size=chains, **changes
+    )
+
+
+OURS, THEIRS = using(LAGOON[0]), using(LAGOON[1])
+
+
+def first_block(chain: ChainFixture) -> ExecutionPayload:
+    return chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
+
+
+def seen(block: ExecutionPayload, rollup: RollupConfig = OURS.rollup) -> OtherUpgrade | None:
+    """What a node with our bundle sees in a block."""
+    chain = ChainFixture(rollup)
+    return other_upgrade(rollup, chain.attributes(chain.genesis, 100), chain.genesis.hash, block)
+
+
+# --- what is recognised --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_another_bundle_is_described_and_written(chains: int) -> None:
+    block = first_block(using(LAGOON[1], chains))
+    found = seen(block, using(LAGOON[0], chains).rollup)
+    assert found is not None
+    assert (found.fork, found.number, found.hash) == ("lagoon", 1, block.block_hash)
+    assert (found.used, found.sha256, found.carried) == (LAGOON[0].sha256, LAGOON[1].sha256, LAGOON[1])
+    assert parse_bundle(found.file) == carried_file("lagoon", LAGOON[1])
+    assert found.difference.startswith("transaction 4: its data has 4900 bytes") and not found.same_bundle
+    assert "--rollup.lagoon-bundle" in found.text and "\n" not in found.text
+    assert f"in --rollup.bundle-dir: {found.file_name} " in found.text
+
+
+def test_a_bundle_that_nobody_carries_is_written_too() -> None:
+    file = carried_file("lagoon", LAGOON[1])
+    entries = (*file.entries[:3], file.entries[3]._replace(gas=5), *file.entries[4:])
+    bundle = encode_bundle("lagoon", file._replace(entries=entries, extra_gas=9), "", "")
+    found = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
+    assert found is not None and found.carried is None
+    again = parse_bundle(found.file)
+    assert (again.entries, again.extra_gas) == (entries, 9)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "verb"), [(1, 2, "has"), (2, 1, "lacks")])
+def test_another_dependency_set_is_named(ours: int, theirs: int, verb: str) -> None:
+    found = seen(first_block(using(LAGOON[0], theirs)), using(LAGOON[0], ours).rollup)
+    assert found is not None and found.same_bundle
+    assert found.difference == f"it {verb} the transactions of a chain with others in its dependency set"
+    assert "--interop.dependency-set" in found.text and found.file_name not in found.text
+
+
+def test_another_room_for_the_wrappers_is_named() -> None:
+    bundle = encode_bundle("lagoon", carried_file("lagoon", LAGOON[0])._replace(extra_gas=0), "", "")
+    found = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
+    assert found is not None and found.carried is None
+    assert found.difference == "the gas limit leaves 60503172 for them instead of 60653172"
+    assert parse_bundle(found.file).extra_gas == 0
+
+
+def changed(**changes: Any) -> ExecutionPayload:
+    return msgspec.structs.replace(first_block(THEIRS), **changes)
+
+
+BLOCK = first_block(THEIRS)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        first_block(OURS),
+        changed(parent_hash=b"\x01" * 32),
+        changed(prev_randao=b"\x01" * 32),
+        changed(fee_recipient=b"\x01" * 20),
+        changed(extra_data=b"\x01"),
+        changed(transactions=BLOCK.transactions[1:]),
+        changed(transactions=(*BLOCK.transactions, USER)),
+        changed(transactions=BLOCK.transactions[:1]),
+        changed(transactions=(*BLOCK.transactions[:-1], b"\x7e\x01")),
+        changed(transactions=(*BLOCK.transactions, *(BLOCK.transactions[-1],) * 256)),
+    ],
+    ids=["equal", "parent", "randao", "recipient", "extraData", "L1 info", "user", "no upgrade", "no deposit", "many"],
+)
+def test_any_other_block_is_not_waited_for(block: ExecutionPayload) -> None:
+    assert seen(block) is None
+
+
+def test_blocks_without_upgrade_transactions_are_compared_as_ever() -> None:
+    chain = chain_with({**FORKS, "lagoon": GENESIS_TIME + 4})
+    assert seen(changed(transactions=()), chain.rollup) is None
+
+
+def test_a_fork_whose_bundle_cannot_be_chosen_is_not_waited_for() -> None:
+    """No option could end the wait; the bundle of Karst is that of every release."""
+    file = carried_file("karst", BUNDLE_FORKS["karst"].carried[0])
+    times = {**dict.fromkeys(ALL_FORKS, 0), "karst": GENESIS_TIME + 2}
+    bundle = encode_bundle("karst", file._replace(entries=(file.entries[0]._replace(gas=5), *file.entries[1:])), "", "")
+    block = first_block(chain_with(times, bundles={"karst": bundle}))
+    assert seen(block, chain_with(times).rollup) is None
+
+
+# --- what L1 says --------------------------------------------------------------------------------------------------
+
+
+def hold() -> ActivationHold:
+    found = seen(BLOCK)
+    assert found is not None
+    return ActivationHold(found)
+
+
+def test_a_later_batch_confirms_the_block_after_another_look() -> None:
+    waits = hold()
+    assert waits.due(5) is None
+    waits.add((BatchParent(0, b"\x01" * 20), BatchParent(3, b"\x03" * 20), BatchParent(9, b"\x09" * 20)))
+    assert waits.look_again and waits.due(2) is None and waits.due(5) == 3
+    waits.compare(3, b"\x03" * 32)
+    assert not waits.confirmed and waits.due(9) is None
+    waits.seen_again()
+    assert waits.confirmed and not waits.contradicted(9) and "L1" in waits.problem.text
+
+
+def test_a_batch_on_another_branch_decides_nothing() -> None:
+    waits = hold()
+    waits.add((BatchParent(3, b"\x03" * 20), BatchParent(4, b"\x04" * 32)))
+    waits.compare(3, b"\x05" * 32)
+    waits.compare(4, None)
+    waits.seen_again()
+    assert not waits.confirmed and not waits.contradicted(9) and waits.due(9) is None
+
+
+@pytest.mark.parametrize("size", [20, 32])
+def test_another_block_of_that_height_contradicts(size: int) -> None:
+    waits = hold()
+    waits.add((BatchParent(1, b"\x03" * size),))
+    assert waits.due(1) is None and waits.contradicted(1)
+    waits.seen_again()
+    assert not waits.confirmed
+
+
+# --- in the handler ------------------------------------------------------------------------------------------------
+
+
+def held(after: int = 3) -> tuple[ChainFixture, AttributesHandler, AttributesReady, Sequence[L2BlockRef]]:
+    """Derivation waits before block 1 of the other bundle, on which the chain goes on."""
+    chain = ChainFixture(OURS.rollup)
+    refs = [chain.genesis, chain.ref(chain.keep(BLOCK))]
+    for _ in range(after):
+        refs.append(chain.ref(chain.seal(refs[-1], chain.attributes(refs[-1], 100))))
+    handler = started(chain, refs[-1], chain.genesis)
+    message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
+    assert handler.offer(message) is None
+    assert handler.next() == GetBlock(1)
+    assert step_through(handler, BLOCK) is None
+    return chain, handler, message, refs
+
+
+def ask(handler: AttributesHandler, message: AttributesReady, *parents: BatchParent) -> None:
+    """Derivation repeats its attributes, with what L1 says."""
+    handler.add(msgspec.structs.replace(message, parents=parents))
+
+
+def test_the_engine_keeps_its_chain_while_derivation_waits() -> None:
+    _, handler, message, refs = held()
+    assert handler.hold is not None and not handler.building and handler.next() is None
+    assert handler.controller.heads is not None and handler.controller.heads.unsafe == refs[-1]
+    for _ in range(3):
+        ask(handler, message)
+        assert handler.next() == GetBlock(1)
+        assert step_through(handler, BLOCK) is None and handler.next() is None
+    assert not handler.hold.confirmed
+
+
+def test_l1_confirms_the_block_in_the_handler() -> None:
+    chain, handler, message, refs = held()
+    ask(handler, message, BatchParent(2, refs[2].hash[:20]))
+    assert handler.next() == GetBlock(2)
+    assert step_through(handler, chain.payloads[refs[2].hash]) is None
+    assert handler.next() == GetBlock(1)
+    assert step_through(handler, BLOCK) is None
+    assert handler.hold is not None and handler.hold.confirmed and handler.next() is None
+
+
+def test_our_block_is_built_where_l1_names_another_one() -> None:
+    _, handler, message, _ = held()
+    ask(handler, message, BatchParent(1, b"\x07" * 20))
+    assert handler.next() == GetBlock(1)
+    assert step_through(handler, BLOCK) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes == message.attributes
+    assert handler.hold is None and handler.building
+    assert step_through(handler, BUILD) is None
+
+
+def test_the_sequencer_may_put_our_block_in_its_place() -> None:
+    _, handler, message, _ = held()
+    ask(handler, message)
+    outcome = step_through(handler, first_block(OURS))
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and handler.hold is None
+
+
+def test_the_sequencer_may_sign_our_block_later() -> None:
+    """The engine cannot take it: it is not the tip's child."""
+    _, handler, message, _ = held()
+    handler.note_signed(BLOCK)
+    assert handler.next() is None and handler.hold is not None
+    handler.note_signed(first_block(OURS))
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes == message.attributes and handler.building
+    assert handler.job is not None and "the sequencer has replaced block 1:" in str(handler.job.reason)
+
+
+def test_or_a_block_that_is_invalid_for_another_reason() -> None:
+    _, handler, message, _ = held()
+    ask(handler, message)
+    assert step_through(handler, changed(prev_randao=b"\x01" * 32, block_hash=b"\x02" * 32)) is None
+    assert isinstance(handler.next(), ForkchoiceUpdate) and handler.building
+
+
+def test_the_sequencers_block_on_its_way_is_waited_for_too() -> None:
+    """It is in the queue, and the engine does not have it yet."""
+    chain = ChainFixture(OURS.rollup)
+    handler = started(chain, chain.genesis, chain.genesis)
+    handler.note_signed(BLOCK)
+    message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
+    assert handler.offer(message) is None
+    assert handler.hold is not None and handler.next() is None and not handler.building
+    ask(handler, message)
+    assert handler.next() is None
+    handler.forget_signed(BLOCK.block_hash)
+    assert isinstance(handler.next(), ForkchoiceUpdate) and handler.hold is None
+
+
+def test_without_a_block_of_the_sequencer_ours_is_built() -> None:
+    chain = ChainFixture(OURS.rollup)
+    handler = started(chain, chain.genesis, chain.genesis)
+    message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
+    assert handler.offer(message) is None
+    assert isinstance(handler.next(), ForkchoiceUpdate) and handler.hold is None

@@ -1,0 +1,497 @@
+"""Derived attributes on their way into the engine: the answers row by row [ENG12 to ENG29], and whole jobs."""
+
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesStep
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+)
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
+from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction
+from tests.support.chains.chain_fixture import USER, ChainFixture, chain_with
+from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
+
+EPOCH = 101
+
+
+def test_builds_on_the_tip(chain: ChainFixture) -> None:
+    handler = started(chain, chain.genesis, chain.genesis)
+    message = derived(chain, chain.genesis)
+    assert handler.offer(message) is None
+    assert handler.building
+    genesis = chain.genesis.hash
+    assert handler.next() == ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), message.attributes)
+    assert handler.next() == handler.next(), "a need is repeated until it is met"
+    assert step_through(handler, BUILD) is None
+    assert handler.next() == GetPayload(b"payload1", message.attributes.timestamp)
+    payload = chain.seal(chain.genesis, message.attributes)
+    assert step_through(handler, payload) is None
+    assert handler.next() == NewPayload(payload)
+    assert step_through(handler, TAKEN) is None
+    assert handler.next() == ForkchoiceUpdate(Forkchoice(payload.block_hash, payload.block_hash, genesis))
+    outcome = step_through(handler, VALID)
+    ref = chain.ref(payload)
+    assert outcome is not None
+    assert (outcome.outcome, outcome.safe_head, outcome.reason) == (AttributesOutcome.ACCEPTED, ref, None)
+    assert outcome.safe_config == chain.known[ref.hash].config
+    assert outcome.built == payload
+    assert handler.controller.heads == Heads(ref, ref, ref, chain.genesis)
+    assert handler.next() is None and handler.controller.forkchoice_due() is None, "an identical forkchoice is not sent"
+
+
+def test_consolidates_with_the_block_that_is_there(chain: ChainFixture) -> None:
+    refs = chain.build(3, users=[chain.user])
+    handler = started(chain, refs[3], refs[0])
+    assert handler.offer(derived(chain, refs[0])) is None
+    assert not handler.building
+    assert handler.next() == GetBlock(1)
+    outcome = step_through(handler, chain.payloads[refs[1].hash])
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and outcome.built is None
+    assert handler.controller.heads == Heads(refs[3], refs[1], refs[1], chain.genesis)
+    assert handler.controller.forkchoice_due() == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[1].hash, refs[0].hash))
+
+
+def test_one_forkchoice_update_per_l1_block_while_consolidating(chain: ChainFixture) -> None:
+    refs = chain.build(4, users=[chain.user])
+    handler = started(chain, refs[4], refs[0])
+    for number in (1, 2):
+        assert handler.offer(derived(chain, refs[number - 1], number, origin=102)) is None
+        assert step_through(handler, chain.payloads[refs[number].hash]) is not None
+    handler.offer(derived(chain, refs[2], 3, origin=103))
+    assert handler.next() == ForkchoiceUpdate(Forkchoice(refs[4].hash, refs[2].hash, refs[0].hash))
+    assert step_through(handler, VALID) is None
+    assert handler.next() == GetBlock(3)
+
+
+def test_reorgs_a_tip_that_l1_does_not_confirm(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    handler = started(chain, refs[3], refs[0])
+    handler.offer(derived(chain, refs[0]))
+    assert step_through(handler, chain.payloads[refs[1].hash]) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == refs[0].hash
+    assert handler.building
+    message = derived(chain, refs[0])
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(refs[0], message.attributes))
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED
+    assert outcome.reason is not None and "transaction count does not match" in outcome.reason.text
+    assert handler.controller.heads is not None and handler.controller.heads.unsafe == outcome.safe_head
+    assert handler.controller.backup_unsafe_head is None, "a safe block ends the hope for the old tip"
+
+
+def test_a_missing_block_to_consolidate_with_asks_for_a_reset(chain: ChainFixture) -> None:
+    refs = chain.build(2)
+    handler = started(chain, refs[2], refs[0])
+    handler.offer(derived(chain, refs[0]))
+    with pytest.raises(ResetError, match="no block 1"):
+        step_through(handler, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ErrorAnswer(-38002, "invalid forkchoice"), ResetError),
+        (ErrorAnswer(-38005, "unsupported fork"), ResetError),
+        (ErrorAnswer(-32000, "busy"), TemporaryError),
+        (ForkchoiceAnswer("VALID"), TemporaryError),
+        (ForkchoiceAnswer("SYNCING"), TemporaryError),
+        (ForkchoiceAnswer("ODD"), TemporaryError),
+        (None, TemporaryError),
+    ],
+    ids=str,
+)
+def test_build_start_rows(chain: ChainFixture, answer: Any, error: type[Exception]) -> None:
+    handler = at_step(chain, AttributesStep.START)
+    due = handler.next()
+    with pytest.raises(error):
+        step_through(handler, answer)
+    assert handler.next() == due, "nothing is lost by a temporary error"
+
+
+INVALID_STARTS = [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID"), ForkchoiceAnswer("INVALID_BLOCK_HASH")]
+
+
+@pytest.mark.fault("F33")
+@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
+def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.START)
+    assert step_through(handler, answer) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 1
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(chain.genesis, call.attributes))
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+    assert outcome.safe_head.number == 1 and outcome.reason
+
+
+@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
+def test_invalid_deposits_are_critical(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.START)
+    step_through(handler, answer)
+    with pytest.raises(CriticalError, match="only deposit transactions"):
+        step_through(handler, answer)
+
+
+@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
+def test_invalid_attributes_are_dropped_before_holocene(chain_before_holocene: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain_before_holocene, AttributesStep.START)
+    outcome = step_through(handler, answer)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
+    assert outcome.safe_head == chain_before_holocene.genesis
+    assert handler.next() is None
+
+
+def test_an_engine_with_other_forks_is_critical_whatever_the_block(
+    chain: ChainFixture, chain_before_holocene: ChainFixture
+) -> None:
+    """[ENG13] No batch is dropped for it, before Holocene or since."""
+    for each, text in ((chain, "unexpected minBaseFee"), (chain_before_holocene, "eip1559Params is missing")):
+        handler = at_step(each, AttributesStep.START)
+        with pytest.raises(ForkMismatchError, match=text):
+            step_through(handler, ErrorAnswer(-38003, text))
+
+
+def test_the_time_of_the_l1_block_derived_from_decides_on_replacement() -> None:
+    boundary = 1_000 + 12 * 3
+    forks = dict.fromkeys(("regolith", "canyon", "delta", "ecotone", "fjord", "granite"), 0)
+    chain = chain_with({**forks, "holocene": boundary})
+    for origin, expected in ((102, True), (103, False)):
+        handler = at_step(chain, AttributesStep.START, origin=origin)
+        assert (step_through(handler, INVALID_STARTS[0]) is not None) is expected
+
+
+@pytest.mark.parametrize("answer", [ErrorAnswer(-38001, "unknown payload"), ErrorAnswer(-32000, "?"), None], ids=str)
+def test_a_lost_build_is_started_again(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.SEAL)
+    with pytest.raises(TemporaryError):
+        step_through(handler, answer)
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"transactions": ()},
+        {"transactions": (b"\x7e\xc0",)},
+        {"gas_limit": 7},
+        {"timestamp": 7},
+        {"prev_randao": b"\x09" * 32},
+        {"fee_recipient": b"\x09" * 20},
+        {"parent_beacon_root": b"\x09" * 32},
+        {"extra_data": b"\x00" * 9},
+        {"parent_hash": b"\x09" * 32},
+        {"block_number": 7},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+@pytest.mark.parametrize("deposits", [False, True])
+def test_an_engine_that_seals_another_block_is_at_fault(
+    chain: ChainFixture, changes: dict[str, Any], deposits: bool
+) -> None:
+    """[ATT35] The attributes are neither replaced nor dropped, and the block is built again; so is the replacement."""
+    handler = at_step(chain, AttributesStep.START)
+    if deposits:
+        step_through(handler, INVALID_STARTS[0])
+    due = handler.next()
+    assert isinstance(due, ForkchoiceUpdate) and due.attributes is not None
+    step_through(handler, BUILD)
+    sealed = chain.seal(chain.genesis, due.attributes)
+    with pytest.raises(TemporaryError, match=r"^block 1.* on .*: the engine sealed") as raised:
+        step_through(handler, msgspec.structs.replace(sealed, **changes))
+    assert ("of deposits alone" in str(raised.value)) is deposits
+    assert handler.next() == due
+    step_through(handler, BUILD)
+    step_through(handler, sealed)
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    expected = AttributesOutcome.REPLACED_BY_DEPOSITS if deposits else AttributesOutcome.ACCEPTED
+    assert outcome is not None and outcome.outcome is expected
+
+
+def test_left_out_transactions_are_replaced_by_deposits(
+    chain: ChainFixture, chain_before_holocene: ChainFixture
+) -> None:
+    """[ATT47] op-reth's answer to what it cannot execute; before Holocene the attributes are dropped."""
+    for each in (chain, chain_before_holocene):
+        handler = at_step(each, AttributesStep.SEAL)
+        message = derived(each, each.genesis)
+        without = msgspec.structs.replace(message.attributes, transactions=message.attributes.transactions[:1])
+        outcome = step_through(handler, each.seal(each.genesis, without))
+        if each is chain_before_holocene:
+            assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
+        else:
+            call = handler.next()
+            assert isinstance(call, ForkchoiceUpdate) and call.attributes == without
+            step_through(handler, BUILD)
+            step_through(handler, each.seal(each.genesis, without))
+            step_through(handler, TAKEN)
+            outcome = step_through(handler, VALID)
+            assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+        assert str(outcome.reason).startswith("TRANSACTION-LEFT-OUT: the engine left out")
+
+
+UNREADABLE = b"\x02\xc0"
+UNRECOVERABLE = encode_transaction(msgspec.structs.replace(decode_transaction(USER), r=5))
+
+
+def with_user(chain: ChainFixture, raw: bytes) -> AttributesReady:
+    message = derived(chain, chain.genesis)
+    attributes = msgspec.structs.replace(message.attributes, transactions=(*message.attributes.transactions, raw))
+    return msgspec.structs.replace(message, attributes=attributes)
+
+
+def test_what_no_engine_can_execute_is_replaced_before_it_is_sent(
+    chain: ChainFixture, chain_before_holocene: ChainFixture
+) -> None:
+    """[ATT48]"""
+    handler = started(chain, chain.genesis, chain.genesis)
+    handler.offer(with_user(chain, UNREADABLE))
+    assert handler.check() is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 1, "of the user's transactions none is left"
+    assert handler.check() is None and handler.next() == call
+    handler = started(chain_before_holocene, chain_before_holocene.genesis, chain_before_holocene.genesis)
+    handler.offer(with_user(chain_before_holocene, UNREADABLE))
+    outcome = handler.check()
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
+    assert outcome.reason is not None
+    assert str(outcome.reason).startswith("TRANSACTION-INVALID: no engine can execute transaction 2 (0x")
+
+
+def test_signatures_are_recovered_once_the_engine_has_failed(chain: ChainFixture) -> None:
+    """[ATT48]"""
+    handler = started(chain, chain.genesis, chain.genesis)
+    handler.offer(with_user(chain, UNRECOVERABLE))
+    assert handler.check() is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 3
+    step_through(handler, BUILD)
+    with pytest.raises(TemporaryError, match=r"does not return it: Unknown payload \(-38001\)"):
+        step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
+    handler.fail()
+    assert handler.check() is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 1
+    assert handler.job is not None and "its signature is of no key" in str(handler.job.reason)
+
+
+def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
+    """Consolidation compares bytes, and the engine has executed the block."""
+    refs = chain.build(1, users=[chain.user])
+    handler = started(chain, refs[1], refs[0])
+    handler.offer(with_user(chain, UNREADABLE))
+    assert handler.check() is None and handler.next() == GetBlock(1)
+
+
+@pytest.mark.fault("F40")
+@pytest.mark.parametrize(
+    "answer",
+    [ErrorAnswer(-32000, "busy"), PayloadAnswer("SYNCING"), PayloadAnswer("ACCEPTED"), PayloadAnswer("ODD"), None],
+    ids=str,
+)
+def test_new_payload_rows_that_are_temporary(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.INSERT)
+    due = handler.next()
+    with pytest.raises(TemporaryError):
+        step_through(handler, answer)
+    assert handler.next() == due
+
+
+@pytest.mark.parametrize("status", ["INVALID", "INVALID_BLOCK_HASH"])
+def test_an_invalid_payload_is_replaced_then_critical(chain: ChainFixture, status: str) -> None:
+    handler = at_step(chain, AttributesStep.INSERT)
+    assert step_through(handler, PayloadAnswer(status)) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(chain.genesis, call.attributes))
+    with pytest.raises(CriticalError):
+        step_through(handler, PayloadAnswer(status))
+
+
+def test_an_invalid_payload_is_dropped_before_holocene(chain_before_holocene: ChainFixture) -> None:
+    handler = at_step(chain_before_holocene, AttributesStep.INSERT)
+    outcome = step_through(handler, PayloadAnswer("INVALID", "bad state root"))
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
+    assert outcome.reason is not None and "bad state root" in outcome.reason.text
+
+
+@pytest.mark.fault("F40")
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ErrorAnswer(-38002, "invalid forkchoice"), ResetError),
+        (ErrorAnswer(-32000, "busy"), TemporaryError),
+        (ForkchoiceAnswer("SYNCING"), ResetError),
+        (ForkchoiceAnswer("INVALID"), ResetError),
+        (None, TemporaryError),
+    ],
+    ids=str,
+)
+def test_forkchoice_rows(chain: ChainFixture, answer: Any, error: type[Exception]) -> None:
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    due = handler.next()
+    with pytest.raises(error):
+        step_through(handler, answer)
+    assert handler.next() == due
+
+
+def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: ChainFixture) -> None:
+    chain = chain_before_holocene
+    refs = chain.build(3)
+    handler = started(chain, refs[3], refs[0])
+    first = derived(chain, refs[0], 1, concluding=False)
+    handler.offer(first)
+    step_through(handler, chain.payloads[refs[1].hash])
+    step_through(handler, BUILD)
+    built = chain.seal(refs[0], first.attributes)
+    step_through(handler, built)
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    new = chain.ref(built)
+    assert outcome is not None and outcome.safe_head == new
+    assert handler.controller.heads == Heads(new, new, refs[0], refs[0]), "in mid batch the block is only pending"
+    assert handler.controller.backup_unsafe_head == refs[3]
+    handler.offer(derived(chain, new, 2))
+    outcome = step_through(handler, INVALID_STARTS[0])
+    assert outcome is not None and outcome.safe_head == refs[0] and outcome.outcome is AttributesOutcome.REFUSED
+    call = handler.controller.forkchoice_due()
+    assert call == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
+    with pytest.raises(TemporaryError):
+        handler.answer(call, ErrorAnswer(-32000, "busy"))
+    assert handler.controller.forkchoice_due() == call, (
+        "the update is sent again to an engine that could not validate it"
+    )
+    for answer, tip, error in (
+        (VALID, refs[3], None),
+        (ForkchoiceAnswer("SYNCING"), new, None),
+        (ErrorAnswer(-38002, "no"), new, ResetError),
+    ):
+        copy = deepcopy(handler)
+        with nullcontext() if error is None else pytest.raises(error):
+            assert copy.answer(call, answer) is None
+        assert copy.controller.heads is not None and copy.controller.heads.unsafe == tip
+        assert copy.controller.backup_unsafe_head is None and not copy.controller.restoring_backup
+
+
+def test_old_and_repeated_messages(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    message = derived(chain, chain.genesis)
+    assert handler.offer(message) is None, "it is the present job already"
+    outcome = step_through(handler, VALID)
+    assert handler.offer(message) is outcome, "a repeated need is answered again"
+    assert handler.offer(msgspec.structs.replace(message, sequence=0)) is outcome, "so is one from before it"
+    assert handler.offer(msgspec.structs.replace(message, sequence=2, reset=7)) is None
+    stale = handler.offer(msgspec.structs.replace(message, sequence=2))
+    assert stale is not None and stale.outcome is AttributesOutcome.REFUSED and stale.safe_head == outcome.safe_head  # type: ignore[union-attr]
+
+
+def test_attributes_on_another_parent_ask_for_a_reset(chain: ChainFixture) -> None:
+    handler = started(chain, chain.genesis, chain.genesis)
+    message = derived(chain, chain.genesis)
+    other = msgspec.structs.replace(chain.genesis, hash=bytes(32))
+    with pytest.raises(ResetError, match="do not fit"):
+        handler.offer(msgspec.structs.replace(message, parent=other))
+
+
+def test_answers_that_nobody_asked_for_are_ignored(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.SEAL)
+    due = handler.next()
+    assert handler.answer(GetBlock(9), None) is None
+    assert (
+        handler.answer(
+            NewPayload(chain.payloads.get(b"", chain.seal(chain.genesis, chain.attributes(chain.genesis, 100)))), TAKEN
+        )
+        is None
+    )
+    assert handler.next() == due
+
+
+def test_a_restart_of_derivation_keeps_the_tip(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    handler = started(chain, refs[3], refs[1])
+    handler.offer(derived(chain, refs[1]))
+    handler.controller.restart()
+    handler.start(2, chain.known[refs[1].hash].config)
+    assert handler.reset == 2 and handler.next() is None
+    assert handler.controller.heads == Heads(refs[3], refs[1], refs[1], refs[0])
+    assert handler.controller.forkchoice_due() is None
+
+
+ANSWERS = st.sampled_from(
+    [
+        BUILD,
+        VALID,
+        TAKEN,
+        ForkchoiceAnswer("SYNCING"),
+        ForkchoiceAnswer("INVALID"),
+        PayloadAnswer("INVALID"),
+        PayloadAnswer("SYNCING"),
+        ErrorAnswer(-38001, "unknown payload"),
+        ErrorAnswer(-38003, "invalid attributes"),
+        ErrorAnswer(-32000, "busy"),
+        None,
+        "payload",
+    ]
+)
+
+
+@pytest.mark.fault("F41")
+@settings(max_examples=60)
+@given(answers=st.lists(ANSWERS, max_size=30), reorg=st.booleans())
+def test_any_answers_end_in_a_consistent_state(answers: list[Any], reorg: bool, lasting_chain: ChainFixture) -> None:
+    """Whatever the engine says, the machine stays in its table, and only ever finishes with a block it has seen."""
+    chain = lasting_chain
+    refs = chain.build(2)
+    handler = started(chain, refs[2] if reorg else refs[0], refs[0])
+    message = derived(chain, refs[0])
+    handler.offer(message)
+    finished = None
+    for answer in answers:
+        call = handler.next()
+        if call is None:
+            break
+        if answer == "payload":
+            attributes = handler.job.attributes if handler.job is not None else message.attributes
+            answer = chain.seal(refs[0], attributes)
+        try:
+            finished = handler.answer(call, answer) or finished
+        except TemporaryError:
+            assert handler.next() is not None
+        except (ResetError, CriticalError):
+            return
+    assert handler.controller.heads is not None
+    assert (
+        handler.controller.heads.finalized.number
+        <= handler.controller.heads.safe.number
+        <= handler.controller.heads.pending_safe.number
+    )
+    assert (finished is None) == (handler.job is not None)
+    if finished is not None:
+        assert finished.safe_head == handler.controller.heads.pending_safe
+        assert finished.safe_head.hash in chain.known

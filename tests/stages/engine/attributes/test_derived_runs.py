@@ -1,0 +1,160 @@
+"""Attributes that were derived ahead [ENG40]: the update to a block starts the next one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
+from rollup_node.stages.engine.calls.actions import AttributesProcessed
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    PayloadAnswer,
+)
+from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.protocol.attributes import is_deposits_only
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, step_through
+from tests.support.engine.core_harness import started as started_core
+from tests.support.engine.model_engine import ModelEngine
+
+
+def ahead_of(chain: ChainFixture, handler: AttributesHandler, users: Sequence[bytes] = ()) -> AttributesReady:
+    """Attributes derived ahead of the present job, which wait behind it."""
+    job = handler.job
+    assert job is not None
+    before = AttributesReady(0, 0, job.derived.parent, job.attributes, job.derived.derived_from, True)
+    built = block_of(chain.rollup, before)
+    assert built is not None
+    parent, config = built
+    made = chain.attributes(parent, parent.l1_origin.number, users, config)
+    message = AttributesReady(1, job.derived.sequence + 1, parent, made, before.derived_from, True, config)
+    handler.add(message)
+    return message
+
+
+def test_the_update_to_a_block_starts_the_next_one(chain: ChainFixture) -> None:
+    """[ENG40]"""
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    following = ahead_of(chain, handler)
+    handler.join()
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes == following.attributes
+    first = step_through(handler, ForkchoiceAnswer("VALID", b"payload2"))
+    assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
+    assert handler.controller.forkchoice_due() is None and not handler.run.ahead
+    assert handler.next() == GetPayload(b"payload2", following.attributes.timestamp)
+    payload = chain.seal(first.safe_head, following.attributes)
+    step_through(handler, payload)
+    step_through(handler, TAKEN)
+    second = step_through(handler, VALID)
+    assert second is not None and second.safe_head == chain.ref(payload)
+    assert handler.controller.heads is not None and handler.controller.heads.safe == second.safe_head
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ErrorAnswer(-38003, "invalid attributes"), ErrorAnswer(-32000, "busy"), ForkchoiceAnswer("INVALID"), VALID, None],
+    ids=["invalid attributes", "error", "invalid head", "no build", "nonsense"],
+)
+def test_after_any_other_answer_the_calls_are_made_apart(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    following = ahead_of(chain, handler)
+    handler.join()
+    assert step_through(handler, answer) is None
+    handler.join()
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None, "the same answer would come again"
+    first = step_through(handler, VALID)
+    assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
+    handler.begin_ahead()
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes == following.attributes
+
+
+def test_a_replaced_block_cancels_what_was_derived_ahead_of_it(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.INSERT)
+    ahead_of(chain, handler)
+    assert step_through(handler, PayloadAnswer("INVALID")) is None
+    assert handler.job is not None and handler.job.replaced
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(chain.genesis, handler.job.attributes))
+    step_through(handler, TAKEN)
+    handler.join()
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None
+    outcome = step_through(handler, VALID)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+    assert not handler.run.ahead
+    handler.begin_ahead()
+    assert handler.job is None
+
+
+def test_results_wait_while_a_run_goes_on(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    ahead_of(chain, handler)
+    handler.join()
+    assert step_through(handler, ForkchoiceAnswer("VALID", b"payload2")) is not None
+    assert not handler.result_due
+    handler.clear()
+    assert handler.result_due
+
+
+class RefusingEngine(ModelEngine):
+    """Finds the attributes of one time invalid, unless they have deposits alone."""
+
+    refused = 0
+
+    def update_forkchoice(
+        self, state: Forkchoice, attributes: PayloadAttributes | None
+    ) -> ForkchoiceAnswer | ErrorAnswer:
+        if attributes is None or attributes.timestamp != self.refused or is_deposits_only(attributes):
+            return super().update_forkchoice(state, attributes)
+        super().update_forkchoice(state, None)
+        return ErrorAnswer(-38003, "invalid attributes")
+
+
+@pytest.mark.parametrize("bad", [1, 3])
+def test_invalid_attributes_in_a_run_are_replaced_once(chain: ChainFixture, bad: int) -> None:
+    """The engine chooses the block before and refuses the attributes, however often they are sent."""
+    engine = RefusingEngine(chain)
+    harness = started_core(chain, engine)
+    assert harness.start is not None
+    engine.refused = harness.start.safe_head.timestamp + chain.rollup.block_time * (bad + 1)
+    harness.derive(chain.user, concluding=True)
+    for _ in range(6):
+        harness.derive_ahead(1, chain.user, concluding=True)
+    harness.run_until_idle()
+    outcomes = [action.result.outcome for action in harness.done(AttributesProcessed)]
+    assert outcomes == [AttributesOutcome.ACCEPTED] * bad + [AttributesOutcome.REPLACED_BY_DEPOSITS]
+    assert harness.waiting is None and not harness.ahead, "derivation knows of it"
+    heads = harness.core.heads
+    assert heads is not None and heads.safe.number == harness.start.safe_head.number + bad + 1
+    harness.derive(chain.user)
+    harness.run_until_idle()
+    assert harness.core.heads is not None and harness.core.heads.safe.number == heads.safe.number + 1
+
+
+def test_a_run_takes_three_calls_a_block(chain: ChainFixture) -> None:
+    harness = started_core(chain)
+    harness.derive(chain.user)
+    for _ in range(10):
+        harness.derive_ahead(1, chain.user, concluding=True)
+    assert harness.start is not None
+    calls = 0
+    for _ in range(100):
+        harness.step()
+        calls += len([pending for pending in harness.open if pending.purpose is CallPurpose.ATTRIBUTES])
+        if not harness.open:
+            break
+        harness.answer(harness.open[0])
+    heads = harness.core.heads
+    assert heads is not None and heads.safe.number == harness.start.safe_head.number + 11
+    assert calls == 3 * 11 + 1

@@ -1,0 +1,168 @@
+"""The client of a follow source, with servers that are one, are of another chain, or send anything [FSR8]."""
+
+import asyncio
+import resource
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.engine.calls.io.follow_client import MAX_ANSWER, FollowClient, WrongChainError
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
+from rollup_node.stages.rpc.responses import l1_ref, l2_ref
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
+from tests.support.servers.web_socket_server import WebSocketServer, web_socket_url
+
+CHAIN = chain_with()
+REFS = CHAIN.build(6)
+STATUS = {
+    "current_l1": l1_ref(CHAIN.l1_ref(101)),
+    "head_l1": None,
+    "unsafe_l2": l2_ref(REFS[6]),
+    "local_safe_l2": l2_ref(REFS[5]),
+    "safe_l2": l2_ref(REFS[4]),
+    "finalized_l2": l2_ref(REFS[2]),
+    "cross_unsafe_l2": "of no interest",
+}
+CONFIG = rollup_config_object(CHAIN.rollup)
+
+
+def with_client(app: web.Application, use: Callable[[FollowClient], Awaitable[Any]], timeout: float = 5.0) -> Any:
+    async def main() -> Any:
+        async with listening(app) as (url,):
+            client = FollowClient(f"{url}/?key=secret-key", timeout, CHAIN.rollup, Meter("engine"))
+            try:
+                return await use(client)
+            finally:
+                await client.close()
+
+    return run_within(30, main)
+
+
+def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., Any]) -> web.Application:
+    methods: Methods = {"optimism_syncStatus": lambda: status, "optimism_rollupConfig": lambda: config, **others}
+    return json_rpc_app(methods)
+
+
+def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
+    """The text of a status that cannot be had for that reason."""
+    found = with_client(app, lambda client: client.ask(), timeout)
+    assert isinstance(found, FollowUnread) and found.reason is reason and "secret-key" not in found.text
+    assert found.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
+    assert found.text.startswith("127.0.0.1:")
+    return found.text
+
+
+def test_the_heads_of_a_node() -> None:
+    expected = FollowStatus(CHAIN.l1_ref(101).id, REFS[5], REFS[4], REFS[2])
+    assert with_client(source(), lambda client: client.status()) == expected
+    no_l1 = {**STATUS, "current_l1": l1_ref(None)}
+    assert with_client(source(no_l1), lambda client: client.status()).current_l1 is None
+    nothing = {**STATUS, **dict.fromkeys(("local_safe_l2", "safe_l2", "finalized_l2"), l2_ref(None))}
+    assert with_client(source(nothing), lambda client: client.status()).safe.id == BlockId(0, ZERO_HASH)
+
+
+def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
+    asked: list[str] = []
+    answers: list[Any] = [STATUS, STATUS, {}, STATUS, STATUS]
+
+    def config() -> Any:
+        asked.append("config")
+        return CONFIG
+
+    async def use(client: FollowClient) -> None:
+        await client.status()
+        await client.status()
+        assert asked == ["config"]
+        with pytest.raises(TemporaryError, match="malformed"):
+            await client.status()
+        await client.status()
+        assert asked == ["config"] * 2
+        await client.status(check_chain=True)
+        assert asked == ["config"] * 3
+
+    app = json_rpc_app({"optimism_syncStatus": lambda: answers.pop(0), "optimism_rollupConfig": config})
+    with_client(app, use)
+
+
+def test_another_chain_is_named() -> None:
+    text = failure_of(source(config={**CONFIG, "l2_chain_id": 10}), FollowReason.WRONG_CHAIN)
+    assert "is on L2 chain 10 with genesis" in text and "but this node is on 901 with" in text
+    genesis = {**CONFIG["genesis"], "l2": {"hash": "0x" + "11" * 32, "number": 0}}
+    with pytest.raises(WrongChainError, match="genesis 0x1111"):
+        with_client(source(config={**CONFIG, "genesis": genesis}), lambda client: client.check_chain())
+
+
+def test_a_node_that_keeps_its_config_to_itself_is_followed() -> None:
+    app = json_rpc_app({"optimism_syncStatus": lambda: STATUS})
+    assert with_client(app, lambda client: client.status()).safe == REFS[4]
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (None, "malformed"),
+        ([], "malformed"),
+        ("garbage", "malformed"),
+        ({**STATUS, "safe_l2": None}, "malformed"),
+        ({**STATUS, "safe_l2": {**l2_ref(REFS[4]), "number": -1}}, "malformed"),
+        ({**STATUS, "safe_l2": {**l2_ref(REFS[4]), "number": "4"}}, "malformed"),
+        ({**STATUS, "safe_l2": {**l2_ref(REFS[4]), "hash": "0x12"}}, "optimism_syncStatus is malformed"),
+        ({**STATUS, "current_l1": {"hash": "?", "number": 1}}, "optimism_syncStatus is malformed"),
+    ],
+)
+def test_a_malformed_status(status: Any, text: str) -> None:
+    assert text in failure_of(source(status), FollowReason.MALFORMED)
+
+
+def _sends(body: bytes, status: int = 200) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        called = orjson.loads(await request.read())
+        if called["method"] == "optimism_rollupConfig":
+            return web.json_response({"id": called["id"], "result": CONFIG})
+        return web.Response(body=body, status=status)
+
+    return handler
+
+
+def test_other_answers() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "not JSON" in failure_of(app_for_every_path(_sends(b"garbage")), FollowReason.MALFORMED)
+    assert "HTTP status 503" in failure_of(app_for_every_path(_sends(b"", 503)), FollowReason.HTTP_STATUS)
+    error = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"not found"}}'
+    assert "not found" in failure_of(app_for_every_path(_sends(error)), FollowReason.RPC_ERROR)
+    body = b'{"id":2,"result":"' + bytes([120]) * (64 << 20) + b'"}'
+    large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert f"longer than {MAX_ANSWER} bytes" in failure_of(app_for_every_path(_sends(body)), FollowReason.MALFORMED)
+    # Server and client are one process here: the server's copies of the body count too.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - large < 200 << 10 and large - before < 200 << 10
+
+
+def test_a_slow_node() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        await asyncio.sleep(20)
+        return web.Response()
+
+    assert "no answer within 0.2 s" in failure_of(app_for_every_path(handler), FollowReason.NO_ANSWER, timeout=0.2)
+
+
+def test_a_node_behind_a_web_socket() -> None:
+    """[WSK1]"""
+    server = WebSocketServer({"optimism_syncStatus": lambda: STATUS, "optimism_rollupConfig": lambda: CONFIG})
+
+    async def main() -> None:
+        async with listening(server.app) as (url,):
+            client = FollowClient(web_socket_url(url), 5.0, CHAIN.rollup)
+            assert (await client.status()).safe == REFS[4]
+            await client.close()
+
+    run_within(30, main)

@@ -1,0 +1,24 @@
+"""Which lane a call is made in, and under which name its failures are known."""
+
+from rollup_node.stages.engine.calls.calls import CallPurpose, Lane
+
+
+def test_all_calls_that_move_heads_share_a_lane() -> None:
+    moving = [work for work in CallPurpose if work.lane is Lane.HEADS]
+    first = [
+        CallPurpose.EL_SYNC,
+        CallPurpose.FORKCHOICE,
+        CallPurpose.FOLLOW_HEAD,
+        CallPurpose.ATTRIBUTES,
+        CallPurpose.UNSAFE_BLOCK,
+        CallPurpose.UNSAFE_GAP,
+    ]
+    assert moving == [*first, CallPurpose.SEQUENCER, CallPurpose.BUILD_API, CallPurpose.REPLACEMENT]
+    others = [work.lane for work in CallPurpose if work not in moving]
+    assert len(others) == len(set(others)) == len(Lane) - 1, "each kind of read has a lane of its own"
+
+
+def test_tasks_have_the_names_of_the_metrics() -> None:
+    names = {"EL sync", "drive", "follow source", "unsafe blocks", "unsafe gap", "sequence", "build API", "replacement"}
+    assert {work.task for work in CallPurpose if work.lane is Lane.HEADS} == names
+    assert (CallPurpose.START.task, CallPurpose.FINALITY.task) == ("drive", "finalize")

@@ -1,0 +1,57 @@
+"""Which moves of the heads are allowed."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, L2BlockInfo, UnreadableBlockError, l2_block_info
+from rollup_node.stages.protocol.block_refs import system_config_of_payload
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import ChainFixture, genesis_payload, make_rollup
+
+
+def test_moves(chain: ChainFixture) -> None:
+    refs = chain.build(6)
+    heads = Heads(refs[4], refs[1], refs[1], refs[0])
+    assert heads.forkchoice() == Forkchoice(refs[4].hash, refs[1].hash, refs[0].hash)
+    pending = heads.with_derived(refs[2], concluding=False)
+    assert (pending.pending_safe, pending.safe, pending.unsafe) == (refs[2], refs[1], refs[4])
+    assert pending.without_pending() == heads
+    assert heads.with_derived(refs[5], concluding=True) == Heads(refs[5], refs[5], refs[5], refs[0])
+    with pytest.raises(CriticalError):
+        Heads(refs[4], refs[3], refs[3], refs[3]).with_unsafe(refs[2])
+
+
+@pytest.fixture(scope="module")
+def lasting_refs() -> list[L2BlockRef]:
+    """Blocks for the many examples of a property."""
+    return ChainFixture(make_rollup()).build(6)
+
+
+@given(moves=st.lists(st.integers(0, 6), max_size=12))
+def test_finality_only_rises_and_stays_below_the_safe_head(moves: list[int], lasting_refs: list[L2BlockRef]) -> None:
+    refs = lasting_refs
+    heads = Heads(refs[6], refs[4], refs[4], refs[0])
+    for number in moves:
+        moved = heads.with_finalized(refs[number])
+        assert heads.finalized.number <= moved.finalized.number <= moved.safe.number
+        heads = moved
+
+
+def test_a_block_and_genesis(chain: ChainFixture) -> None:
+    refs = chain.build(7)
+    payload = chain.payloads[refs[7].hash]
+    config = system_config_of_payload(chain.rollup, payload)
+    assert config.gas_limit == payload.gas_limit
+    assert l2_block_info(payload, chain.rollup) == L2BlockInfo(refs[7], chain.l1_ref(101).timestamp, config)
+    genesis = l2_block_info(genesis_payload(), chain.rollup)
+    assert genesis == L2BlockInfo(chain.genesis, chain.rollup.genesis.l2_time, chain.rollup.genesis.system_config)
+
+
+def test_a_block_of_no_rollup(chain: ChainFixture) -> None:
+    payload = chain.payloads[chain.build(1)[1].hash]
+    for transactions in ((), (b"\x02",), (b"\x7e\xc0",)):
+        with pytest.raises(UnreadableBlockError, match="block 1 of the engine cannot be read"):
+            l2_block_info(msgspec.structs.replace(payload, transactions=transactions), chain.rollup)

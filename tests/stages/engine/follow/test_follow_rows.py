@@ -1,0 +1,477 @@
+"""Following another node in the engine core: heads are imported, the chain is moved to, and a source that lies or is
+away changes nothing [FSR1 to FSR7]."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus
+from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
+from rollup_node.stages.messages.control import ResetDerivationRequest
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import CoreHarness
+from tests.support.engine.follower import Follower
+from tests.support.engine.model_engine import ModelEngine
+
+MOVED = "moved to the follow source's chain"
+GIVEN_UP = "giving up on the follow source's block"
+
+HOLD = HOLD_BLOCK_TIMES * chain_with().rollup.block_time
+"""Seconds for which nothing is inserted or built."""
+
+
+def test_heads_on_our_chain_are_imported() -> None:
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    assert follower.heads == (20, 16, 14, 8)
+    assert (follower.engine.safe, follower.engine.finalized) == (follower.refs[14].hash, follower.refs[8].hash)
+    assert follower.harness.status.current_l1 == follower.chain.l1_ref(110)
+    follower.says(18, 18, 10)
+    assert follower.heads == (20, 18, 18, 10)
+    assert set(follower.results()) == {FollowResult.FETCH_STATUS, FollowResult.SUCCESS}
+    assert follower.harness.start is None, "nothing derives"
+
+
+def test_l1_finality_does_not_move_the_finalized_head() -> None:
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    follower.harness.move_l1(130, finalized=125)
+    follower.round()
+    assert follower.heads == (20, 16, 14, 8)
+
+
+def test_a_source_that_goes_back_is_named_once_and_changes_nothing() -> None:
+    """[FSR7]"""
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    for _ in range(2):
+        follower.says(12, 10, 6)
+    assert follower.heads == (20, 16, 14, 8)
+    behind = follower.harness.logged("the follow source's safe head went back")
+    assert [(line["source"].number, line["safe"].number) for line in behind] == [(10, 14)]
+
+
+def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
+    """[FSR3] Our own blocks are not inserted meanwhile. If it takes longer, it is a problem for /readyz."""
+    follower = Follower(2, (34, 34, 8))
+    follower.harness.gossip(follower.chain.payloads[follower.refs[3].hash])
+    follower.run(HOLD - 1)
+    assert (follower.heads, follower.problem()) == ((2, 0, 0, 0), None)
+    assert follower.engine.syncing_to == 34
+    follower.run(1)
+    wanted = f"the execution engine does not get the follow source's local safe head {follower.refs[34]} from its peers"
+    assert (follower.heads, follower.problem()) == ((3, 0, 0, 0), f"{wanted}; our own chain goes on")
+    follower.engine.fetch()
+    follower.says(36, 36, 10)
+    follower.round()
+    assert follower.heads == (36, 36, 36, 10)
+    assert follower.problem() is None
+
+
+def test_a_block_that_comes_soon_is_no_problem() -> None:
+    follower = Follower(2, (34, 34, 8))
+    follower.run(2)
+    follower.engine.fetch()
+    follower.run(2)
+    assert follower.heads == (34, 34, 34, 8)
+    assert not follower.harness.done(act.FetchLasts) and not follower.harness.done(act.FetchEnded)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_sequencer_goes_on_without_a_block_that_no_engine_has(step: int) -> None:
+    """[FSR3] Whether the source names one block for good, or another one in each round."""
+    follower = Follower(20, sequencer_enabled=True)
+    others = [*follower.refs[:18], *follower.branch(follower.refs[17], 30)]
+    follower.engine.lost |= {ref.hash for ref in others[18:]}
+    grown = [follower.heads[0]]
+    for second in range(40):
+        follower.shows(30 + step * (second // 4), 17, 8, others)
+        follower.run(1)
+        grown.append(follower.heads[0])
+    block_time = follower.chain.rollup.block_time
+    stood = max(len([each for each in grown if each == number]) for number in grown)
+    assert HOLD <= stood <= HOLD + 2 * block_time, "once, and for a few block times"
+    assert grown[-1] - grown[0] == 40 // block_time
+    assert follower.heads[1:] == (0, 0, 0) and follower.problem() is not None
+    follower.says(17, 16, 8)
+    assert follower.heads[0] > grown[-1] and follower.heads[1:] == (17, 16, 8) and follower.problem() is None
+
+
+def test_a_source_that_lies_now_and_then_does_not_stop_a_sequencer() -> None:
+    """[FSR3] The chain is held once a minute."""
+    follower = Follower(20, sequencer_enabled=True)
+    other = follower.branch(follower.refs[17], 40)
+    follower.engine.lost |= {ref.hash for ref in other}
+    tip, seconds = follower.heads[0], 120
+    for second in range(seconds):
+        if second // 4 % 2:
+            follower.shows(17, 16, 8)
+        else:
+            follower.shows(30, 17, 8, [*follower.refs[:18], *other])
+        follower.run(1)
+    missing = seconds // follower.chain.rollup.block_time - (follower.heads[0] - tip)
+    assert missing <= 1
+
+
+def test_another_chain_is_moved_to() -> None:
+    """[FSR3]"""
+    follower = Follower(20)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.says(14, 12, 4, others)
+    assert follower.heads == (14, 14, 12, 4)
+    assert follower.harness.core.heads is not None
+    assert follower.harness.core.heads.unsafe == others[14]
+    moved = follower.harness.logged(MOVED)[-1]
+    assert (moved["old"], moved["new"]) == (follower.refs[20], others[14])
+
+
+def test_a_sequencer_starts_over_on_another_chain() -> None:
+    """[FSR3] With the source's heads: no search takes the safe head back meanwhile."""
+    follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
+    follower.says(10, 8, 4)
+    follower.harness.actions.clear()
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.says(14, 12, 4, others)
+    follower.round()
+    resets = [each.reason for each in follower.harness.done(act.ResetStarted)]
+    assert resets == [f"the follow source has the safe head {others[14]}"]
+    assert follower.heads == (14, 14, 12, 4)
+    published = [each.status.safe for each in follower.harness.done(act.PublishStatus)]
+    assert {None if safe is None else safe.number for safe in published} == {None, 12}
+    starts = follower.harness.logged("found L2 heads to start with")
+    assert [(line["unsafe"], line["safe"], line["finalized"]) for line in starts] == [
+        (others[14], others[12], others[4])
+    ]
+
+
+def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None:
+    """[FSR11] Its word alone shows nothing: not a safe head on our chain, and not one that the engine does not have."""
+    follower = Follower(20, sequencer_enabled=True)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.says(14, 12, 4, others)
+    follower.round()
+    assert {each.derived for each in follower.harness.done(act.PublishBlock)} == {0}
+    follower.engine.fetch()
+    follower.round()
+    follower.round()
+    (moved,) = [each for each in follower.harness.done(act.Log) if each.text == MOVED]
+    del follower.harness.actions[: follower.harness.actions.index(moved)]
+    published = follower.harness.done(act.PublishBlock)
+    assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]
+    assert {each.derived for each in published} == {14}
+
+
+def test_an_engine_that_moves_to_the_fetched_chain_by_itself_is_followed_by_an_update() -> None:
+    """[FSR3] It has the replacement before our heads have: they do not become heads of two chains."""
+    follower = Follower(20)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.says(14, 12, 4, others)
+    follower.engine.fetch()
+    follower.engine.head = others[14].hash
+    follower.round()
+    follower.round()
+    assert follower.heads == (14, 14, 12, 4)
+    assert [line["new"] for line in follower.harness.logged(MOVED)] == [others[14]]
+    assert not follower.harness.done(act.ResetStarted)
+
+
+def test_what_is_shown_ends_with_a_new_start() -> None:
+    follower = Follower(2, (34, 34, 8))
+    follower.run(HOLD)
+    assert follower.problem() is not None
+    follower.harness.source = None
+    follower.harness.request(ResetDerivationRequest(1))
+    follower.run(2)
+    assert follower.problem() is None
+
+
+def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> None:
+    follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.harness.source = FollowStatus(None, others[14], others[12], others[4])
+    follower.harness.wait(10.5)
+    follower.harness.run_others(CallPurpose.START)
+    follower.engine.lose(6)
+    for _ in range(3):
+        follower.round()
+    assert [str(each.reason) for each in follower.harness.done(act.ResetStarted)][1:2] == [
+        f"the engine does not have block {others[12]}, which is to be its safe head"
+    ]
+    assert follower.engine.syncing_to == 14
+    follower.engine.fetch()
+    for _ in range(3):
+        follower.round()
+    assert follower.heads == (14, 14, 12, 4)
+
+
+def test_an_engine_that_refuses_the_source_s_chain_is_named() -> None:
+    follower = Follower(20)
+    follower.says(10, 8, 6)
+    others = [*follower.refs[:5], *follower.branch(follower.refs[4], 30)]
+    # It agrees on nothing that is final here, but has nothing at that height to compare.
+    follower.harness.source = FollowStatus(None, others[30], others[29], others[3])
+    follower.round()
+    assert follower.heads == (20, 10, 8, 6)
+    assert "which contradicts the finalized block" in follower.harness.failures[-1]
+    follower.says(12, 10, 6)
+    assert follower.heads == (20, 12, 10, 6), "it is followed again once it tells the truth"
+
+
+def test_other_refusals_of_the_engine() -> None:
+    for answer, text in (
+        (ForkchoiceAnswer("INVALID", None, "bad block"), "INVALID, bad block"),
+        (ErrorAnswer(-32000, "busy"), "busy (-32000)"),
+    ):
+        follower = Follower(2)
+        follower.harness.source = FollowStatus(None, *(follower.refs[number] for number in (8, 8, 2)))
+        follower.harness.wait(10.5)
+        follower.harness.run_others(CallPurpose.FOLLOW_HEAD)
+        follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
+        assert follower.harness.failures[-1].endswith(text)
+        assert follower.heads == (2, 0, 0, 0)
+
+
+def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
+    """[FSR10] Heads stay, and gossip goes on."""
+    follower = Follower(18)
+    follower.says(16, 14, 8)
+    failures = len(follower.harness.failures)
+    follower.harness.source = None
+    for _ in range(60):
+        follower.harness.wait(1.0)
+        follower.harness.run_until_idle()
+    assert len(follower.harness.failures) - failures == 60 // 4
+    assert {each.reason for each in follower.harness.done(act.WorkFailed)} == {FollowReason.NO_ANSWER}
+    assert follower.harness.failures[-1] == "the follow source is away"
+    follower.engine.fetch()
+    follower.harness.gossip(follower.chain.payloads[follower.refs[19].hash])
+    follower.harness.run_until_idle()
+    assert follower.heads == (19, 16, 14, 8)
+    follower.says(18, 18, 8)
+    assert follower.heads == (19, 18, 18, 8)
+    assert [each.task for each in follower.harness.done(act.WorkRecovered)][-1] == "follow source"
+
+
+def test_an_engine_that_lost_blocks_has_its_own_heads_shown_and_is_pointed_at_the_source() -> None:
+    """[FSR3] As op-node, which sends the heads again: what the engine answers starts the search for others."""
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    follower.engine.lose(10)
+    follower.says(18, 17, 9)
+    assert "block 18 of our chain is missing in the execution engine" in follower.harness.failures
+    assert len(follower.harness.done(act.ResetStarted)) == 1
+    assert follower.heads == (10, 8, 8, 8)
+    follower.round()
+    assert follower.engine.syncing_to == 18
+    follower.engine.fetch()
+    follower.round()
+    assert follower.heads == (18, 18, 17, 9)
+
+
+def test_an_engine_that_was_rewound_gets_the_heads_again() -> None:
+    """[FSR3] It has the blocks still."""
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    follower.engine.head = follower.refs[10].hash
+    follower.says(18, 17, 9)
+    assert follower.engine.head == follower.refs[20].hash
+    follower.round()
+    assert follower.heads == (20, 18, 17, 9)
+    assert not follower.harness.done(act.ResetStarted)
+
+
+def test_the_engine_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
+    """[FSR10] The engine has it all by then, but nobody says so."""
+    follower = _waiting_for_a_lost_source()
+    follower.engine.fetch()
+    for number in (3, 4, 35, 36):
+        follower.harness.gossip(follower.chain.payloads[follower.refs[number].hash])
+    successes = follower.results().count(FollowResult.SUCCESS)
+    follower.run(5)
+    assert follower.heads == (36, 34, 34, 0)
+    assert follower.results().count(FollowResult.SUCCESS) == successes
+    assert not follower.harness.done(act.WorkRecovered), "the source is still away"
+    assert follower.problem() is None
+    follower.says(36, 35, 12)
+    assert follower.heads == (36, 36, 35, 12)
+
+
+def test_our_own_chain_goes_on_without_a_source_that_is_away() -> None:
+    """[FSR10] What the engine has of the source's chain counts first."""
+    follower = _waiting_for_a_lost_source()
+    follower.harness.gossip(follower.chain.payloads[follower.refs[3].hash])
+    follower.run(HOLD - 1)
+    assert (follower.heads[0], follower.problem()) == (2, None)
+    follower.run(1)
+    assert follower.heads[0] == 3 and follower.problem() is not None
+    follower.says(34, 34, 8)
+    follower.engine.fetch()
+    follower.round()
+    assert follower.heads == (34, 34, 34, 8) and follower.problem() is None
+    assert not follower.harness.logged(GIVEN_UP)
+
+
+def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
+    follower = _waiting_for_a_lost_source()
+    follower.chain.reorg("b", 102)
+    follower.engine.fetch()
+    follower.run(5)
+    assert follower.heads == (2, 0, 0, 0)
+    assert "is not canonical any more" in follower.harness.logged(GIVEN_UP)[0]["reason"]
+    assert {each.task for each in follower.harness.done(act.WorkFailed)} == {"follow source"}
+
+
+def test_a_target_is_checked_on_an_l1_that_is_behind_until_it_has_its_origins() -> None:
+    follower = _waiting_for_a_lost_source()
+    follower.engine.fetch()
+    follower.harness.l1_head = 102
+    follower.run(5)
+    assert follower.heads == (2, 0, 0, 0)
+    assert "our L1 does not have L1 block 105" in follower.harness.failures[-1]
+    follower.harness.l1_head = 130
+    follower.run(12)
+    assert follower.heads == (34, 34, 34, 0)
+    assert "follow target" in {each.task for each in follower.harness.done(act.WorkRecovered)}
+
+
+def test_an_engine_that_has_the_target_and_still_syncs_is_asked_again() -> None:
+    follower = _waiting_for_a_lost_source()
+    follower.engine.fetch()
+    follower.run(2, hold=CallPurpose.FOLLOW_HEAD)
+    call = follower.harness.call(CallPurpose.FOLLOW_HEAD)
+    for answer in (Unavailable("away"), ForkchoiceAnswer("SYNCING")):
+        follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
+        assert follower.heads[0] == 2
+        follower.run(5, hold=CallPurpose.FOLLOW_HEAD)
+        assert follower.harness.call(CallPurpose.FOLLOW_HEAD).call == call.call
+    follower.harness.run_until_idle()
+    assert follower.heads == (34, 34, 34, 0)
+
+
+def test_a_sequencer_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
+    """[FSR10] It starts over with the block that the engine has fetched, or goes on without it."""
+    for fetched in (True, False):
+        follower = _waiting_for_a_lost_source(sequencer_enabled=True)
+        assert follower.heads[0] < 10
+        if fetched:
+            follower.engine.fetch()
+        follower.run(HOLD + 1)
+        assert follower.heads[0] > 34 and follower.heads[1:] == ((34, 34, 0) if fetched else (0, 0, 0))
+        dropped = [line["reason"] for line in follower.harness.logged(GIVEN_UP)]
+        assert dropped == ([] if fetched else ["our own chain is as long"])
+
+
+def _waiting_for_a_lost_source(**config: Any) -> Follower:
+    """A node at block 2, whose engine was pointed at block 34 by a source that is away since."""
+    follower = Follower(2, (34, 34, 8), **config)
+    assert follower.heads[1] == 0 and follower.engine.syncing_to == 34
+    follower.harness.source = None
+    return follower
+
+
+def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
+    follower = Follower(20)
+    follower.chain.reorg("b", 102)
+    follower.says(16, 14, 8)
+    assert follower.heads[1:] == (0, 0, 0)
+    assert follower.results()[-1] is FollowResult.L1_MISMATCH
+
+
+def test_a_target_that_is_refused_is_not_tried_for_good() -> None:
+    """The engine has fetched the chain of a lie: it takes what the source says then."""
+    follower = Follower(2)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.harness.source = FollowStatus(None, others[14], follower.refs[12], follower.refs[4])
+    follower.round()
+    assert follower.heads[0] == 2
+    follower.engine.fetch()
+    follower.says(24, 22, 10)
+    follower.round()
+    assert follower.heads == (24, 24, 22, 10)
+
+
+CHAIN = chain_with(l1_step=2)
+MAIN = CHAIN.build(30)
+SIDE = [*MAIN[:11], *MAIN[11:]]
+for _number in range(11, 31):
+    _attributes = CHAIN.attributes(SIDE[_number - 1], SIDE[_number - 1].l1_origin.number, [CHAIN.user])
+    SIDE[_number] = CHAIN.ref(CHAIN.seal(SIDE[_number - 1], _attributes))
+HEAD = st.tuples(st.booleans(), st.integers(0, 30))
+STEP = st.one_of(
+    st.tuples(st.just("status"), st.tuples(HEAD, HEAD, HEAD)),
+    st.tuples(st.just("honest"), st.tuples(st.booleans(), st.lists(st.integers(0, 30), min_size=3, max_size=3))),
+    st.tuples(st.just("away"), st.none()),
+    st.tuples(st.just("fetch"), st.none()),
+    st.tuples(st.just("gossip"), HEAD),
+    st.tuples(st.just("wait"), st.floats(0.1, 12.0)),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(has=st.integers(0, 30), fetched=st.booleans(), steps=st.lists(STEP, max_size=14))
+def test_no_source_breaks_the_heads(has: int, fetched: bool, steps: list[tuple[str, Any]]) -> None:
+    """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final. Without
+    the source gossip goes on, and an honest source is followed in the end, unless what it says contradicts what is
+    final."""
+    engine = ModelEngine(CHAIN)
+    engine.head = MAIN[has].hash
+    engine.lost = {ref.hash for ref in (*MAIN[has + 1 :], *SIDE[11:])}
+    harness = CoreHarness(CHAIN, engine, follow_url="http://source")
+    harness.move_l1(140)
+    harness.run_until_idle()
+    final, heads, tip = MAIN[0], harness.core.heads, 0
+    lost = [
+        ("away", None),
+        *([("fetch", None)] if fetched else []),
+        *[("wait", 11.0)] * 3,
+        ("child", None),
+        ("wait", 11.0),
+    ]
+    found = [("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]
+    for kind, value in [*steps, *lost, ("grown", None), *found]:
+        if kind == "status":
+            local_safe, safe, finalized = ((SIDE if side else MAIN)[number] for side, number in value)
+            harness.source = FollowStatus(None, local_safe, safe, finalized)
+        elif kind == "honest":
+            finalized, safe, local_safe = ((SIDE if value[0] else MAIN)[number] for number in sorted(value[1]))
+            harness.source = FollowStatus(None, local_safe, safe, finalized)
+        elif kind == "away":
+            harness.source = None
+        elif kind == "fetch":
+            engine.fetch()
+        elif kind == "gossip":
+            ref = (SIDE if value[0] else MAIN)[value[1]]
+            if ref.hash in CHAIN.payloads:
+                harness.gossip(CHAIN.payloads[ref.hash])
+        elif kind == "child":
+            assert heads is not None
+            tip = heads.unsafe.number
+            if tip < 30:
+                harness.gossip(CHAIN.payloads[(SIDE if heads.unsafe in SIDE[11:] else MAIN)[tip + 1].hash])
+        elif kind == "grown":
+            assert heads is not None and heads.unsafe.number > min(tip, 29)
+        else:
+            harness.wait(value)
+        harness.run_until_idle()
+        heads = harness.core.heads
+        assert heads is not None
+        chain = SIDE if heads.unsafe in SIDE[11:] else MAIN
+        ordered = (heads.finalized, heads.safe, heads.pending_safe, heads.unsafe)
+        assert [ref.number for ref in ordered] == sorted(ref.number for ref in ordered)
+        assert all(ref == chain[ref.number] for ref in ordered) and engine.has(heads.unsafe.hash)
+        assert heads.finalized.number >= final.number and chain[final.number] == final
+        final = heads.finalized
+    if final not in SIDE[11:]:
+        assert heads is not None and final.number >= 20 and heads.safe.number >= 22 and heads.unsafe.number >= 24

@@ -1,0 +1,368 @@
+"""Following another node: which statuses are refused, which calls a round makes, and how long the chain is held [FSR2,
+FSR3, FSR6, FSR7, FSR11]."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
+from rollup_node.stages.engine.follow.follow_source import (
+    HOLD_BLOCK_TIMES,
+    HOLD_EVERY_SECONDS,
+    MAX_FUTURE_SECONDS,
+    FollowError,
+    FollowResetError,
+    FollowResult,
+    FollowSource,
+)
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config import ForeignFork
+from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from tests.support.chains.chain_fixture import chain_with
+
+CHAIN = chain_with()
+REFS = CHAIN.build(24)
+OTHERS = CHAIN.build(24, users=[CHAIN.user])
+HEADS = Heads(REFS[20], REFS[10], REFS[10], REFS[6])
+UNIX = float(REFS[24].timestamp)
+HOLD = HOLD_BLOCK_TIMES * CHAIN.rollup.block_time
+
+
+def status(local_safe: int = 16, safe: int = 14, finalized: int = 8) -> FollowStatus:
+    return FollowStatus(CHAIN.l1_ref(104).id, REFS[local_safe], REFS[safe], REFS[finalized])
+
+
+def replaced(**changes: Any) -> FollowStatus:
+    """The status with other heads."""
+    return msgspec.structs.replace(status(), **changes)
+
+
+class Round:
+    """Rounds on the heads, with an L1 and an engine that answer; `asked` are the calls of all rounds."""
+
+    def __init__(self, heads: Heads = HEADS, chain: list[L2BlockRef] | None = None) -> None:
+        self.source = FollowSource(CHAIN.rollup, enabled=True)
+        self.heads, self.chain = heads, REFS if chain is None else chain
+        self.now, self.unix = 0.0, UNIX
+        self.asked: list[Any] = []
+        self.l1: dict[int, Any] = {}
+        self.l2: dict[Any, Any] = {}
+
+    def play(self, found: FollowStatus | FollowUnread | Unavailable) -> "Round":
+        """One round, at the time at which it is due."""
+        self.now = max(self.now, self.source.due_at)
+        while (call := self.source.next(self.heads, self.now)) is not None:
+            self.asked.append(call)
+            match call:
+                case GetFollowStatus():
+                    answer: Any = found
+                case GetL1BlockRef(number=number):
+                    answer = self.l1.get(number, CHAIN.l1_ref(number))
+                case GetBlockRef(name=name):
+                    answer = self.l2.get(name, self.chain[name] if isinstance(name, int) else None)
+            self.source.answer(call, answer, self.heads, self.unix)
+        return self
+
+    def refused(self, found: FollowStatus | FollowUnread | Unavailable) -> FollowError:
+        with pytest.raises(FollowError) as caught:
+            self.play(found)
+        return caught.value
+
+
+def test_a_round_compares_everything_once_and_imports() -> None:
+    played = Round().play(status())
+    numbers = [100 + 8 // 6, 100 + 14 // 6, 104]
+    assert played.asked == [
+        GetFollowStatus(),
+        *(GetL1BlockRef(number, fresh=number == 101) for number in numbers),
+        *(GetBlockRef(number) for number in (16, 14, 8)),
+    ]
+    assert played.source.ready
+    assert played.source.imported(HEADS) == Heads(REFS[20], REFS[16], REFS[14], REFS[8])
+    played.source.succeeded()
+    assert played.source.current_l1 == CHAIN.l1_ref(104)
+    assert played.source.next(HEADS, 3.9) is None
+    assert played.source.next(HEADS, 4.0) == GetFollowStatus()
+
+
+def test_rounds_begin_at_their_rhythm_whatever_failed() -> None:
+    """[FSR10]: block time 2 s."""
+    played = Round()
+    begun = []
+    for found in (Unavailable("away"), status(13, 14, 8), status(), Unavailable("away")):
+        try:
+            played.play(found)
+            played.source.succeeded()
+        except FollowError as error:
+            played.source.failed(error)
+        begun.append(played.now)
+    assert begun == [0.0, 4.0, 8.0, 12.0]
+
+
+def test_heads_that_are_known_are_not_read_again() -> None:
+    heads = Heads(REFS[20], REFS[16], REFS[14], REFS[8])
+    played = Round(heads).play(replaced(current_l1=None))
+    assert [type(call) for call in played.asked] == [GetFollowStatus, GetL1BlockRef, GetL1BlockRef]
+    assert played.source.ready and played.source.imported(heads) == heads
+
+
+def test_a_source_that_goes_back_changes_nothing() -> None:
+    """[FSR7]"""
+    played = Round().play(status(9, 7, 3))
+    assert played.source.ready and played.source.imported(HEADS) == HEADS
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "text"),
+    [
+        (status(13, 14, 8), FollowReason.HEAD_ORDER, r"its safe head 14:0x\w+ is ahead of its local safe head 13:"),
+        (status(16, 14, 15), FollowReason.HEAD_ORDER, r"its finalized head 15:0x\w+ is ahead of its safe head 14:"),
+        (
+            replaced(local_safe=OTHERS[14]),
+            FollowReason.HEAD_HASH,
+            r"its safe head 14:0x\w+ is not its local safe head 14:",
+        ),
+        (
+            replaced(finalized=msgspec.structs.replace(REFS[8], hash=ZERO_HASH)),
+            FollowReason.NO_HEAD,
+            "it has no finalized head yet",
+        ),
+        (
+            replaced(safe=msgspec.structs.replace(REFS[14], number=15)),
+            FollowReason.BLOCK_TIME,
+            "of another chain: its time is",
+        ),
+        (
+            replaced(finalized=msgspec.structs.replace(REFS[0], hash=OTHERS[1].hash)),
+            FollowReason.GENESIS,
+            "of another chain: genesis is 0:",
+        ),
+        (
+            replaced(finalized=OTHERS[6]),
+            FollowReason.FINALIZED,
+            r"its finalized head 6:0x\w+ contradicts the finalized block 6:",
+        ),
+    ],
+)
+def test_inconsistent_heads_are_refused_before_anything_is_asked_for(
+    found: FollowStatus, reason: FollowReason, text: str
+) -> None:
+    """[FSR2, FSR6]"""
+    played = Round()
+    error = played.refused(found)
+    assert (error.result, error.reason) == (FollowResult.INVALID_STATE, reason)
+    assert re.search(text, str(error))
+    assert played.asked == [GetFollowStatus()]
+
+
+def test_a_block_from_the_future_is_refused_at_once() -> None:
+    """[FSR6] By the clock of this machine, with the tolerance that gossiped blocks have [VAL6]."""
+    time = REFS[16].timestamp
+    played = Round()
+    played.unix = time - MAX_FUTURE_SECONDS - 1.0
+    error = played.refused(status())
+    assert (error.result, error.reason) == (FollowResult.INVALID_STATE, FollowReason.FUTURE)
+    assert str(error).endswith("is 6 s ahead of this machine's clock") and played.asked == [GetFollowStatus()]
+    near = Round()
+    near.unix = float(time - MAX_FUTURE_SECONDS)
+    assert near.play(status()).source.ready
+
+
+@pytest.mark.parametrize("number", [101, 102, 104])
+def test_every_l1_block_has_to_be_canonical(number: int) -> None:
+    """[FSR2]"""
+    played = Round()
+    played.l1[number] = L1BlockRef(bytes(31) + b"\x01", number, ZERO_HASH, 0)
+    error = played.refused(status())
+    assert error.result is FollowResult.L1_MISMATCH
+    assert f"of the source, {BlockId(number, CHAIN.l1_ref(number).hash)}, is not canonical" in str(error)
+
+
+@pytest.mark.parametrize("answer", [None, Unavailable("L1 is away")])
+def test_an_l1_block_that_cannot_be_read(answer: Unavailable | None) -> None:
+    played = Round()
+    played.l1[102] = answer
+    error = played.refused(status())
+    assert error.result is FollowResult.L1_LOOKUP
+    assert ("L1 is away" if answer else "our L1 does not have L1 block 102 of the source") in str(error)
+
+
+def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> None:
+    """[FSR2] The heads are imported meanwhile."""
+    played = Round().play(status())
+    played.source.succeeded()
+    played.l1[105] = None
+    played.play(replaced(current_l1=CHAIN.l1_ref(105).id))
+    assert played.source.ready
+    played.source.succeeded()
+    assert played.source.current_l1 == CHAIN.l1_ref(104)
+    del played.l1[105]
+    played.play(replaced(current_l1=CHAIN.l1_ref(105).id)).source.succeeded()
+    assert played.source.current_l1 == CHAIN.l1_ref(105)
+
+
+def test_a_source_that_is_away() -> None:
+    error = Round().refused(
+        FollowUnread(FollowReason.RPC_ERROR, "127.0.0.1:1: no such method", Code.FOLLOW_UNREACHABLE)
+    )
+    assert (error.result, error.reason) == (FollowResult.FETCH_STATUS, FollowReason.RPC_ERROR)
+    assert str(error) == "127.0.0.1:1: no such method"
+    error = Round().refused(Unavailable("the process ends"))
+    assert (error.reason, str(error)) == (FollowReason.NO_ANSWER, "the process ends")
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "text"),
+    [
+        (
+            replaced(safe=OTHERS[14]),
+            FollowReason.OTHER_BRANCH,
+            r"its safe head 14:0x\w+ is not on the chain of its local",
+        ),
+        (
+            replaced(finalized=OTHERS[8]),
+            FollowReason.OTHER_BRANCH,
+            r"its finalized head 8:0x\w+ is not on the chain of",
+        ),
+        (
+            replaced(local_safe=OTHERS[5], safe=OTHERS[4], finalized=OTHERS[3]),
+            FollowReason.FINALIZED,
+            "its local safe head 5:.* contradicts",
+        ),
+    ],
+)
+def test_heads_of_several_chains_are_refused(found: FollowStatus, reason: FollowReason, text: str) -> None:
+    error = Round().refused(found)
+    assert (error.result, error.reason) == (FollowResult.INVALID_STATE, reason)
+    assert re.search(text, str(error))
+
+
+@pytest.mark.parametrize("answer", [None, Unavailable("away"), ErrorAnswer(-1, "no")])
+def test_an_engine_that_lacks_a_block_ends_the_round(answer: Any) -> None:
+    played = Round()
+    played.l2[16] = answer
+    error = played.refused(status())
+    assert error.result is None
+    assert error.reason is (FollowReason.ENGINE_LACKS if answer is None else FollowReason.ENGINE_ANSWER)
+
+
+def test_another_local_safe_block_is_moved_to() -> None:
+    """[FSR3] The finalized block stays, for the engine to compare."""
+    played = Round().play(FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6]))
+    assert not played.source.ready
+    assert played.source.forkchoice(HEADS) == Forkchoice(OTHERS[16].hash, OTHERS[14].hash, REFS[6].hash)
+    assert played.source.moved(HEADS) == Heads(OTHERS[16], OTHERS[16], OTHERS[14], REFS[6])
+
+
+def test_a_target_is_kept_until_the_engine_has_it() -> None:
+    """[FSR3] Else an engine that is always a round behind would never be followed."""
+    played = Round().play(status(22, 22))
+    assert played.source.forkchoice(HEADS) == Forkchoice(REFS[22].hash, REFS[22].hash, REFS[6].hash)
+    played.source.wait_for_sync(played.now)
+    played.play(status(23, 23))
+    assert played.asked[-1] == GetBlockRef(REFS[22].hash)
+    assert played.source.moved(HEADS) == Heads(REFS[23], REFS[23], REFS[23], REFS[6]), "the engine lacks block 22"
+    played.source.wait_for_sync(played.now)
+    played.l2[REFS[23].hash] = REFS[23]
+    played.play(status(24, 24))
+    assert played.source.moved(HEADS) == Heads(REFS[23], REFS[23], REFS[23], REFS[6])
+    played.source.wait_for_sync(played.now)
+    played.play(status(24, 24))
+    assert played.asked[-1] != GetBlockRef(REFS[23].hash), "the engine has it and does not take it"
+    assert played.source.moved(HEADS) == Heads(REFS[24], REFS[24], REFS[24], REFS[6])
+
+
+def test_the_chain_is_held_for_a_few_block_times_while_the_engine_fetches() -> None:
+    """[FSR3] The source is asked each second meanwhile, and after that at its rhythm, for its chain as well [FSR8]."""
+    played, times = Round(), []
+    for _ in range(12):
+        played.play(status(22, 22)).source.wait_for_sync(played.now)
+        times.append((played.now, played.source.holds(played.now)))
+    held = [(float(second), second < HOLD) for second in range(int(HOLD) + 1)]
+    later = [(HOLD + played.source.interval * number, False) for number in range(1, 12 - int(HOLD))]
+    assert times == held + later
+    statuses = [call for call in played.asked if isinstance(call, GetFollowStatus)]
+    assert [call.check_chain for call in statuses] == [not held for _, held in times]
+
+
+def test_the_chain_is_held_once_a_minute_for_blocks_that_do_not_come() -> None:
+    """[FSR3] A source that tells the truth in between must not hold it for good."""
+    played = Round()
+    held = []
+    while played.now < 2 * HOLD_EVERY_SECONDS:
+        played.play(status(22, 22)).source.wait_for_sync(played.now)
+        if played.source.holds(played.now):
+            held.append(played.now)
+        played.play(status()).source.succeeded()
+        played.source.give_up()
+    assert held[0] == 0.0 and all(other - one >= HOLD_EVERY_SECONDS for one, other in pairwise(held))
+    assert 2 <= len(held) <= 3
+    played.play(status(22, 22)).source.reached(played.now)
+    played.play(status(22, 22)).source.wait_for_sync(played.now)
+    assert played.source.holds(played.now), "the last one came"
+
+
+def test_an_engine_that_has_moved_by_itself_is_noticed() -> None:
+    """[FSR3] Engines take a chain as theirs once they have fetched it: our heads are not those of that chain then."""
+    found = FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6])
+    played = Round().play(found)
+    played.source.wait_for_sync(played.now)
+    played.chain = [*OTHERS[:17], *REFS[17:]]
+    played.chain[20] = OTHERS[20]
+    error = played.refused(found)
+    assert (error.result, error.reason) == (None, FollowReason.ENGINE_LACKS)
+    assert str(error).startswith("the execution engine has left our chain: it has 20:")
+    played.source.failed(error)
+    played.chain = REFS
+    assert played.play(found).source.forkchoice(HEADS) is not None
+
+
+def test_a_target_that_our_chain_has_grown_up_to_is_compared() -> None:
+    """The engine is not moved back to a block of our own chain."""
+    played = Round(msgspec.structs.replace(HEADS, unsafe=REFS[15])).play(status())
+    assert played.source.forkchoice(played.heads) is not None
+    played.heads = HEADS
+    assert played.source.forkchoice(played.heads) is None
+    assert played.play(status()).source.ready and played.asked.count(GetFollowStatus()) == 1
+    waiting = Round().play(status(22, 22))
+    waiting.source.wait_for_sync(waiting.now)
+    waiting.heads = msgspec.structs.replace(HEADS, unsafe=REFS[23])
+    waiting.play(status(24, 24))
+    assert GetBlockRef(REFS[22].hash) not in waiting.asked
+    assert waiting.source.moved(waiting.heads) == Heads(REFS[24], REFS[24], REFS[24], REFS[6])
+
+
+def test_a_block_that_replaces_one_of_ours_is_a_proof() -> None:
+    """[FSR11] A block above our tip is none, and another start ends it."""
+    ahead, replaces = Round(), Round()
+    ahead.play(status(22, 22)).source.reached(0.0)
+    assert ahead.source.proven == 0
+    replaces.play(FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6])).source.reached(0.0)
+    assert replaces.source.proven == 16
+    replaces.source.on_reset(FollowResetError(HEADS))
+    assert (replaces.source.proven, replaces.source.start_heads) == (16, HEADS)
+    replaces.source.on_reset(ResetError("L1 reorg"))
+    assert (replaces.source.proven, replaces.source.start_heads) == (0, None)
+
+
+def test_nothing_is_asked_for_unless_a_source_is_followed() -> None:
+    assert FollowSource(CHAIN.rollup, enabled=False).next(HEADS, 100.0) is None
+
+
+def test_a_source_beyond_a_foreign_fork_ends_the_node() -> None:
+    """[LFT4]"""
+    fork = ForeignFork("Somefork", REFS[16].timestamp)
+    beyond, before = Round(), Round()
+    for played, time in ((beyond, fork.time), (before, fork.time + 1)):
+        rollup = msgspec.structs.replace(CHAIN.rollup, foreign_fork=ForeignFork("Somefork", time))
+        played.source = FollowSource(rollup, enabled=True)
+    with pytest.raises(NetworkLeftError, match="the safe head is block 16, and block 15 is the last"):
+        beyond.play(status())
+    assert before.play(status()).source.ready

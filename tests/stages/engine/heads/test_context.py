@@ -1,0 +1,65 @@
+"""What rows have in common: reads that wait for their answers, failures, builds that are given up."""
+
+import pytest
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.calls.actions import SendToRpc, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.calls import CallPurpose, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.heads.context import ReadRow
+from rollup_node.stages.messages.control import OutputRequest, OutputResponse
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import ZERO_HASH
+from tests.support.chains.chain_fixture import ChainFixture
+
+NOW = Instant(1_000.0, 50.0)
+RPC, P2P = ProcessId(6, 1), ProcessId(5, 1)
+
+
+@pytest.fixture
+def core(chain: ChainFixture) -> CoreState:
+    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain)
+    return CoreState(config, first_reset=0, stopped=False, backoff=TaskBackoff())
+
+
+def test_reads_are_answered_in_order_and_once(core: CoreState) -> None:
+    row = ReadRow(core, CallPurpose.OUTPUT, OutputResponse, SendToRpc, bound=3)
+    assert row.due(NOW) is None
+    first, second = OutputRequest(1, 7), OutputRequest(2, 7)
+    for peer, request in ((RPC, first), (RPC, second), (RPC, first), (P2P, first), (RPC, OutputRequest(3, 7))):
+        row.add(peer, request)
+    core.actions.clear()
+    for peer, request in ((RPC, first), (RPC, second), (P2P, first)):
+        assert row.due(NOW) == request == row.due(NOW), "the same number of another process is another request"
+        pending = PendingCall(1, row.purpose, request, 0, 0.0)
+        response = OutputResponse(request.id, None, None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+        row.answer(pending, response, NOW)
+        assert core.actions.pop() == SendToRpc(peer, response)
+    assert row.due(NOW) is None, "there was no more room"
+
+
+def test_a_read_without_an_answer_is_left_to_its_process(core: CoreState) -> None:
+    row = ReadRow(core, CallPurpose.OUTPUT, OutputResponse, SendToRpc)
+    row.add(RPC, OutputRequest(1, 7))
+    row.unavailable(PendingCall(1, row.purpose, OutputRequest(1, 7), 0, 0.0), Unavailable("away"), NOW)
+    assert row.due(NOW) is None and not any(isinstance(action, SendToRpc) for action in core.actions)
+
+
+def test_a_row_pauses_after_a_failure_until_it_recovers(core: CoreState) -> None:
+    row = core.finality_row
+    with pytest.raises(TemporaryError):
+        row.unavailable(PendingCall(1, row.purpose, OutputRequest(1, 7), 0, 0.0), Unavailable("away"), NOW)
+    assert row.failed(None, TemporaryError("away"), NOW) == 1.0 and core.waits(row.purpose, NOW)
+    core.recover(row.purpose)
+    assert not core.waits(row.purpose, NOW)
+    assert core.actions[-2:] == [WorkFailed("finalize", Severity.TEMPORARY, "away", 1.0), WorkRecovered("finalize", 1)]
+
+
+def test_a_build_is_given_up_after_two_fetches_without_an_answer(core: CoreState) -> None:
+    """[ENG21, SEQ6]"""
+    fetch = GetPayload(b"payload1", 7)
+    assert [core.ends_build(fetch, Unavailable("timeout")) for _ in range(3)] == [False, True, False]
+    assert core.ends_build(GetPayload(b"payload2", 7), Unavailable("not a block", unreadable=True))

@@ -1,0 +1,168 @@
+"""Finality of L2 blocks by the L1 blocks they came from [FIN1 to FIN8]."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.heads.finality import Finality, Finalize, NeedCanonicalL1
+from rollup_node.stages.protocol.config import AltDaConfig
+from rollup_node.stages.protocol.errors import ResetError
+from tests.support.chains.chain_fixture import ChainFixture
+
+
+def filled(chain: ChainFixture, **kind: Any) -> tuple[Finality, list[Any]]:
+    """Block 2n became safe with L1 block 100 + n."""
+    refs = chain.build(20)
+    finality = Finality(chain.rollup, **kind)
+    for number in range(1, 21):
+        finality.note_safe(refs[number], chain.l1_ref(100 + (number + 1) // 2))
+    return finality, refs
+
+
+def run(finality: Finality, chain: ChainFixture, finalized: Any) -> Any:
+    for _ in range(3):
+        need = finality.next(finalized)
+        if not isinstance(need, NeedCanonicalL1):
+            return need
+        finality.add_canonical(need, chain.l1_ref(need.number))
+    return None
+
+
+def test_takes_the_highest_block_from_finalized_l1_data(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    assert finality.next(refs[0]) is None, "no finalized L1 block is known"
+    assert finality.note_finalized_l1(chain.l1_ref(104))
+    assert run(finality, chain, refs[0]) == Finalize(refs[8])
+    finality.done()
+    assert finality.next(refs[8]) is None
+    assert finality.note_finalized_l1(chain.l1_ref(150))
+    assert run(finality, chain, refs[8]) == Finalize(refs[20])
+
+
+def test_both_l1_blocks_must_be_canonical(chain: ChainFixture) -> None:
+    for fork_at, text in ((108, "finalized L1 block"), (105, "finalized L1 block")):
+        finality, refs = filled(chain)
+        finality.note_finalized_l1(chain.l1_ref(108))
+        need = finality.next(refs[0])
+        assert need == NeedCanonicalL1(108)
+        chain.reorg("b", fork_at)
+        with pytest.raises(ResetError, match=text):
+            finality.add_canonical(need, chain.l1_ref(108))
+        chain.reorg("a", 0)
+    finality, refs = filled(chain)
+    finality.note_finalized_l1(msgspec.structs.replace(chain.l1_ref(200)))
+    finality.add_canonical(NeedCanonicalL1(200), chain.l1_ref(200))
+    assert finality.next(refs[0]) == NeedCanonicalL1(110)
+    chain.reorg("b", 110)
+    with pytest.raises(ResetError, match="derived from"):
+        finality.add_canonical(NeedCanonicalL1(110), chain.l1_ref(110))
+
+
+def test_an_unknown_l1_block_is_asked_for_again(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    finality.note_finalized_l1(chain.l1_ref(104))
+    finality.add_canonical(NeedCanonicalL1(104), None)
+    finality.add_canonical(NeedCanonicalL1(104), chain.l1_ref(103))
+    assert finality.next(refs[0]) == NeedCanonicalL1(104)
+
+
+def test_a_signal_that_goes_back_is_refused(chain: ChainFixture) -> None:
+    finality, _ = filled(chain)
+    assert finality.note_finalized_l1(chain.l1_ref(104))
+    assert not finality.note_finalized_l1(chain.l1_ref(103))
+    assert finality.finalized_l1 == chain.l1_ref(104)
+
+
+def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    assert finality.note_finalized_l1(chain.l1_ref(2047))
+    assert finality.note_finalized_l1(None)
+    finality.note_idle(chain.l1_ref(110))
+    assert finality.next(refs[0]) is None
+    assert finality.note_finalized_l1(chain.l1_ref(104))
+    assert run(finality, chain, refs[0]) == Finalize(refs[8])
+
+
+def test_a_finalized_block_that_is_not_canonical_causes_one_reset(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    foreign = msgspec.structs.replace(chain.l1_ref(104), hash=b"\x66" * 32)
+    finality.note_finalized_l1(foreign)
+    with pytest.raises(ResetError, match="finalized L1 block"):
+        finality.add_canonical(NeedCanonicalL1(104), chain.l1_ref(104))
+    finality.note_idle(chain.l1_ref(110))
+    assert finality.next(refs[0]) is None
+    assert finality.note_finalized_l1(chain.l1_ref(103)), "a lower one may follow"
+    assert run(finality, chain, refs[0]) == Finalize(refs[6])
+
+
+@pytest.mark.option("finality.delay", by="delay")
+def test_tries_again_when_idle_but_not_too_often(chain: ChainFixture) -> None:
+    refs = chain.build(4)
+    finality = Finality(chain.rollup, delay=10)
+    finality.note_finalized_l1(chain.l1_ref(120))
+    assert finality.next(refs[0]) is None
+    finality.note_safe(refs[2], chain.l1_ref(101))
+    finality.done()
+    finality.note_idle(chain.l1_ref(110))
+    assert finality.next(refs[0]) is not None
+    finality.done()
+    finality.note_idle(chain.l1_ref(119))
+    assert finality.next(refs[0]) is None
+    finality.note_idle(chain.l1_ref(120))
+    assert finality.next(refs[0]) is not None
+
+
+def test_a_young_l1_does_not_keep_finality_waiting_after_a_reset(chain: ChainFixture) -> None:
+    refs = chain.build(4)
+    finality = Finality(chain.rollup, delay=500)
+    finality.note_finalized_l1(chain.l1_ref(104))
+    finality.reset()
+    finality.note_safe(refs[2], chain.l1_ref(101))
+    finality.note_idle(chain.l1_ref(105))
+    assert finality.next(refs[0]) is not None
+
+
+@pytest.mark.option("finality.lookback", by="lookback")
+def test_memory_is_bounded_and_cleared_by_a_reset(chain: ChainFixture) -> None:
+    finality, refs = filled(chain, lookback=3)
+    assert len(finality.safe) == 3
+    finality.note_finalized_l1(chain.l1_ref(104))
+    assert finality.next(refs[0]) is None, "it was forgotten"
+    finality.reset()
+    assert finality.safe == [] and finality.finalized_l1 == chain.l1_ref(104)
+
+
+def test_entries_below_the_last_are_ignored(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    before = list(finality.safe)
+    finality.note_safe(refs[1], chain.l1_ref(103))
+    assert finality.safe == before
+
+
+def test_the_lookback_covers_the_windows_of_alternative_da(chain: ChainFixture) -> None:
+    assert Finality(chain.rollup).lookback == 129
+    alt_da = AltDaConfig(None, "GenericCommitment", 100, 100)
+    assert Finality(msgspec.structs.replace(chain.rollup, alt_da=alt_da)).lookback == 201
+
+
+def test_with_alt_da_only_what_is_settled_is_final(chain: ChainFixture) -> None:
+    """Derivation says up to which L1 block no challenge can take out what was derived [ADA11]."""
+    rollup = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(bytes(20), "KeccakCommitment", 100, 100))
+    refs = chain.build(20)
+    finality = Finality(rollup)
+    for number in range(1, 21):
+        finality.note_safe(refs[number], chain.l1_ref(100 + (number + 1) // 2))
+    finality.note_finalized_l1(chain.l1_ref(106))
+    for settled in (None, 99):
+        finality.note_settled_l1(settled)
+        assert finality.next(refs[0]) is None
+    for settled, block in ((103, 6), (102, 6), (120, 12)):
+        finality.note_settled_l1(settled)
+        assert run(finality, chain, refs[0]) == Finalize(refs[block])
+    finality.done()
+    finality.note_settled_l1(120)
+    assert not finality.due
+    finality.note_finalized_l1(None)
+    finality.note_finalized_l1(chain.l1_ref(106))
+    assert finality.next(refs[0]) is None, "what was settled was so on a disproved chain"

@@ -1,0 +1,392 @@
+"""Calls that move heads: what follows from their answers, answers that wait for the heads to be confirmed, and updates
+that must come first."""
+
+import pytest
+
+from rollup_node.stages.engine.calls.actions import (
+    Count,
+    Lasts,
+    Observe,
+    PublishBlock,
+    PublishStatus,
+    ResetStarted,
+    ShowProblem,
+    WorkFailed,
+    WorkRecovered,
+)
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+    Unavailable,
+)
+from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.control import StopSequencerRequest
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness, started
+
+BUSY = ErrorAnswer(-32000, "busy")
+
+
+def until(harness: CoreHarness, work: CallPurpose, kind: type) -> PendingCall:
+    """Works until this call is open."""
+    for _ in range(40):
+        harness.step()
+        pending = harness.head_call()
+        if pending is not None and pending.purpose is work and isinstance(pending.call, kind):
+            return pending
+        if harness.open:
+            harness.answer(harness.open[0])
+        else:
+            harness.sleep()
+    raise AssertionError(f"no such call: {harness.core.log.lines()[-20:]}")
+
+
+def next_block(chain: ChainFixture, harness: CoreHarness) -> ExecutionPayload:
+    """A block on the tip, as another sequencer would build it."""
+    assert harness.core.heads is not None
+    tip = harness.core.heads.unsafe
+    return chain.seal(tip, chain.attributes(tip, tip.l1_origin.number, [chain.user]))
+
+
+def sequencing() -> CoreHarness:
+    """A harness that sequences, with a block every second."""
+    return started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+
+
+# --- unsafe blocks -------------------------------------------------------------------------------------------------
+
+
+def test_an_unsafe_block_is_published_when_the_engine_has_made_it_the_head(chain: ChainFixture) -> None:
+    harness = started(chain)
+    payload = next_block(chain, harness)
+    harness.gossip(payload)
+    (insert,) = harness.step()
+    assert insert.call == NewPayload(payload)
+    harness.answer(insert)
+    assert [line["block"].number for line in harness.logged("inserted unsafe block")] == [1]
+    assert harness.status.unsafe == chain.genesis
+    (update,) = harness.step()
+    assert isinstance(update.call, ForkchoiceUpdate) and update.purpose is CallPurpose.UNSAFE_BLOCK
+    harness.answer(update)
+    assert harness.status.unsafe == chain.ref(payload)
+
+
+def test_an_unsafe_block_that_fails_is_tried_again_after_a_pause(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.gossip(next_block(chain, harness))
+    for pause in (1.0, 2.0):
+        (insert,) = harness.step()
+        harness.answer(insert, BUSY)
+        assert harness.done(WorkFailed)[-1].seconds == pause and harness.done(WorkFailed)[-1].task == "unsafe blocks"
+        assert harness.step() == []
+        harness.wait(pause)
+    harness.run_until_idle()
+    assert harness.done(WorkRecovered)[-1] == WorkRecovered("unsafe blocks", 2)
+
+
+def test_a_failed_update_does_not_hold_up_derivation(chain: ChainFixture) -> None:
+    """The update of an unsafe block is repeated with its own pause; attributes of a build carry the heads."""
+    harness = started(chain)
+    harness.gossip(next_block(chain, harness))
+    update = until(harness, CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate)
+    harness.answer(update, Unavailable("connection reset"))
+    assert harness.step() == []
+    harness.derive()
+    (pending,) = harness.step()
+    assert pending.purpose is CallPurpose.ATTRIBUTES and pending.call == GetBlock(1)
+
+
+def test_an_invalid_unsafe_block_is_dropped(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.gossip(next_block(chain, harness))
+    (insert,) = harness.step()
+    harness.answer(insert, PayloadAnswer("INVALID", "bad state root"))
+    assert "bad state root" in harness.logged("dropping invalid unsafe block")[0]["reason"]
+    assert harness.step() == [] and harness.failures == []
+
+
+def test_no_unsafe_block_is_inserted_while_a_derived_one_is_built(chain: ChainFixture) -> None:
+    harness = started(chain)
+    payload = next_block(chain, harness)
+    harness.derive()
+    (build,) = harness.step()
+    harness.answer(build, BUSY)
+    harness.gossip(payload)
+    assert harness.step() == [], "the build is tried again in a second"
+    harness.wait(1)
+    (again,) = harness.step()
+    assert again.purpose is CallPurpose.ATTRIBUTES
+
+
+# --- answers held until the heads are confirmed --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["SYNCING", "ACCEPTED"])
+def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: ChainFixture) -> None:
+    """[ENG38]: the engine still has the heads, so the answer stands."""
+    harness = started(chain)
+    harness.gossip(next_block(chain, harness))
+    (insert,) = harness.step()
+    harness.answer(insert, PayloadAnswer(status))
+    assert harness.failures == []
+    assert harness.core.heads is not None
+    (update,) = harness.step()
+    assert (
+        update.call == ForkchoiceUpdate(harness.core.heads.forkchoice()) and update.purpose is CallPurpose.UNSAFE_BLOCK
+    )
+    harness.answer(update)
+    assert harness.failures == [f"unsafe block 1: the engine answers {status} to a new payload"]
+    assert harness.step() == []
+
+
+def test_an_engine_that_has_lost_blocks_shows_it_by_the_update(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.derive(chain.user)
+    harness.run_until_idle()
+    harness.wait(5)
+    harness.engine.lose(0)
+    harness.gossip(next_block(chain, harness))
+    (insert,) = harness.step()
+    harness.answer(insert)
+    (update,) = harness.step()
+    harness.answer(update)
+    assert "SYNCING to a forkchoice update" in harness.done(ResetStarted)[-1].reason
+    harness.run_until_idle()
+    assert harness.status.unsafe == chain.genesis
+
+
+def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.gossip(next_block(chain, harness))
+    (insert,) = harness.step()
+    harness.answer(insert, PayloadAnswer("SYNCING"))
+    (update,) = harness.step()
+    harness.answer(update, Unavailable("connection refused"))
+    assert harness.failures == ["connection refused"]
+    harness.wait(1)
+    (pending,) = harness.step()
+    assert pending.call == update.call and pending.purpose is CallPurpose.FORKCHOICE, "it stays due"
+
+
+# --- the sequencer -------------------------------------------------------------------------------------------------
+
+
+def until_build(harness: CoreHarness) -> PendingCall:
+    """Works until the call that begins a block of the sequencer is open."""
+    while True:
+        pending = until(harness, CallPurpose.SEQUENCER, ForkchoiceUpdate)
+        if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
+            return pending
+        harness.answer(pending)
+
+
+def test_the_sequencer_waits_for_an_engine_that_syncs() -> None:
+    """[SEQ7] The heads are sent first, and the engine still has them [ENG38]."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    build = until_build(harness)
+    harness.answer(build, ForkchoiceAnswer("SYNCING"))
+    began = harness.now.unix
+    assert harness.core.heads is not None
+    (update,) = harness.step()
+    assert update.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
+    harness.answer(update)
+    assert "SYNCING" in str(harness.core.log.lines()) and harness.done(Lasts)
+    until_build(harness)
+    assert harness.now.unix == pytest.approx(began + 30)
+
+
+def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None:
+    harness = sequencing()
+    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
+    harness.wait(0.25)
+    harness.answer(fetch)
+    assert harness.done(Observe) == [Observe("sequencer_sealing_seconds", 0.25)]
+    (insert,) = harness.step()
+    assert insert.call == NewPayload(harness.published[-1])
+    harness.answer(insert)
+    assert len(harness.done(SequencedBlock)) == 1
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 0, "the engine's head has not moved"
+    (update,) = harness.step()
+    assert isinstance(update.call, ForkchoiceUpdate) and update.purpose is CallPurpose.SEQUENCER
+    harness.answer(update)
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+
+
+def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() -> None:
+    harness = sequencing()
+    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
+    harness.answer(fetch, Unavailable("connection reset"))
+    assert harness.done(WorkFailed) == [] and [each.fields for each in harness.done(Lasts)] == [
+        {"reason": "connection reset"}
+    ]
+    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", Problem(None, "sequencer", "connection reset"))
+    assert harness.step() == []
+    harness.wait(1)
+    (again,) = harness.step()
+    assert again.call == fetch.call, "the job is kept"
+    harness.run_until_idle()
+    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", None)
+
+
+def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
+    harness = sequencing()
+    until(harness, CallPurpose.SEQUENCER, NewPayload)
+    harness.answer(harness.open[0])
+    (update,) = harness.step()
+    harness.answer(update, BUSY)
+    assert harness.step() == []
+    harness.wait(1)
+    (again,) = harness.step()
+    assert again.call == update.call
+    harness.run_until_idle()
+    assert harness.done(SequencedBlock)[0].block.ref.number == 1
+
+
+def test_a_lost_build_is_counted_and_dropped() -> None:
+    harness = sequencing()
+    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
+    harness.answer(fetch, ErrorAnswer(-38001, "unknown payload"))
+    assert len(harness.done(Count)) == 1 and harness.done(PublishBlock) == []
+    assert harness.step() == []
+    harness.wait(1)
+    (again,) = harness.step()
+    assert isinstance(again.call, ForkchoiceUpdate) and again.call.attributes is not None
+
+
+def test_a_derived_build_pauses_the_sequencer() -> None:
+    harness = sequencing()
+    until(harness, CallPurpose.SEQUENCER, GetPayload)
+    harness.derive(harness.chain.user)
+    harness.answer(harness.open[0], BUSY)
+    build = until(harness, CallPurpose.ATTRIBUTES, ForkchoiceUpdate)
+    harness.answer(build, BUSY)
+    harness.wait(0.5)
+    assert harness.step() == [], "neither the old job nor a new one goes on meanwhile"
+
+
+def test_a_stop_is_answered_when_the_engine_has_the_last_block() -> None:
+    harness = sequencing()
+    until(harness, CallPurpose.SEQUENCER, NewPayload)
+    harness.request(StopSequencerRequest(1))
+    assert harness.responses == []
+    harness.answer(harness.open[0])
+    (update,) = harness.step()
+    assert harness.responses == []
+    harness.answer(update)
+    harness.step()
+    assert harness.core.heads is not None
+    assert [response.head for response in harness.responses] == [harness.core.heads.unsafe.hash]  # type: ignore[union-attr]
+    assert harness.status.sequencer_active is False
+
+
+# --- forkchoice updates --------------------------------------------------------------------------------------------
+
+
+def test_a_refused_forkchoice_resets(chain: ChainFixture) -> None:
+    harness = started(chain)
+    payload = next_block(chain, harness)
+    harness.gossip(payload)
+    update = until(harness, CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate)
+    harness.answer(update, ErrorAnswer(-38002, "invalid forkchoice state"))
+    assert harness.core.heads is None and harness.done(WorkFailed)[-1].task == "unsafe blocks"
+    harness.wait(1)
+    harness.run_until_idle()
+    assert harness.status.unsafe == chain.ref(payload), "it is still queued, and inserted on the new start"
+    assert harness.done(WorkRecovered)[-1] == WorkRecovered("unsafe blocks", 1)
+
+
+def test_each_move_of_the_heads_is_published(chain: ChainFixture) -> None:
+    """A derived block as soon as the engine has validated it, which is before the update that makes it the head."""
+    harness = started(chain)
+    harness.derive(chain.user)
+    insert = until(harness, CallPurpose.ATTRIBUTES, NewPayload)
+    before = len(harness.done(PublishStatus))
+    harness.answer(insert)
+    assert len(harness.done(PublishStatus)) == before + 1
+    assert harness.status.unsafe == harness.status.safe is not None
+    assert harness.engine.head == chain.genesis.hash
+
+
+def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixture) -> None:
+    """A span's first block displaces the tip, its second one is invalid [ENG35]."""
+    chain = chain_before_holocene
+    harness = started(chain)
+    payload = next_block(chain, harness)
+    harness.gossip(payload)
+    harness.run_until_idle()
+    harness.derive(concluding=False)
+    harness.run_until_idle()
+    assert harness.status.unsafe is not None and harness.status.unsafe != chain.ref(payload)
+    harness.derive(chain.user)
+    build = until(harness, CallPurpose.ATTRIBUTES, ForkchoiceUpdate)
+    harness.answer(build, ForkchoiceAnswer("INVALID"))
+    (restore,) = harness.step()
+    assert isinstance(restore.call, ForkchoiceUpdate) and restore.call.forkchoice.head == payload.block_hash
+    harness.answer(restore)
+    assert harness.status.unsafe == chain.ref(payload)
+    assert harness.status.pending_safe == harness.status.safe == chain.genesis
+
+
+@pytest.mark.parametrize("unreadable", [True, False])
+def test_a_payload_that_never_comes_is_built_again(unreadable: bool) -> None:
+    """[ENG21, SEQ6] For the sequencer; one failure without an answer is not the end of the build."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    fetched: list[GetPayload] = []
+    while not harness.done(Count):
+        for pending in harness.step():
+            if isinstance(pending.call, GetPayload):
+                fetched.append(pending.call)
+                harness.answer(pending, Unavailable("no payload", unreadable=unreadable))
+            else:
+                harness.answer(pending)
+        harness.wait(0.25)
+    assert fetched == fetched[:1] * (1 if unreadable else 2)
+    for _ in range(20):
+        harness.run_until_idle()
+        harness.wait(0.25)
+    assert harness.status.unsafe is not None and harness.status.unsafe.number > 0
+
+
+@pytest.mark.parametrize("unreadable", [True, False])
+def test_a_derived_payload_that_never_comes_is_built_again(chain: ChainFixture, unreadable: bool) -> None:
+    """[ENG21]"""
+    harness = started(chain)
+    harness.derive(chain.user)
+    fetched: list[GetPayload] = []
+    for _ in range(40):
+        for pending in harness.step():
+            is_first = isinstance(pending.call, GetPayload) and pending.call in (fetched or [pending.call])
+            if isinstance(pending.call, GetPayload) and is_first:
+                fetched.append(pending.call)
+                harness.answer(pending, Unavailable("no payload", unreadable=unreadable))
+            else:
+                harness.answer(pending)
+        harness.wait(0.5)
+    assert fetched == fetched[:1] * (1 if unreadable else 2)
+    assert harness.status.safe is not None and harness.status.safe.number == 1
+
+
+def test_the_sequencer_goes_on_when_derivation_restarts_during_a_derived_build() -> None:
+    """The build ends without a forkchoice update, as the engine has not moved [SEQ10]."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.derive()
+    harness.step()
+    harness.answer(harness.call(CallPurpose.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
+    harness.restart_derivation()
+    harness.derive()
+    harness.wait(1.01)
+    harness.step()
+    harness.answer(harness.call(CallPurpose.START))
+    harness.answer(harness.call(CallPurpose.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
+    for _ in range(20):
+        harness.run_until_idle()
+        harness.wait(0.5)
+    assert harness.status.unsafe is not None and harness.status.unsafe.number > 0

@@ -1,0 +1,472 @@
+"""The sequencer's tables [SEQ1 to SEQ13, SEQ20, SEQ29 to SEQ38], row by row, and any order of events."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+    Unavailable,
+)
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.sequencer.sequencer import (
+    BuildDropped,
+    NeedAttributes,
+    SequencedBlock,
+    Sequencer,
+    SequencerPhase,
+)
+from rollup_node.stages.protocol.config import ForeignFork
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+
+BUILD = ForkchoiceAnswer("VALID", b"payload1")
+VALID = PayloadAnswer("VALID")
+START = 1_000.0
+"""The time of the L2 genesis block; blocks come every 2 s."""
+WITH_BLOCK = (SequencerPhase.FETCHED, SequencerPhase.COMMITTING, SequencerPhase.SEALED)
+
+
+def heads(chain: ChainFixture, unsafe: L2BlockRef | None = None, safe: L2BlockRef | None = None) -> Heads:
+    safe = safe or chain.genesis
+    return Heads(unsafe or chain.genesis, safe, safe, chain.genesis)
+
+
+def running(chain: ChainFixture, now: float = START, **kind: Any) -> Sequencer:
+    sequencer = Sequencer(chain.rollup, enabled=True, **kind)
+    sequencer.on_start(heads(chain), now)
+    return sequencer
+
+
+def build(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
+    """Up to the running build; the attributes."""
+    need = sequencer.next(now)
+    assert isinstance(need, NeedAttributes)
+    attributes = chain.attributes(need.parent, need.parent.l1_origin.number)
+    sequencer.set_attributes(need, attributes)
+    call = sequencer.next(now)
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes == attributes
+    assert call.forkchoice.head == need.parent.hash
+    assert sequencer.answer(call, BUILD, now) is None
+    return attributes
+
+
+def seal(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
+    """From a running build to the call that inserts its payload; the payload."""
+    parent = sequencer.heads.unsafe  # type: ignore[union-attr]
+    call = sequencer.next(now)
+    assert isinstance(call, GetPayload)
+    payload = chain.seal(parent, chain.attributes(parent, parent.l1_origin.number))
+    assert sequencer.answer(call, payload, now) is None
+    assert sequencer.next(now) == NewPayload(payload)
+    return payload
+
+
+def insert(chain: ChainFixture, sequencer: Sequencer, payload: Any, now: float) -> L2BlockRef:
+    event = sequencer.answer(NewPayload(payload), VALID, now)
+    assert isinstance(event, SequencedBlock)
+    ref: L2BlockRef = event.block.ref
+    assert sequencer.next(now) is None, "nothing happens until the engine has the new head"
+    sequencer.on_heads(heads(chain, ref), now)
+    return ref
+
+
+def test_two_blocks_in_time(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    assert sequencer.wait_until() == START
+    build(chain, sequencer, START)
+    assert sequencer.phase is SequencerPhase.BUILDING
+    assert sequencer.wait_until() == START + 2 - 0.05
+    assert sequencer.next(START + 1.9) is None
+    payload = seal(chain, sequencer, START + 1.95)
+    first = insert(chain, sequencer, payload, START + 1.97)
+    assert first.number == 1 and sequencer.wait_until() == START + 2
+    build(chain, sequencer, START + 2)
+    assert sequencer.wait_until() == START + 4 - 0.05
+
+
+def test_late_blocks_come_back_to_back_without_skipping_a_timestamp(chain: ChainFixture) -> None:
+    late = START + 100
+    sequencer = running(chain, late)
+    for number in (1, 2, 3):
+        build(chain, sequencer, late)
+        assert sequencer.wait_until() == late
+        ref = insert(chain, sequencer, seal(chain, sequencer, late), late)
+        assert (ref.number, ref.timestamp) == (number, START + 2 * number)
+
+
+@pytest.mark.option("sequencer.sealing-duration")
+def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
+    sequencer = running(chain, sealing_duration=0.5)
+    build(chain, sequencer, START)
+    assert sequencer.wait_until() == START + 1.5
+
+
+def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
+    """[LFT5]"""
+    chain = chain_with(foreign_fork=ForeignFork("Somefork", int(START) + 4))
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    first = insert(chain, sequencer, seal(chain, sequencer, START + 1.95), START + 1.97)
+    assert first.number == 1
+    assert sequencer.wait_until() is None and sequencer.next(START + 100) is None
+    assert sequencer.stop() is None and not sequencer.active
+
+
+# --- failures [SEQ5 to SEQ9] ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "pause"),
+    [
+        (ErrorAnswer(-32000, "busy"), 1),
+        (ForkchoiceAnswer("ODD"), 1),
+        (ForkchoiceAnswer("VALID"), 1),
+        (ForkchoiceAnswer("SYNCING"), 30),
+    ],
+    ids=str,
+)
+def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pause: float) -> None:
+    sequencer = running(chain)
+    need = sequencer.next(START)
+    assert isinstance(need, NeedAttributes)
+    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
+    call = sequencer.next(START)
+    assert sequencer.answer(call, answer, START) is None
+    assert sequencer.wait_until() == START + pause and sequencer.problem
+    build(chain, sequencer, START + pause)
+    payload = seal(chain, sequencer, START + 40)
+    assert sequencer.problem and sequencer.failures == 1, "a block that is begun is not built yet"
+    insert(chain, sequencer, payload, START + 40)
+    assert sequencer.problem is None
+
+
+@pytest.mark.parametrize("answer", [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID")], ids=str)
+def test_invalid_attributes_wait_for_one_block_time(chain: ChainFixture, answer: Any) -> None:
+    sequencer = running(chain)
+    need = sequencer.next(START)
+    assert isinstance(need, NeedAttributes)
+    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
+    event = sequencer.answer(sequencer.next(START), answer, START)
+    assert isinstance(event, BuildDropped)
+    assert sequencer.wait_until() == START + 2 and sequencer.phase is SequencerPhase.IDLE
+
+
+@pytest.mark.parametrize("code", [-38002, -38010])
+def test_an_inconsistent_forkchoice_resets(chain: ChainFixture, code: int) -> None:
+    sequencer = running(chain)
+    need = sequencer.next(START)
+    assert isinstance(need, NeedAttributes)
+    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
+    with pytest.raises(ResetError):
+        sequencer.answer(sequencer.next(START), ErrorAnswer(code, "no"), START)
+
+
+def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> None:
+    """[ATT46]"""
+    good = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
+    foreign = chain.seal(chain.ref(good), chain.attributes(chain.ref(good), 100))
+    for answer, reason in (
+        (ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
+        (msgspec.structs.replace(good, transactions=()), "ENGINE-CONTRADICTS: the engine sealed other transactions"),
+        (
+            msgspec.structs.replace(good, gas_limit=7),
+            "ENGINE-CONTRADICTS: the engine sealed another block 1: gas limit",
+        ),
+        (foreign, "ENGINE-CONTRADICTS: the engine sealed block 2 instead of 1"),
+        (None, "the engine's answer is not one to this call"),
+    ):
+        sequencer = running(chain)
+        build(chain, sequencer, START)
+        now = START + 1.95
+        event = sequencer.answer(sequencer.next(now), answer, now)
+        assert isinstance(event, BuildDropped) and reason in event.reason
+        assert sequencer.wait_until() == now + 2 and sequencer.phase is SequencerPhase.IDLE
+
+
+def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFixture) -> None:
+    for answer in (ErrorAnswer(-32000, "busy"), PayloadAnswer("ACCEPTED"), PayloadAnswer("SYNCING")):
+        sequencer = running(chain)
+        build(chain, sequencer, START)
+        now = START + 1.95
+        payload = seal(chain, sequencer, now)
+        assert sequencer.answer(NewPayload(payload), answer, now) is None
+        assert sequencer.next(now) is None
+        assert sequencer.next(now + 1) == NewPayload(payload)
+
+
+def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    payload = seal(chain, sequencer, START + 1.95)
+    assert isinstance(sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 1.95), BuildDropped)
+    assert sequencer.sealed is None and sequencer.wait_until() == START + 3.95
+
+
+def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    sequencer.retry_later(TemporaryError("no origin"), START)
+    assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), NeedAttributes)
+    build(chain, sequencer, START + 1)
+    sequencer.retry_later(TemporaryError("no origin"), START + 1.95)
+    assert isinstance(sequencer.next(START + 2.95), GetPayload)
+
+
+# --- pauses --------------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    sequencer.on_reset()
+    assert sequencer.next(START + 10) is None and sequencer.building is None
+    sequencer.on_start(heads(chain), START + 10)
+    assert sequencer.next(START + 11.9) is None
+    assert isinstance(sequencer.next(START + 12), NeedAttributes)
+
+
+def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    sequencer.on_derived_build()
+    assert sequencer.next(START + 10) is None
+    ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
+    sequencer.on_heads(heads(chain, ref), START + 10)
+    need = sequencer.next(START + 10)
+    assert isinstance(need, NeedAttributes) and need.parent == ref
+
+
+def test_another_tip_makes_the_job_stale(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
+    sequencer.on_heads(heads(chain, ref), START + 0.5)
+    assert sequencer.building is None and sequencer.wait_until() == START + 2
+
+
+def test_a_forkchoice_with_the_same_tip_changes_nothing(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    due = sequencer.wait_until()
+    sequencer.on_heads(heads(chain), START + 0.5)
+    assert sequencer.wait_until() == due and sequencer.building is not None
+
+
+@pytest.mark.option("sequencer.max-safe-lag", by="max_safe_lag")
+@pytest.mark.fault("F54")
+@pytest.mark.parametrize(("safe", "paused"), [(0, True), (1, True), (2, False), (5, False)])
+def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int, paused: bool) -> None:
+    refs = chain.build(5)
+    sequencer = Sequencer(chain.rollup, enabled=True, max_safe_lag=4)
+    sequencer.on_start(heads(chain, refs[5], refs[safe]), START + 10)
+    assert (sequencer.next(START + 10) is None) is paused
+    sequencer.on_heads(heads(chain, refs[5], refs[3]), START + 11)
+    assert isinstance(sequencer.next(START + 11), NeedAttributes)
+
+
+# --- start and stop [RPC57, RPC58, SEQ26, SEQ27] -------------------------------------------------------------------
+
+
+def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:
+    sequencer = Sequencer(chain.rollup, enabled=False)
+    sequencer.on_start(heads(chain), START)
+    assert not sequencer.active and sequencer.next(START + 100) is None
+    assert sequencer.start(chain.genesis.hash, START) == "sequencer is not enabled"
+    assert sequencer.stop() == "sequencer is not enabled"
+
+
+def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
+    sequencer = Sequencer(chain.rollup, enabled=True, stopped=True)
+    assert sequencer.stop() == "sequencer not running"
+    head = chain.genesis.hash
+    text = f"no prestate, cannot determine if sequencer start at 0x{head.hex()} is safe"
+    assert sequencer.start(head, START) == text
+    sequencer.on_start(heads(chain), START)
+    assert sequencer.next(START + 100) is None
+    wrong = b"\x05" * 32
+    text = f"block hash does not match: head 0x{head.hex()}:0, received 0x{wrong.hex()}"
+    assert sequencer.start(wrong, START) == text
+    assert sequencer.start(head, START + 50) is None
+    assert sequencer.active and isinstance(sequencer.next(START + 50), NeedAttributes)
+    assert sequencer.start(wrong, START) == "sequencer already running"
+
+
+def test_starts_by_option_without_knowing_the_head(chain: ChainFixture) -> None:
+    sequencer = Sequencer(chain.rollup, enabled=True)
+    assert sequencer.active and sequencer.next(START + 100) is None
+
+
+def test_a_stop_drops_the_job_at_once(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    assert sequencer.stop() is None
+    assert not sequencer.active and sequencer.building is None
+    assert sequencer.start(chain.genesis.hash, START + 1) is None
+
+
+def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture) -> None:
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    payload = seal(chain, sequencer, START + 1.95)
+    assert sequencer.stop() is None and sequencer.active
+    assert sequencer.next(START + 1.95) == NewPayload(payload)
+    assert isinstance(sequencer.answer(NewPayload(payload), VALID, START + 2), SequencedBlock)
+    assert not sequencer.active
+
+
+def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture) -> None:
+    for end in ("invalid", "reset", "other tip"):
+        sequencer = running(chain)
+        build(chain, sequencer, START)
+        payload = seal(chain, sequencer, START + 1.95)
+        sequencer.stop()
+        if end == "invalid":
+            sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 2)
+        elif end == "reset":
+            sequencer.on_reset()
+        else:
+            sequencer.on_heads(heads(chain, chain.build(2)[2]), START + 2)
+        assert not sequencer.active
+
+
+class Life(RuleBasedStateMachine):
+    """Any order of events: a block is only ever built on the tip, and nothing is done while paused or stopped."""
+
+    chain: ChainFixture
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.refs = self.chain.build(3)
+        self.tip = self.refs[0]
+        self.sequencer = Sequencer(self.chain.rollup, enabled=True, max_safe_lag=3, conducted=True)
+        self.committing: ExecutionPayload | None = None
+        self.committed: list[ExecutionPayload] = []
+
+    def heads(self) -> Heads:
+        return heads(self.chain, self.tip, self.refs[0])
+
+    @rule(seconds=st.sampled_from([0.0, 0.05, 1.0, 2.0, 40.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def begin(self) -> None:
+        self.sequencer.on_start(self.heads(), self.now)
+
+    @rule()
+    def reset(self) -> None:
+        self.sequencer.on_reset()
+
+    @rule(tip=st.integers(0, 3))
+    def move(self, tip: int) -> None:
+        self.tip = self.refs[tip]
+        self.sequencer.on_heads(self.heads(), self.now)
+
+    @rule()
+    def derive(self) -> None:
+        self.sequencer.on_derived_build()
+
+    @rule()
+    def stop(self) -> None:
+        self.sequencer.stop()
+
+    @rule()
+    def start(self) -> None:
+        self.sequencer.start(self.tip.hash, self.now)
+
+    @precondition(lambda self: len(self.committed) > 1)
+    @rule()
+    def override(self) -> None:
+        self.sequencer.override_leader(self.now)
+
+    @rule(answer=st.sampled_from([False, None, True]))
+    def commit(self, answer: bool | None) -> None:
+        if self.sequencer.heads is None:
+            self.begin()
+        self.start()
+        for _ in range(5):
+            if self.sequencer.sealed is None and self.sequencer.next(self.now) is not None:
+                self.work(good=True, temporary=False)
+            self.now += 1.0
+        call = self.sequencer.next_commit(self.now)
+        if call is not None:
+            self.committing = call.payload
+            if answer is not None:
+                self.answer_commit(good=answer)
+
+    @precondition(lambda self: self.committing is not None)
+    @rule(good=st.booleans())
+    def answer_commit(self, good: bool) -> None:
+        payload, self.committing = self.committing, None
+        assert payload is not None
+        if good:
+            self.committed.append(payload)
+            self.sequencer.committed(payload, self.now)
+        else:
+            self.sequencer.commit_failed(payload, Unavailable("refused"), self.now)
+
+    @precondition(lambda self: self.sequencer.stopping)
+    @rule()
+    def is_not_the_leader(self) -> None:
+        self.sequencer.stop_without_last()
+
+    @precondition(lambda self: self.sequencer.next(self.now) is not None)
+    @rule(good=st.booleans(), temporary=st.booleans())
+    def work(self, good: bool, temporary: bool) -> None:
+        need = self.sequencer.next(self.now)
+        parent = self.sequencer.heads.unsafe  # type: ignore[union-attr]
+        attributes = self.chain.attributes(parent, parent.l1_origin.number)
+        if isinstance(need, NeedAttributes):
+            assert need.parent == parent
+            if good:
+                self.sequencer.set_attributes(need, attributes)
+            else:
+                self.sequencer.retry_later(TemporaryError("no origin"), self.now)
+            return
+        assert need is not None
+        answer: Any = ErrorAnswer(-32000, "busy")
+        if isinstance(need, ForkchoiceUpdate):
+            assert need.forkchoice.head == parent.hash
+            answer = BUILD if good else answer if temporary else ForkchoiceAnswer("INVALID")
+        elif isinstance(need, GetPayload):
+            answer = self.chain.seal(parent, attributes) if good else answer
+        else:
+            assert isinstance(need, NewPayload) and need.payload.parent_hash == parent.hash
+            assert not self.sequencer.conducted or need.payload in self.committed
+            answer = VALID if good else answer if temporary else PayloadAnswer("INVALID")
+        event = self.sequencer.answer(need, answer, self.now)
+        if isinstance(event, SequencedBlock):
+            assert self.sequencer.next(self.now + 100) is None
+            self.tip = event.block.ref
+            self.sequencer.on_heads(self.heads(), self.now)
+
+    @invariant()
+    def quiet_when_paused(self) -> None:
+        sequencer = self.sequencer
+        if not sequencer.active or sequencer.pause:
+            assert sequencer.next(self.now + 1_000) is None and sequencer.next_commit(self.now + 1_000) is None
+        if not sequencer.active:
+            assert sequencer.sealed is None and not sequencer.stopping
+        is_committing = sequencer.phase is SequencerPhase.COMMITTING
+        assert not is_committing or self.committing == sequencer.sealed, "an answer is on its way"
+        assert (sequencer.phase in WITH_BLOCK) == (sequencer.sealed is not None)
+        assert sequencer.building is None or sequencer.phase is not SequencerPhase.IDLE
+
+
+def test_any_order_of_events(lasting_chain: ChainFixture) -> None:
+    Life.chain = lasting_chain
+    case = Life.TestCase
+    case.settings = settings(max_examples=40, stateful_step_count=25)
+    case().runTest()

@@ -1,0 +1,401 @@
+"""The sequencer's admin calls with a conductor, and the commits of its blocks [CND4 to CND9]."""
+
+import pytest
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.calls.actions import Lasts, ShowProblem, WorkFailed
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
+from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, Unavailable
+from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS, AdminRequests
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OverrideLeaderRequest,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.protocol.types import ZERO_HASH
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import CoreHarness, started
+
+RPC = ProcessId(6, 1)
+
+OVERRIDDEN = "leader overridden, blocks are not committed to the conductor"
+
+AWAY = Unavailable("127.0.0.1:8547: cannot connect (Connection refused)")
+
+
+def conducted() -> CoreHarness:
+    """A harness with a conductor, whose sequencer is stopped; a block every second."""
+    chain = chain_with(block_time=1)
+    return started(chain, sequencer_enabled=True, sequencer_l1_confs=0, conductor_enabled=True)
+
+
+def start_request(harness: CoreHarness, number: int = 1) -> StartSequencerRequest:
+    assert harness.core.heads is not None
+    return StartSequencerRequest(number, harness.core.heads.unsafe.hash)
+
+
+def running() -> CoreHarness:
+    harness = conducted()
+    harness.request(start_request(harness))
+    harness.step()
+    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
+    assert harness.responses[-1] == ControlResponse(1, None, None)
+    return harness
+
+
+def until(harness: CoreHarness, kind: type) -> PendingCall:
+    """Works until a call of this kind is open."""
+    for _ in range(60):
+        harness.step()
+        found = [pending for pending in harness.open if isinstance(pending.call, kind)]
+        if found:
+            return found[0]
+        if harness.open:
+            harness.answer(harness.open[0])
+        else:
+            harness.sleep()
+    raise AssertionError(f"no such call: {harness.core.log.lines()[-20:]}")
+
+
+def inserts(harness: CoreHarness) -> list[PendingCall]:
+    return [pending for pending in harness.open if isinstance(pending.call, NewPayload)]
+
+
+# --- start ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.option("conductor.enabled")
+def test_the_sequencer_begins_stopped_whatever_the_options_say() -> None:
+    harness = conducted()
+    assert harness.status.sequencer_enabled and not harness.status.sequencer_active
+    harness.wait(5)
+    assert harness.step() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Leadership(True), None),
+        (Leadership(False), "sequencer is not the leader, aborting"),
+        (AWAY, f"sequencer leader check failed: {AWAY.reason}"),
+    ],
+)
+def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, error: str | None) -> None:
+    harness = conducted()
+    harness.request(start_request(harness))
+    harness.request(start_request(harness))
+    (pending,) = harness.step()
+    assert (pending.purpose, pending.call) == (CallPurpose.LEADER, GetLeader())
+    harness.request(start_request(harness))
+    harness.answer(pending, answer)
+    assert harness.responses == [ControlResponse(1, error, None)], "repetitions are the same request"
+    assert harness.status.sequencer_active == (error is None) == bool(harness.logged("sequencer started"))
+    assert not [each for each in harness.step() if each.purpose is CallPurpose.LEADER]
+
+
+def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
+    """[RPC57]"""
+    harness = running()
+    harness.request(StartSequencerRequest(2, bytes(32)))
+    harness.step()
+    harness.answer(harness.call(CallPurpose.LEADER), Leadership(False))
+    assert harness.responses[-1] == ControlResponse(2, "sequencer is not the leader, aborting", None)
+    harness.request(StartSequencerRequest(3, bytes(32)))
+    harness.step()
+    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
+    assert harness.responses[-1] == ControlResponse(3, "sequencer already running", None)
+
+
+def test_a_start_needs_an_answer_to_a_call_that_was_made_after_it() -> None:
+    harness = conducted()
+    harness.request(start_request(harness, 1))
+    (first,) = harness.step()
+    harness.request(start_request(harness, 2))
+    assert harness.step() == []
+    harness.answer(first, Leadership(False))
+    assert [response.id for response in harness.responses] == [1]
+    (second,) = harness.step()
+    harness.answer(second, Leadership(True))
+    assert harness.responses[-1] == ControlResponse(2, None, None)
+
+
+def test_starts_that_wait_are_bounded() -> None:
+    harness = conducted()
+    for number in range(3 * MAX_ADMIN_REQUESTS):
+        harness.request(start_request(harness, number))
+    (pending,) = harness.step()
+    harness.answer(pending, Leadership(False))
+    assert len(harness.responses) == MAX_ADMIN_REQUESTS
+
+
+def test_a_start_outlives_a_reset() -> None:
+    harness = conducted()
+    harness.request(start_request(harness))
+    (pending,) = harness.step()
+    harness.request(ResetDerivationRequest(2))
+    harness.answer(pending, Leadership(True))
+    assert harness.responses[0].error is not None and harness.responses[0].error.startswith("no prestate, ")
+
+
+# --- commits -------------------------------------------------------------------------------------------------------
+
+
+def test_a_block_is_committed_before_it_is_published_and_inserted() -> None:
+    harness = running()
+    fetch = until(harness, GetPayload)
+    harness.answer(fetch)
+    (commit,) = harness.step()
+    assert commit.purpose is CallPurpose.COMMIT and isinstance(commit.call, CommitPayload)
+    assert harness.published == [] and inserts(harness) == []
+    harness.answer(commit, Committed())
+    assert harness.published == [commit.call.payload]
+    (insert,) = harness.step()
+    assert insert.call == NewPayload(commit.call.payload)
+    harness.run_until_idle()
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+
+
+def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> None:
+    harness = running()
+    commit = until(harness, CommitPayload)
+    for _ in range(3):
+        harness.answer(commit, AWAY)
+        harness.wait(0.99)
+        assert harness.step() == [] and harness.published == []
+        harness.wait(0.02)
+        (again,) = harness.step()
+        assert again.call == commit.call
+        commit = again
+    text = f"failed to commit unsafe payload to conductor: {AWAY.reason}"
+    assert [each.fields["reason"] for each in harness.done(Lasts)] == [text] * 3
+    shown = [each.problem and str(each.problem) for each in harness.done(ShowProblem) if each.name == "sequencer"]
+    assert shown == [f"sequencer: {text}"], "the same problem is shown once"
+    assert harness.done(WorkFailed) == []
+    harness.answer(commit, Committed())
+    assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
+    harness.run_until_idle()
+    assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", None)
+
+
+def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_commit() -> None:
+    harness = running()
+    commit = until(harness, CommitPayload)
+    harness.derive(harness.chain.user)
+    for _ in range(6):
+        harness.step()
+        pending = harness.head_call()
+        if pending is not None:
+            harness.answer(pending)
+    assert harness.core.heads is not None and harness.core.heads.safe.number == 1
+    assert commit in harness.open
+    harness.answer(commit, Committed())
+    assert harness.published == []
+    assert inserts(harness) == []
+
+
+def test_an_answer_from_before_a_reset_commits_nothing() -> None:
+    harness = running()
+    commit = until(harness, CommitPayload)
+    harness.request(ResetDerivationRequest(2))
+    harness.answer(commit, Committed())
+    assert harness.published == []
+    harness.wait(1)
+    harness.run_until_idle()
+    harness.derive()
+    assert isinstance(until(harness, CommitPayload).call, CommitPayload), "the next block is committed as well"
+
+
+# --- stop ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stop_during_a_commit_waits_for_the_block() -> None:
+    """[CND9]"""
+    harness = running()
+    commit = until(harness, CommitPayload)
+    harness.request(StopSequencerRequest(2))
+    assert harness.step() == [] and harness.status.sequencer_active
+    harness.answer(commit, Committed())
+    assert len(harness.published) == 1
+    harness.run_until_idle()
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.responses[-1] == ControlResponse(2, None, harness.status.unsafe.hash)
+
+
+@pytest.mark.parametrize("between_tries", [False, True])
+def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: bool) -> None:
+    harness = running()
+    commit = until(harness, CommitPayload)
+    if between_tries:
+        harness.answer(commit, AWAY)
+    harness.request(StopSequencerRequest(2))
+    if not between_tries:
+        harness.answer(commit, AWAY)
+    harness.step()
+    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert harness.published == [] and not harness.status.sequencer_active
+    shown = [each.problem and str(each.problem) for each in harness.done(ShowProblem) if each.name == "sequencer"]
+    assert shown[-1:] in ([], [None]), "a stopped sequencer has no problem"
+
+
+@pytest.mark.parametrize("answer", [Leadership(False), AWAY])
+def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Leadership | Unavailable) -> None:
+    """[SEQ27]"""
+    harness = running()
+    insert = until(harness, NewPayload)
+    harness.request(StopSequencerRequest(2))
+    (leader,) = harness.step()
+    assert leader.call == GetLeader()
+    harness.answer(leader, Leadership(True))
+    assert harness.step() == [], "it is asked for again after a second"
+    harness.wait(1)
+    (leader,) = harness.step()
+    harness.answer(leader, answer)
+    harness.step()
+    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    reason = "this node is not the leader" if isinstance(answer, Leadership) else answer.reason
+    assert harness.logged("stopping without the last block") == [{"reason": reason}]
+    assert harness.logged("sequencer stopped") == [{"head": harness.chain.genesis}]
+    harness.answer(insert)
+    harness.run_until_idle()
+    assert harness.status.unsafe == harness.chain.genesis
+
+
+@pytest.mark.parametrize("answer", [Leadership(False), AWAY])
+def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leadership | Unavailable) -> None:
+    """The block is inserted, but the engine does not answer to the update that makes it the head."""
+    harness = running()
+    harness.answer(until(harness, NewPayload))
+    (update,) = harness.step()
+    harness.request(StopSequencerRequest(2))
+    (leader,) = harness.step()
+    harness.answer(leader, answer)
+    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert not harness.status.sequencer_active
+    harness.answer(update, AWAY)
+    assert [pending for pending in harness.step() if pending.purpose is CallPurpose.LEADER] == []
+
+
+def test_a_stop_that_need_not_wait_does_not_ask() -> None:
+    harness = running()
+    harness.request(StopSequencerRequest(2))
+    harness.step()
+    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert [pending for pending in harness.open if pending.purpose is CallPurpose.LEADER] == []
+
+
+# --- override ------------------------------------------------------------------------------------------------------
+
+
+def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
+    """[RPC51, RPC59]"""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True)
+    harness.request(OverrideLeaderRequest(1))
+    assert harness.responses == [ControlResponse(1, None, None)] and harness.logged(OVERRIDDEN) == []
+    harness = started(chain_with(block_time=1))
+    harness.request(OverrideLeaderRequest(1))
+    assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
+
+
+def test_after_an_override_the_conductor_is_not_asked_any_more() -> None:
+    """[CND7]"""
+    harness = conducted()
+    harness.request(OverrideLeaderRequest(1))
+    harness.request(OverrideLeaderRequest(2))
+    assert len(harness.logged(OVERRIDDEN)) == 1
+    assert not harness.status.sequencer_active, "it only stands for the leader's answer"
+    harness.request(start_request(harness, 3))
+    assert harness.responses == [ControlResponse(number, None, None) for number in (1, 2, 3)]
+    until(harness, NewPayload)
+    assert len(harness.published) == 1
+    harness.request(StopSequencerRequest(4))
+    assert harness.step() == []
+    harness.run_until_idle()
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+
+
+@pytest.mark.parametrize("between_tries", [False, True])
+def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: bool) -> None:
+    harness = running()
+    commit = until(harness, CommitPayload)
+    if between_tries:
+        harness.answer(commit, AWAY)
+    harness.request(start_request(harness, 2))
+    harness.request(OverrideLeaderRequest(3))
+    assert [(each.id, each.error) for each in harness.responses[1:]] == [(2, "sequencer already running"), (3, None)]
+    assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
+    (insert,) = harness.step()
+    assert insert.call == NewPayload(commit.call.payload)
+    if not between_tries:
+        harness.answer(commit, AWAY)
+    assert len(harness.published) == 1
+    harness.answer(insert)
+    harness.run_until_idle()
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+
+
+def test_a_stop_without_heads_is_answered_with_the_last_known_head() -> None:
+    """[SEQ27] During a reset, while the engine is away: what an operator does in a failover."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.request(ResetDerivationRequest(1))
+    assert harness.core.heads is None and harness.status.sequencer_active
+    harness.request(StopSequencerRequest(2))
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    assert harness.responses == [ControlResponse(2, None, harness.chain.genesis.hash)]
+    assert not harness.status.sequencer_active
+    harness.request(StopSequencerRequest(3))
+    assert harness.responses[-1] == ControlResponse(3, "sequencer not running", None)
+
+
+def test_a_stop_before_any_head_is_known_is_answered_with_zero() -> None:
+    harness = CoreHarness(chain_with(block_time=1), sequencer_enabled=True)
+    harness.request(StopSequencerRequest(1))
+    harness.step()
+    assert harness.responses == [ControlResponse(1, None, ZERO_HASH)] and not harness.status.sequencer_active
+
+
+def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() -> None:
+    """A forkchoice update is due for another reason, and the engine is away."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.derive()
+    while harness.core.heads is None or harness.core.heads.unsafe.number == 0:
+        for pending in harness.step():
+            harness.answer(pending)
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    harness.request(StopSequencerRequest(1))
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    assert [each.id for each in harness.responses] == [1] and harness.responses[0].error is None
+
+
+def test_a_conducted_node_without_heads_does_not_wait_either() -> None:
+    harness = running()
+    harness.request(ResetDerivationRequest(2))
+    harness.request(StopSequencerRequest(3))
+    for _ in range(3):
+        for pending in harness.step():
+            harness.answer(pending, Leadership(False) if pending.call == GetLeader() else AWAY)
+        harness.wait(1)
+    assert harness.responses[-1] == ControlResponse(3, None, harness.chain.genesis.hash)
+    assert not harness.status.sequencer_active
+
+
+def test_admin_requests_are_done_together() -> None:
+    requests = AdminRequests()
+    requests.add_stop((RPC, 1))
+    requests.add_stop((RPC, 2))
+    assert requests.take_stops() == [(RPC, 1), (RPC, 2)] and requests.take_stops() == []
+    assert requests.add_reset((RPC, 3)) and not requests.add_reset((RPC, 3))
+    assert requests.take_resets() == [(RPC, 3)] and requests.add_reset((RPC, 3))
+
+
+def test_admin_requests_are_bounded() -> None:
+    requests = AdminRequests()
+    for number in range(2 * MAX_ADMIN_REQUESTS):
+        requests.add_stop((RPC, number))
+        assert requests.add_reset((RPC, number)) == (number < MAX_ADMIN_REQUESTS)
+    assert len(requests.stops) == len(requests.resets) == MAX_ADMIN_REQUESTS

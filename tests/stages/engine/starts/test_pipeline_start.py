@@ -1,0 +1,239 @@
+"""The search for a pipeline start as calls: reading ahead over chains that move or have holes, the safe block, the
+base, and what ends a search."""
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.starts.pipeline_start import PREFETCH, FoundStart, PipelineStartSearch, StartCall
+from rollup_node.stages.engine.starts.start_search import MissingBlockError
+from rollup_node.stages.protocol.config import AltDaConfig
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import GENESIS_L1, ChainFixture, chain_with
+from tests.support.engine.model_engine import ModelEngine
+
+
+class Searcher:
+    """Answers the calls of a search; `calls` are all of them. `holes` are numbers of canonical blocks that cannot be
+    read by number."""
+
+    def __init__(self, chain: ChainFixture, tip: L2BlockRef) -> None:
+        self.chain, self.engine = chain, ModelEngine(chain)
+        self.engine.head, self.engine.safe = tip.hash, chain.genesis.hash
+        self.holes: set[int] = set()
+        self.calls: list[StartCall] = []
+
+    def answer(self, call: StartCall) -> object:
+        self.calls.append(call)
+        if isinstance(call, GetL1BlockRef):
+            return self.chain.l1_ref(call.number)
+        found = self.engine.answer(call)
+        if isinstance(call, GetBlockRefs) and isinstance(found, tuple):
+            return tuple(ref for ref in found if ref.number not in self.holes)
+        return found
+
+    def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
+        search = search or PipelineStartSearch(self.chain.rollup)
+        while search.call is not None:
+            search.answer(self.answer(search.call))
+        assert search.found is not None
+        return search.found
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """What was read by number, many at once."""
+        return [(call.first, call.last) for call in self.calls if isinstance(call, GetBlockRefs)]
+
+
+def test_a_start_at_genesis(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    found = Searcher(chain, refs[3]).run()
+    assert found.heads == Heads(refs[3], refs[0], refs[0], refs[0])
+    assert (found.safe, found.safe_config) == (refs[0], chain.rollup.genesis.system_config)
+    assert (found.base.base, found.base.config) == (chain.rollup.genesis.l1, chain.rollup.genesis.system_config)
+
+
+def test_l1_block_0_is_found_for_the_l2_genesis(chain: ChainFixture) -> None:
+    """[SDB8]"""
+    refs = chain.build(3)
+    assert Searcher(chain, refs[3]).run().l1_genesis is None, "not wanted"
+    found = Searcher(chain, refs[3]).run(PipelineStartSearch(chain.rollup, find_l1_genesis=True))
+    assert found.l1_genesis == chain.l1_ref(0).id
+    later = PipelineStartSearch(chain.rollup, find_l1_genesis=True, safe=refs[2])
+    assert Searcher(chain, refs[3]).run(later).l1_genesis is None, "the safe head is another block"
+
+
+def test_l1_block_0_may_not_be_visible_yet(chain: ChainFixture) -> None:
+    searcher = Searcher(chain, chain.build(3)[3])
+    search = PipelineStartSearch(chain.rollup, find_l1_genesis=True)
+    while search.call != GetL1BlockRef(0, fresh=False):
+        assert search.call is not None
+        search.answer(searcher.answer(search.call))
+    with pytest.raises(TemporaryError, match="no block 0"):
+        search.answer(None)
+
+
+def test_a_walk_reads_many_blocks_at_once(chain: ChainFixture) -> None:
+    refs = chain.build(50)
+    searcher = Searcher(chain, refs[50])
+    searcher.run()
+    assert searcher.ranges() == [(50 - PREFETCH, 49), (50 - 2 * PREFETCH, 49 - PREFETCH), (0, 49 - 2 * PREFETCH)]
+
+
+def test_only_the_first_l1_block_is_read_afresh(chain: ChainFixture) -> None:
+    searcher = Searcher(chain, chain.build(20)[20])
+    searcher.run()
+    l1 = [call for call in searcher.calls if isinstance(call, GetL1BlockRef)]
+    assert len(l1) > 2 and [call.fresh for call in l1] == [True, *[False] * (len(l1) - 1)]
+
+
+def test_a_branch_that_is_not_canonical_is_walked_by_hash(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    side = chain.ref(chain.seal(refs[8], chain.attributes(refs[8], 101, [chain.user])))
+    tip = chain.ref(chain.seal(side, chain.attributes(side, 101)))
+    searcher = Searcher(chain, tip)
+    searcher.holes = {9}
+    assert searcher.run().heads is not None
+    assert GetBlockRef(side.hash) in searcher.calls and GetBlockRef(refs[8].hash) not in searcher.calls
+
+
+def test_a_missing_ancestor_ends_the_search(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    searcher = Searcher(chain, refs[10])
+    searcher.holes = {4}
+    del chain.payloads[refs[4].hash]
+    with pytest.raises(TemporaryError, match="does not have block"):
+        searcher.run()
+
+
+class PrunedEngine(Searcher):
+    """Of a chain whose blocks up to number `pruned` the engine lacks, genesis excepted: it has none of them, or has
+    them `bodiless`."""
+
+    def __init__(self, chain: ChainFixture, refs: list[L2BlockRef], pruned: int, bodiless: bool) -> None:
+        super().__init__(chain, refs[-1])
+        self.gone = {name for ref in refs[1 : pruned + 1] for name in (ref.number, ref.hash)}
+        self.holes, self.bodiless = set(range(1, pruned + 1)), bodiless
+
+    def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
+        search = search or PipelineStartSearch(self.chain.rollup, offset=96)
+        while (call := search.call) is not None:
+            gone = isinstance(call, GetBlock | GetBlockRef) and call.name in self.gone
+            if not gone or not self.bodiless:
+                search.answer(None if gone else self.answer(call))
+            elif not search.lacks_block():
+                raise TemporaryError("no transactions")
+        assert search.found is not None
+        return search.found
+
+
+@pytest.mark.parametrize("bodiless", [False, True])
+@pytest.mark.parametrize(("pruned", "safe"), [(0, 104), (60, 152), (104, 176), (149, 200)])
+def test_a_chain_synced_without_finality_starts_where_the_engine_has_blocks(
+    bodiless: bool, pruned: int, safe: int
+) -> None:
+    """[STA2] The base lies a channel timeout of 50 blocks below the safe head, and the engine needs both."""
+    chain = chain_with(l1_step=2, seq_window_size=2)
+    refs = chain.build(200, per_epoch=1)
+    found = PrunedEngine(chain, refs, pruned, bodiless).run()
+    assert found.heads == Heads(refs[200], refs[safe], refs[safe], refs[safe])
+    assert found.safe == refs[safe] and found.base.base == refs[safe - 50].l1_origin
+
+
+def test_a_walk_fails_at_a_block_without_its_transactions(chain: ChainFixture) -> None:
+    """[STA18]"""
+    refs = chain.build(10)
+    with pytest.raises(TemporaryError, match="no transactions"):
+        PrunedEngine(chain, refs, 5, bodiless=True).run()
+
+
+def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
+    chain = chain_with(l1_step=2)
+    refs = chain.build(100, per_epoch=1)
+    searcher = Searcher(chain, refs[100])
+    found = searcher.run(PipelineStartSearch(chain.rollup, safe=refs[90]))
+    assert found.heads is None and found.safe == refs[90]
+    assert found.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
+    assert not searcher.ranges(), "no heads are searched for"
+
+
+def with_alt_da() -> ChainFixture:
+    """A chain whose challenges take 80 L1 blocks, longer than its look-back."""
+    return chain_with(l1_step=2, alt_da=AltDaConfig(b"\xda" * 20, "KeccakCommitment", 50, 30))
+
+
+def test_with_alt_da_the_base_lies_where_no_input_can_be_challenged_any_more() -> None:
+    """Derivation starts again at the safe head, and knows none of the inputs that were used up to there [ADA14]."""
+    chain = with_alt_da()
+    refs = chain.build(200, per_epoch=1)
+    found = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, safe=refs[190]))
+    assert found.heads is None and found.safe == refs[190]
+    assert found.base.base.number == refs[190].l1_origin.number - 80
+    generic = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(None, "GenericCommitment", 50, 30))
+    found = Searcher(chain, refs[200]).run(PipelineStartSearch(generic, safe=refs[190]))
+    assert found.base.base.number == refs[190].l1_origin.number - 50, "nothing of it is challenged"
+
+
+@pytest.mark.parametrize(("safe", "start", "base"), [(190, 118, 68), (110, 109, 30), (150, 118, 68)])
+def test_a_search_for_heads_looks_back_from_the_safe_head_of_before(safe: int, start: int, base: int) -> None:
+    """In a node in sync the new safe head lies a look-back behind; behind it, an epoch [STA11]."""
+    chain = with_alt_da()
+    refs = chain.build(200, per_epoch=1)
+    searcher = Searcher(chain, refs[200])
+    searcher.engine.safe = refs[safe].hash
+    found = searcher.run()
+    assert (found.safe, found.base.base.number - GENESIS_L1) == (refs[start], base)
+
+
+def test_heads_that_derivation_has_not_reached_have_no_challenges() -> None:
+    chain = with_alt_da()
+    refs = chain.build(200, per_epoch=1)
+    heads = Heads(refs[200], refs[190], refs[190], refs[190])
+    found = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, heads=heads))
+    assert found.base.base.number == refs[190].l1_origin.number - 50
+
+
+def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
+    """A search for heads is repeated; heads that are in force need a new start."""
+    refs = chain.build(3)
+    search = PipelineStartSearch(chain.rollup, safe=refs[2])
+    assert search.call == GetBlock(refs[2].hash)
+    with pytest.raises(ResetError, match="has lost the safe block"):
+        search.answer(None)
+    searcher = Searcher(chain, refs[3])
+    search = PipelineStartSearch(chain.rollup)
+    while not isinstance(search.call, GetBlock):
+        assert search.call is not None
+        search.answer(searcher.answer(search.call))
+    with pytest.raises(TemporaryError, match="does not have its safe block"):
+        search.answer(None)
+
+
+def test_heads_that_are_known_need_only_a_base(chain: ChainFixture) -> None:
+    refs = chain.build(8)
+    heads = Heads(refs[8], refs[4], refs[4], refs[4])
+    searcher = Searcher(chain, refs[8])
+    found = searcher.run(PipelineStartSearch(chain.rollup, heads=heads))
+    assert (found.heads, found.safe) == (heads, refs[4])
+    assert searcher.calls[0] == GetBlock(refs[4].hash)
+    search = PipelineStartSearch(chain.rollup, heads=heads)
+    with pytest.raises(MissingBlockError, match="is to be its safe head"):
+        search.answer(None)
+
+
+def test_a_search_may_start_behind_the_tip() -> None:
+    chain = chain_with(seq_window_size=2)
+    refs = chain.build(200)
+    searcher = Searcher(chain, refs[200])
+    searcher.engine.safe = b""
+    found = searcher.run(PipelineStartSearch(chain.rollup, offset=30))
+    assert found.heads == Heads(refs[200], refs[170], refs[170], refs[170])
+
+
+@pytest.mark.parametrize("answer", [Unavailable("away"), 5], ids=["unavailable", "of another kind"])
+def test_answers_that_end_a_search(answer: object, chain: ChainFixture) -> None:
+    search = PipelineStartSearch(chain.rollup)
+    with pytest.raises(TemporaryError):
+        search.answer(answer)

@@ -1,0 +1,361 @@
+"""Where the start search ends, case by case [STA1 to STA17]."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo
+from rollup_node.stages.engine.starts.start_search import (
+    Base,
+    BaseSearch,
+    NeedBlock,
+    NeedGenesis,
+    NeedLabel,
+    NeedOffset,
+    NeedOrigin,
+    NeedParent,
+    StartSearch,
+    StartSearchError,
+    sync_lookback,
+)
+from rollup_node.stages.protocol.config import AltDaConfig, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from tests.support.chains.chain_fixture import GENESIS_L1, GENESIS_TIME, ChainFixture, chain_with, make_rollup
+
+L1_TIME = 12
+EARLY = ("regolith", "canyon", "delta", "ecotone", "fjord")
+
+
+class Engine:
+    """An engine's labels over a chain of references."""
+
+    def __init__(self, refs: list[L2BlockRef], finalized: int | None, safe: int | None, latest: int = -1) -> None:
+        self.by_hash = {ref.hash: ref for ref in refs}
+        self.refs = refs
+        self.labels = {
+            "finalized": None if finalized is None else refs[finalized],
+            "safe": None if safe is None else refs[safe],
+            "latest": refs[latest],
+        }
+        self.needs: list[Any] = []
+
+    def run(self, chain: ChainFixture, l1_head: int = 10_000, pruned: int = 0, **kind: Any) -> Heads:
+        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head, pruned)
+
+    def continued(self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000, pruned: int = 0) -> Heads:
+        """Where a search ends that has taken answers already; the engine lacks the first `pruned` blocks."""
+        while not isinstance(need := search.next(), Heads):
+            self.needs.append(need)
+            if isinstance(need, NeedOrigin):
+                search.add_origin(need, chain.l1_ref(need.number) if need.number <= l1_head else None)
+            elif isinstance(need, NeedLabel):
+                search.add_block(need, self.labels[need.label])
+            elif isinstance(need, NeedGenesis):
+                search.add_block(need, self.refs[0])
+            elif isinstance(need, NeedOffset):
+                search.add_block(need, None if need.number < pruned else self.refs[need.number])
+            else:
+                search.add_block(need, self.by_hash.get(need.child.parent_hash))
+        return need
+
+
+def heads(unsafe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> Heads:
+    return Heads(unsafe, safe, safe, finalized)
+
+
+def test_a_fresh_engine_starts_at_genesis(chain: ChainFixture) -> None:
+    engine = Engine([chain.genesis], None, None)
+    assert engine.run(chain) == heads(chain.genesis, chain.genesis, chain.genesis)
+    assert NeedGenesis(0) in engine.needs
+
+
+def test_without_a_reorg_the_walk_ends_at_the_finalized_block(chain: ChainFixture) -> None:
+    refs = chain.build(30)
+    engine = Engine(refs, 5, 20)
+    assert engine.run(chain) == heads(refs[30], refs[5], refs[5])
+    origins = [need.number for need in engine.needs if isinstance(need, NeedOrigin)]
+    assert len(origins) == len(set(origins)), "each L1 block is requested once"
+
+
+def test_a_full_window_below_the_tip_is_safe(chain: ChainFixture) -> None:
+    refs = chain.build(300)
+    found = Engine(refs, 0, 250).run(chain)
+    canonical = refs[300].l1_origin.number
+    assert found.unsafe == refs[300] and found.finalized == refs[0]
+    child = refs[found.safe.number + 1]
+    assert child.sequence_number == 0
+    assert child.l1_origin.number + chain.rollup.seq_window_size < canonical
+    assert refs[child.number + 6].l1_origin.number + chain.rollup.seq_window_size >= canonical
+
+
+def test_the_window_counts_only_below_the_safe_label(chain: ChainFixture) -> None:
+    refs = chain.build(300)
+    assert Engine(refs, 0, 60).run(chain).safe.number < 60
+
+
+def test_an_l1_reorg_discards_the_unsafe_blocks_on_it(chain: ChainFixture) -> None:
+    refs = chain.build(30)
+    chain.reorg("b", refs[27].l1_origin.number)
+    found = Engine(refs, 3, 20).run(chain)
+    assert found.unsafe == refs[23], "the last block whose origin is still canonical"
+    assert found.safe == refs[3]
+
+
+def test_origins_that_l1_does_not_show_yet_keep_the_tip(chain: ChainFixture) -> None:
+    refs = chain.build(30)
+    found = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
+    assert found.unsafe == refs[30]
+
+
+def test_a_reorg_below_an_invisible_tip_discards_it_all(chain: ChainFixture) -> None:
+    refs = chain.build(30)
+    chain.reorg("b", refs[12].l1_origin.number)
+    found = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
+    assert found.unsafe == refs[11]
+
+
+def test_a_reorg_that_is_too_deep() -> None:
+    chain = chain_with(seq_window_size=2)
+    refs = chain.build(100)
+    chain.reorg("b", refs[30].l1_origin.number)
+    with pytest.raises(StartSearchError, match="reorg is too deep"):
+        Engine(refs, 1, 90).run(chain)
+
+
+def test_an_l1_that_is_another_chain(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    chain.reorg("b", 0)
+    with pytest.raises(StartSearchError, match="wrong chain: the L1 genesis block"):
+        Engine(refs, 0, 5).run(chain)
+    with pytest.raises(StartSearchError, match="not on the L1 chain"):
+        Engine(refs, 2, 5).run(chain)
+
+
+def test_an_l1_without_its_genesis_block(chain: ChainFixture) -> None:
+    with pytest.raises(StartSearchError, match="L1 genesis block is missing"):
+        Engine(chain.build(3), 0, 0).run(chain, l1_head=99)
+
+
+@pytest.mark.fault("F44")
+def test_an_engine_of_another_chain(chain: ChainFixture) -> None:
+    other = msgspec.structs.replace(chain.genesis, hash=b"\x09" * 32)
+    with pytest.raises(StartSearchError, match="wrong chain: the engine's genesis"):
+        Engine([other], 0, 0).run(chain)
+
+
+def test_a_finalized_block_is_never_left(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    engine = Engine(refs, 4, 6)
+    engine.labels["finalized"] = msgspec.structs.replace(refs[4], hash=b"\x09" * 32)
+    with pytest.raises(StartSearchError, match="cannot reorg finalized block"):
+        engine.run(chain)
+
+
+def test_recovery_where_nothing_was_ever_final() -> None:
+    chain = chain_with(seq_window_size=2)
+    far, near = chain.build(200), chain.build(160)
+    assert Engine(far, None, None).run(chain) == heads(far[200], far[200], far[200])
+    assert Engine(near, None, None).run(chain).finalized == chain.genesis
+
+
+def test_safe_and_finalized_of_the_recovery_are_behind_the_tip() -> None:
+    chain = chain_with(seq_window_size=2)
+    far = chain.build(200)
+    assert Engine(far, None, None).run(chain, offset=30) == heads(far[200], far[170], far[170])
+    assert Engine(far, None, None).run(chain, offset=300) == heads(far[200], far[0], far[0])
+
+
+@pytest.mark.parametrize(("pruned", "safe"), [(170, 170), (171, 185), (190, 193), (200, 200), (201, 200)])
+def test_safe_and_finalized_of_the_recovery_are_where_the_engine_has_blocks(pruned: int, safe: int) -> None:
+    """[STA2] The offset is halved, at last to nothing."""
+    chain = chain_with(seq_window_size=2)
+    far = chain.build(200)
+    engine = Engine(far, None, None)
+    assert engine.run(chain, offset=30, pruned=pruned) == heads(far[200], far[safe], far[safe])
+    offsets = [200 - need.number for need in engine.needs if isinstance(need, NeedOffset)]
+    assert offsets == [30, 15, 7, 3, 1][: len(offsets)]
+
+
+def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
+    chain = chain_with(seq_window_size=2)
+    far = chain.build(200)
+    search = StartSearch(chain.rollup, offset=3)
+    assert not search.shrink(), "not yet"
+    Engine(far, None, None).continued(search, chain)
+    assert [search.shrink() for _ in range(3)] == [True, True, False]
+    assert search.next() == heads(far[200], far[200], far[200])
+    walked = StartSearch(chain.rollup, offset=3)
+    Engine(far, 150, 180).continued(walked, chain)
+    assert not walked.shrink()
+
+
+@pytest.mark.fault("F46")
+def test_a_tip_below_the_labels_is_the_start(chain: ChainFixture) -> None:
+    refs = chain.build(30)
+    assert Engine(refs, 3, 20, latest=10).run(chain) == heads(refs[10], refs[10], refs[10])
+
+
+def test_labels_of_before_a_restart_of_the_engine_are_read_again(chain: ChainFixture) -> None:
+    """It lost blocks after the answer for `safe`: the tip is not taken as final."""
+    refs = chain.build(30)
+    search = StartSearch(chain.rollup)
+    engine = Engine(refs[:11], 5, 8)
+    search.add_block(NeedLabel("finalized"), refs[5])
+    search.add_block(NeedLabel("safe"), refs[20])
+    search.add_block(NeedLabel("latest"), refs[10])
+    assert engine.continued(search, chain) == heads(refs[10], refs[5], refs[5])
+
+
+def test_a_missing_parent(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    engine = Engine(refs, 0, 5)
+    del engine.by_hash[refs[7].hash]
+    with pytest.raises(StartSearchError, match="does not have block"):
+        engine.run(chain)
+
+
+def test_a_broken_chain(chain: ChainFixture) -> None:
+    refs = chain.build(12)
+    for number, changes, text in (
+        (7, {"sequence_number": 5}, "not consecutive"),
+        (12, {"sequence_number": 5}, "new L1 origin but sequence number"),
+        (5, {"l1_origin": chain.l1_ref(105).id}, "does not follow"),
+    ):
+        engine = Engine(refs, 0, 12)
+        bad = msgspec.structs.replace(refs[number], **changes)
+        engine.by_hash[bad.hash] = bad
+        if number == 12:
+            engine.labels["latest"] = bad
+        with pytest.raises(StartSearchError, match=text):
+            engine.run(chain)
+
+
+def test_a_parent_on_another_l1_branch(chain: ChainFixture) -> None:
+    refs = chain.build(12)
+    engine = Engine(refs, 0, 0)
+    bad = msgspec.structs.replace(refs[5], l1_origin=BlockId(100, b"\x09" * 32))
+    engine.by_hash[bad.hash] = bad
+    with pytest.raises(StartSearchError, match="which is not the parent of"):
+        engine.run(chain)
+
+
+@pytest.mark.option("l2.skip-sync-start-check", by="skip_check")
+def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
+    refs = chain.build(60)
+    engine = Engine(refs, 10, 20)
+    found = engine.run(chain, skip_check=True)
+    assert found == heads(refs[60], refs[10], refs[10])
+    walked = [need for need in engine.needs if isinstance(need, NeedParent)]
+    assert len(walked) == 10
+
+
+def test_answers_to_other_questions_are_ignored(chain: ChainFixture) -> None:
+    search = StartSearch(chain.rollup)
+    search.add_block(NeedLabel("latest"), chain.genesis)
+    search.add_origin(NeedOrigin(100), None)
+    assert search.next() == NeedLabel("finalized")
+
+
+def test_alternative_da_may_look_back_farther(chain: ChainFixture) -> None:
+    assert sync_lookback(chain.rollup) == 20
+    alt_da = AltDaConfig(None, "GenericCommitment", 30, 40)
+    assert sync_lookback(msgspec.structs.replace(chain.rollup, alt_da=alt_da)) == 70
+
+
+def chain_of_epochs(lengths: Iterable[int]) -> list[L2BlockInfo]:
+    """An L2 chain whose epochs have these numbers of blocks; the first is that of genesis."""
+    found: list[L2BlockInfo] = []
+    for epoch, length in enumerate(lengths):
+        origin = BlockId(GENESIS_L1 + epoch, bytes(28) + epoch.to_bytes(4, "big"))
+        for sequence_number in range(length):
+            number = len(found)
+            ref = L2BlockRef(number.to_bytes(32, "big"), number, bytes(32), 2 * number, origin, sequence_number)
+            found.append(
+                L2BlockInfo(ref, GENESIS_TIME + L1_TIME * epoch, SystemConfig(bytes(20), ref.hash, ref.hash, 0))
+            )
+    return found
+
+
+def plain_walk(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_back: int = 0) -> Base:
+    """RS1 word by word, and with a look-back ADA14."""
+    genesis, schedule, at = rollup.genesis, rollup.schedule(), chain[safe]
+    while (
+        at.ref.number > genesis.l2.number
+        and at.ref.l1_origin.number > genesis.l1.number
+        and at.ref.l1_origin.number + max(schedule.l1(at.origin_time).channel_timeout, look_back)
+        > chain[safe].ref.l1_origin.number
+    ):
+        at = chain[at.ref.number - 1]
+    return Base(at.ref.l1_origin, at.config)
+
+
+def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_back: int = 0) -> tuple[Base, int]:
+    machine, reads = BaseSearch(rollup, chain[safe], look_back), 0
+    while isinstance(need := machine.next(), NeedBlock):
+        reads += 1
+        machine.add_block(need.number, chain[need.number])
+    return need, reads
+
+
+@settings(max_examples=100)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=120),
+    cases=st.lists(
+        st.tuples(st.integers(1, 150), st.integers(0, 150), st.just(0) | st.integers(0, 150), st.floats(0, 0.9999)),
+        min_size=4,
+        max_size=4,
+    ),
+)
+def test_the_base_is_that_of_the_rule(lengths: list[int], cases: list[tuple[int, int, int, float]]) -> None:
+    """Whatever the lengths of the epochs; the time of the walked-to origin decides which timeout counts [RS2]. Each
+    case is a timeout, the epoch of Granite, the look-back, and where the safe head is."""
+    chain = chain_of_epochs(lengths)
+    for timeout, granite, look_back, at in cases:
+        times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}
+        rollup = make_rollup(times, channel_timeout=timeout)
+        safe = int(at * len(chain))
+        assert search(rollup, chain, safe, look_back)[0] == plain_walk(rollup, chain, safe, look_back)
+
+
+@pytest.mark.parametrize(("timeout", "granite"), [(300, 10_000), (300, 0), (300, 1_960), (20, 1_960)])
+def test_few_blocks_are_read(timeout: int, granite: int) -> None:
+    """About ten on a chain of uneven epochs; only a timeout that grew at Granite takes one read for each epoch."""
+    chain = chain_of_epochs(6 + (epoch * epoch) % 5 - 2 for epoch in range(2_000))
+    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}
+    rollup = make_rollup(times, channel_timeout=timeout)
+    found, reads = search(rollup, chain, len(chain) - 1)
+    assert found == plain_walk(rollup, chain, len(chain) - 1)
+    assert reads <= (50 if timeout == 20 else 12)
+
+
+def test_a_shorter_timeout_before_granite_ends_the_walk_above_genesis() -> None:
+    chain = chain_of_epochs([1, 1, 1])
+    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + 2 * L1_TIME}
+    rollup = make_rollup(times, channel_timeout=1)
+    found = search(rollup, chain, 2)[0]
+    assert found == plain_walk(rollup, chain, 2)
+    assert found.base.number == GENESIS_L1 + 1
+
+
+def test_real_blocks(chain: ChainFixture) -> None:
+    refs = chain.build(120)
+    blocks = [chain.known[ref.hash] for ref in refs]
+    assert search(chain.rollup, blocks, 120)[0] == plain_walk(chain.rollup, blocks, 120)
+
+
+def test_a_missing_or_foreign_block_resets(chain: ChainFixture) -> None:
+    refs = chain.build(40)
+    machine = BaseSearch(chain.rollup, chain.known[refs[40].hash])
+    need = machine.next()
+    assert isinstance(need, NeedBlock)
+    machine.add_block(need.number + 1, None)
+    assert machine.next() == need, "an answer to another question is ignored"
+    with pytest.raises(ResetError, match="has no block"):
+        machine.add_block(need.number, None)
+    with pytest.raises(ResetError, match="does not fit"):
+        machine.add_block(need.number, chain.known[refs[39].hash])

@@ -1,0 +1,334 @@
+"""The latest blocks on their way back into an engine that lost them [SEQ39 to SEQ43]."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.unsafe.lost_blocks import (
+    ASK_SECONDS,
+    NO_ANSWER,
+    OTHERS_SECONDS,
+    PATIENCE_SECONDS,
+    LostBlocks,
+    LostBlocksPhase,
+)
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from tests.support.chains.chain_fixture import chain_with
+
+CHAIN = chain_with(l1_step=4)
+REFS = CHAIN.build(20, per_epoch=3)
+PAYLOADS = [CHAIN.payloads[ref.hash] for ref in REFS[1:]]
+OTHER = CHAIN.seal(REFS[8], CHAIN.attributes(REFS[8], 102, [CHAIN.user]))
+"""A ninth block of another sequencer."""
+NOW = 50.0
+
+
+def blocks(first: int, last: int) -> tuple[ExecutionPayload, ...]:
+    return tuple(PAYLOADS[first - 1 : last])
+
+
+def asking(head: int = 4) -> LostBlocks:
+    lost = LostBlocks(CHAIN.rollup, True)
+    lost.begin(REFS[head].id, NOW)
+    return lost
+
+
+def checked(first: int, last: int, head: int = 4) -> LostBlocks:
+    """Blocks whose L1 origins are canonical."""
+    lost = asking(head)
+    lost.answer(REFS[head].id, blocks(first, last))
+    while (call := lost.origin_call()) is not None:
+        lost.add_origin(call.number, CHAIN.l1_ref(call.number))
+    assert lost.phase is LostBlocksPhase.READY
+    return lost
+
+
+def queued(first: int, last: int, head: int = 4) -> LostBlocks:
+    lost = checked(first, last, head)
+    assert lost.release(None, NOW) == list(blocks(first, last))
+    assert lost.phase is LostBlocksPhase.QUEUED and lost.count == last - first + 1
+    return lost
+
+
+def test_the_p2p_process_is_asked_each_second_until_it_answers() -> None:
+    lost = asking()
+    assert lost.question(NOW) == REFS[4].id and lost.question(NOW + 0.9) is None
+    assert lost.wait_until() == NOW + ASK_SECONDS
+    assert lost.question(NOW + 1) == REFS[4].id and lost.asked == 2 and lost.pending
+    lost.answer(REFS[5].id, blocks(6, 7))
+    assert lost.phase is LostBlocksPhase.ASKING, "the answer about another head"
+    lost.answer(REFS[4].id, ())
+    assert not lost.pending and lost.reason is None and lost.question(NOW + 9) is None
+    lost.answer(REFS[4].id, blocks(5, 6))
+    assert not lost.pending, "nothing was asked"
+
+
+def test_a_node_without_a_p2p_process_does_nothing() -> None:
+    lost = LostBlocks(CHAIN.rollup, False)
+    lost.begin(REFS[4].id, NOW)
+    assert not lost.pending and lost.wait_until() is None
+
+
+def test_every_origin_is_checked_once_the_first_time_afresh() -> None:
+    lost = asking()
+    lost.answer(REFS[4].id, blocks(5, 10))
+    calls = []
+    while (call := lost.origin_call()) is not None:
+        assert lost.release(None, NOW) == []
+        calls.append(call)
+        lost.add_origin(call.number, CHAIN.l1_ref(call.number))
+    numbers = sorted({ref.l1_origin.number for ref in REFS[5:11]})
+    assert calls == [GetL1BlockRef(number, fresh=number == numbers[0]) for number in numbers]
+    assert lost.release(None, NOW) == list(blocks(5, 10))
+
+
+def test_the_first_block_with_another_origin_ends_it() -> None:
+    """[SEQ40] L1 was reorganised below block 9, the first one with L1 block 103."""
+    chain = chain_with(l1_step=4)
+    chain.reorg("b", 103)
+    lost = asking()
+    lost.answer(REFS[4].id, blocks(5, 12))
+    while (call := lost.origin_call()) is not None:
+        lost.add_origin(call.number, chain.l1_ref(call.number))
+    assert lost.release(None, NOW) == list(blocks(5, 8))
+    lost.on_head(REFS[8].id, NOW)
+    lost.answer(REFS[8].id, blocks(9, 12))
+    call = lost.origin_call()
+    assert call is not None and lost.pending
+    lost.add_origin(call.number, chain.l1_ref(call.number))
+    assert not lost.pending and lost.reason is not None
+    assert lost.reason.startswith("the L1 origin 103:0x") and " of block 9 was replaced by 103:0x" in lost.reason
+
+
+def test_an_origin_that_is_not_visible_yet_is_no_obstacle() -> None:
+    lost = asking()
+    lost.answer(REFS[4].id, blocks(5, 5))
+    lost.add_origin(101, None)
+    assert lost.release(None, NOW) == list(blocks(5, 5))
+
+
+def test_blocks_that_are_of_no_rollup() -> None:
+    lost = asking()
+    odd = msgspec.structs.replace(PAYLOADS[5], transactions=())
+    lost.answer(REFS[4].id, (PAYLOADS[4], odd, PAYLOADS[6]))
+    lost.add_origin(101, CHAIN.l1_ref(101))
+    assert lost.release(None, NOW) == list(blocks(5, 5))
+    lost = asking()
+    lost.answer(REFS[4].id, (odd,))
+    assert not lost.pending and lost.reason == "the latest blocks cannot be read"
+
+
+def test_the_next_blocks_are_asked_for_once_the_last_queued_one_is_the_head() -> None:
+    lost = queued(5, 7)
+    for number in (5, 6):
+        lost.on_head(REFS[number].id, NOW + number)
+        assert lost.phase is LostBlocksPhase.QUEUED and lost.wait_until() == NOW + number + PATIENCE_SECONDS
+    lost.on_head(REFS[7].id, NOW + 7)
+    assert lost.question(NOW + 7) == REFS[7].id
+    lost.answer(REFS[7].id, ())
+    assert not lost.pending and lost.count == 3
+
+
+def test_another_head_is_asked_about() -> None:
+    """Derivation has replaced block 6: what was queued does not follow it."""
+    lost = queued(5, 7)
+    lost.on_head(REFS[5].id, NOW)
+    replaced = BlockId(6, bytes(32))
+    lost.on_head(replaced, NOW)
+    assert lost.question(NOW) == replaced
+
+
+def test_blocks_below_the_queued_ones_come_from_elsewhere() -> None:
+    lost = queued(9, 10)
+    for number in (5, 6, 7, 8):
+        lost.on_head(REFS[number].id, NOW + 10 * number)
+        assert lost.phase is LostBlocksPhase.QUEUED
+        lost.expire(False, NOW + 10 * number + 19)
+    lost.on_head(BlockId(8, bytes(32)), NOW + 100)
+    assert lost.phase is LostBlocksPhase.ASKING, "another chain, on which they do not follow"
+
+
+def test_it_is_given_up_when_the_head_stands_still() -> None:
+    lost = asking()
+    lost.expire(False, NOW + PATIENCE_SECONDS - 0.1)
+    assert lost.pending
+    lost.expire(False, NOW + PATIENCE_SECONDS)
+    assert not lost.pending and lost.reason == NO_ANSWER
+    lost = queued(9, 10)
+    lost.expire(True, NOW + PATIENCE_SECONDS)
+    assert lost.pending, "the engine alone is waited for"
+    lost.expire(False, NOW + 2 * PATIENCE_SECONDS - 1)
+    lost.expire(False, NOW + 2 * PATIENCE_SECONDS)
+    assert not lost.pending and lost.reason == "the blocks below them are neither on L1 nor at peers"
+
+
+def test_time_in_which_l1_does_not_answer_does_not_count() -> None:
+    lost = asking()
+    lost.answer(REFS[4].id, blocks(5, 6))
+    lost.expire(False, NOW + 99)
+    assert lost.pending and lost.wait_until() is None
+
+
+def test_an_invalid_block_ends_it() -> None:
+    lost = queued(5, 7)
+    lost.refused(REFS[9].hash, "bad state root")
+    assert lost.pending, "of another chain"
+    lost.refused(REFS[6].hash, "bad state root")
+    assert not lost.pending and lost.reason == "the execution engine refuses block 6: bad state root"
+
+
+def test_a_reset_ends_it() -> None:
+    lost = queued(5, 7)
+    lost.clear()
+    assert (lost.pending, lost.count, lost.head) == (False, 0, None)
+    lost.on_head(REFS[5].id, NOW)
+    assert not lost.pending
+
+
+@pytest.mark.parametrize(
+    ("other", "waits"),
+    [
+        (PAYLOADS[4], False),
+        (PAYLOADS[6], False),
+        (PAYLOADS[2], False),
+        (PAYLOADS[7], False),
+        (PAYLOADS[8], True),
+        (OTHER, True),
+        (msgspec.structs.replace(OTHER, block_number=6), True),
+        (msgspec.structs.replace(OTHER, block_number=8), True),
+    ],
+    ids=["the first", "the last", "below", "on top", "further up", "of another chain", "instead of one", "on another"],
+)
+def test_blocks_of_others_come_first(other: ExecutionPayload, waits: bool) -> None:
+    """[SEQ41] The blocks 5 to 7, while that block is the lowest of the queue."""
+    lost = checked(5, 7)
+    assert bool(lost.release(other, NOW + OTHERS_SECONDS - 1)) is not waits
+    if waits:
+        assert lost.wait_until() == NOW + OTHERS_SECONDS
+        assert lost.release(other, NOW + OTHERS_SECONDS) == list(blocks(5, 7))
+
+
+def test_the_queue_of_others_has_given_the_chain_another_block() -> None:
+    lost = checked(5, 7)
+    assert lost.release(OTHER, NOW) == []
+    lost.on_head(BlockId(5, bytes(32)), NOW)
+    assert lost.release(OTHER, NOW + OTHERS_SECONDS) == [] and lost.question(NOW) is not None
+
+
+# --- any order of events -------------------------------------------------------------------------------------------
+
+
+class Walk(RuleBasedStateMachine):
+    """A chain of own blocks above an engine that loses them and gets them back, over an L1 that is reorganised. What is
+    queued always links to the chain of own blocks, and its origins were canonical when they were checked; when nothing
+    fails the engine has all of them in the end."""
+
+    @initialize(length=st.integers(0, 12), head=st.integers(0, 12))
+    def begin(self, length: int, head: int) -> None:
+        self.chain = chain_with(l1_step=4)
+        self.refs: Sequence[L2BlockRef] = self.chain.build(length, per_epoch=3)
+        self.head = min(head, length)
+        self.now = NOW
+        self.queue: list[ExecutionPayload] = []
+        self.branch = 0
+        self.lost = LostBlocks(self.chain.rollup, True)
+        self.start()
+
+    def start(self) -> None:
+        self.lost.begin(self.refs[self.head].id, self.now)
+
+    def latest(self) -> tuple[ExecutionPayload, ...]:
+        return tuple(self.chain.payloads[ref.hash] for ref in self.refs[self.head + 1 :][:4])
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0]), answers=st.booleans())
+    def ask(self, seconds: float, answers: bool) -> None:
+        self.now += seconds
+        head = self.lost.question(self.now)
+        if head is not None:
+            assert head == self.refs[self.head].id
+            if answers:
+                self.lost.answer(head, self.latest())
+        self.lost.expire(bool(self.queue), self.now)
+
+    @rule(there=st.booleans())
+    def check(self, there: bool) -> None:
+        call = self.lost.origin_call()
+        if call is not None:
+            self.lost.add_origin(call.number, self.chain.l1_ref(call.number) if there else None)
+
+    @rule()
+    def release(self) -> None:
+        released = self.lost.release(None, self.now)
+        if released:
+            assert released == list(self.latest())[: len(released)]
+            self.queue = released
+
+    @precondition(lambda self: self.queue)
+    @rule(is_valid=st.booleans())
+    def insert(self, is_valid: bool) -> None:
+        payload = self.queue.pop(0)
+        if payload.parent_hash != self.refs[self.head].hash:
+            return
+        if is_valid:
+            self.head += 1
+            self.lost.on_head(self.refs[self.head].id, self.now)
+        else:
+            self.queue = []
+            self.lost.refused(payload.block_hash, "bad")
+            assert not self.lost.pending
+
+    @rule(count=st.integers(0, 5))
+    def lose(self, count: int) -> None:
+        """The engine restarts, and the start search finds where it is."""
+        self.lost.clear()
+        self.head, self.queue = max(0, self.head - count), []
+        self.start()
+
+    @rule(depth=st.integers(1, 3))
+    def reorganise(self, depth: int) -> None:
+        self.branch += 1
+        self.chain.reorg(f"branch {self.branch}", max(101, self.refs[-1].l1_origin.number + 1 - depth))
+
+    @invariant()
+    def nothing_is_due_without_end(self) -> None:
+        lost = self.lost
+        if lost.phase is LostBlocksPhase.DONE:
+            assert lost.wait_until() is None and lost.origin_call() is None and lost.release(None, self.now) == []
+        elif lost.phase is LostBlocksPhase.CHECKING:
+            assert lost.origin_call() is not None
+        else:
+            assert lost.wait_until() is not None
+
+    def teardown(self) -> None:
+        """From here on everything works."""
+        if not hasattr(self, "lost"):
+            return
+        canonical = [ref for ref in self.refs if self.chain.l1_ref(ref.l1_origin.number).id == ref.l1_origin]
+        self.lose(0)
+        for _ in range(200):
+            if not self.lost.pending:
+                break
+            self.ask(1.0, True)
+            self.check(True)
+            self.release()
+            if self.queue:
+                self.insert(True)
+        assert (not self.lost.pending and self.lost.reason is None) or self.head + 1 < len(self.refs)
+        assert self.head >= canonical[-1].number
+
+
+def test_any_order_of_events_ends_with_the_blocks_that_may_come_back() -> None:
+    run_state_machine_as_test(Walk, settings=settings(max_examples=80, stateful_step_count=30, deadline=None))

@@ -1,0 +1,397 @@
+"""Playbooks of a node whose execution engine comes back without its latest blocks [SEQ39 to SEQ43]."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, PayloadAnswer, Unavailable
+from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
+from rollup_node.stages.engine.unsafe.lost_blocks_row import PROBLEM
+from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
+from rollup_node.stages.messages.p2p import LatestBlocksResponse
+from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness, started
+
+FOUND = "the execution engine lacks the latest blocks, putting them back"
+BACK = "the latest blocks are back in the execution engine"
+WITHOUT = "going on without the latest blocks"
+
+
+def sequencing(blocks: int = 5, chain: ChainFixture | None = None, **config: Any) -> CoreHarness:
+    """A sequencer that has built so many blocks. The engine never builds the same block again."""
+    settings = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "p2p": True, **config}
+    harness = started(chain or chain_with(l1_step=4), **settings)
+    build(harness, blocks)
+    return harness
+
+
+def build(harness: CoreHarness, count: int) -> None:
+    """The sequencer builds so many blocks."""
+    wanted = len(harness.published) + count
+    for _ in range(400):
+        harness.engine.pool = [harness.chain.user] * len(harness.published)
+        if len(harness.published) >= wanted and not harness.open and height(harness) >= count:
+            return
+        answer_or_sleep(harness)
+    raise AssertionError(f"no {count} blocks: {harness.core.log.lines()[-20:]}")
+
+
+def answer_or_sleep(harness: CoreHarness) -> None:
+    """Answers an open call as an engine or L1 that works, or lets time pass; then makes the calls that are due."""
+    if harness.open:
+        harness.answer(harness.open[0])
+    else:
+        harness.sleep()
+        if harness.now.unix > harness.chain.l1(harness.l1_head).header.timestamp:
+            harness.move_l1(harness.l1_head + 1)
+    harness.step()
+
+
+def height(harness: CoreHarness) -> int:
+    return 0 if harness.core.heads is None else harness.core.heads.unsafe.number
+
+
+def lose(harness: CoreHarness, count: int) -> int:
+    """The engine restarts without its last blocks, and the node notices it; the height where it is."""
+    top = height(harness)
+    harness.engine.lose(top - count)
+    for _ in range(200):
+        if harness.core.heads is None:
+            break
+        answer_or_sleep(harness)
+    assert harness.core.heads is None
+    return top - count
+
+
+def until(harness: CoreHarness, condition: Callable[[], bool]) -> None:
+    """Everything works until a condition holds, also while calls are open."""
+    for _ in range(400):
+        if condition():
+            return
+        answer_or_sleep(harness)
+    raise AssertionError(f"{harness.core.log.lines()[-20:]}")
+
+
+def is_open(harness: CoreHarness, work: CallPurpose) -> bool:
+    return any(each.purpose is work for each in harness.open)
+
+
+def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
+    harness = sequencing()
+    signed = list(harness.keeps.signed)
+    top = height(harness)
+    lose(harness, 2)
+    build(harness, 2)
+    assert harness.keeps.refused == [] and len(harness.keeps.signed) == top + 2
+    chain = harness.engine.canonical()
+    assert [chain[each.block_number] for each in signed] == signed, "no block was built a second time"
+    assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(top - 1, top)]
+    (ended,) = harness.logged(BACK)
+    assert (ended["head"].hash, ended["blocks"]) == (signed[-1].block_hash, 2)
+    shown = [each.problem for each in harness.done(ShowProblem) if each.name == PROBLEM]
+    assert shown[0] is not None and "lacks the latest blocks" in str(shown[0]) and shown[-1] is None
+
+
+def test_more_blocks_than_are_sent_at_once() -> None:
+    harness = sequencing(40)
+    signed = list(harness.keeps.signed)
+    lose(harness, 38)
+    build(harness, 1)
+    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
+    assert harness.logged(BACK)[-1]["blocks"] == 38
+
+
+def test_a_block_that_was_published_and_not_inserted() -> None:
+    """The engine dies between getPayload and newPayload."""
+    harness = sequencing()
+    until(harness, lambda: any(isinstance(each.call, NewPayload) for each in harness.open))
+    insert = next(each for each in harness.open if isinstance(each.call, NewPayload))
+    published = harness.published[-1]
+    assert isinstance(insert.call, NewPayload) and insert.call.payload == published
+    harness.engine.lose(height(harness) - 1)
+    harness.answer(insert)
+    build(harness, 2)
+    assert harness.keeps.refused == [] and harness.engine.canonical()[published.block_number] == published
+
+
+def test_another_life_of_the_engine_process_gets_the_blocks_back() -> None:
+    """Whole node and engine at once: the p2p process has read its file."""
+    harness = sequencing()
+    signed, engine = list(harness.keeps.signed), harness.engine
+    engine.lose(height(harness) - 3)
+    again = CoreHarness(harness.chain, engine, sequencer_enabled=True, sequencer_l1_confs=0, p2p=True)
+    again.keeps = harness.keeps
+    again.latest, again.now, again.l1_head = LatestBlocks(harness.keeps), harness.now, harness.l1_head
+    again.move_l1(again.l1_head)
+    build(again, 2)
+    assert again.keeps.refused == [] and again.keeps.signed[: len(signed)] == signed
+
+
+def test_nothing_is_built_while_the_p2p_process_is_silent_for_a_while() -> None:
+    harness = sequencing()
+    latest, harness.latest = harness.latest, None
+    at = lose(harness, 2)
+    until(harness, lambda: len(harness.done(RequestLatestBlocks)) > 4)
+    assert height(harness) == at and not any(isinstance(each.call, GetPayload) for each in harness.open)
+    problem = harness.done(ShowProblem)[-1]
+    assert (
+        problem.name == PROBLEM and problem.problem is not None and "waits for the p2p process" in problem.problem.text
+    )
+    harness.latest = latest
+    build(harness, 1)
+    assert harness.keeps.refused == [] and harness.logged(BACK) and not harness.logged(WITHOUT)
+
+
+def test_without_an_answer_other_blocks_are_built_and_not_signed() -> None:
+    """[SEQ42, SGN10]"""
+    harness = sequencing()
+    signed = len(harness.keeps.signed)
+    harness.latest = None
+    lose(harness, 2)
+    before = harness.now.monotonic
+    build(harness, 3)
+    assert harness.now.monotonic >= before + PATIENCE_SECONDS
+    assert harness.logged(WITHOUT)[-1]["reason"] == NO_ANSWER
+    assert [each.block_number for each in harness.keeps.refused] == [signed - 1, signed]
+    numbers = [each.block_number for each in harness.keeps.signed]
+    assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > signed, "one block of each height"
+
+
+def test_blocks_whose_origin_was_replaced_are_not_put_back() -> None:
+    """[SEQ40] The engine loses its blocks while L1 is reorganised below some of them."""
+    harness = sequencing(8)
+    signed = list(harness.keeps.signed)
+    origins = [harness.chain.ref(each).l1_origin.number for each in signed]
+    assert origins[-1] > origins[4] > 100
+    harness.chain.reorg("b", origins[-1])
+    harness.move_l1(harness.l1_head)
+    at = lose(harness, 6)
+    build(harness, 4)
+    kept = [each for each, origin in zip(signed, origins, strict=True) if origin < origins[-1]]
+    chain = harness.engine.canonical()
+    assert [chain[each.block_number] for each in kept] == kept and len(kept) > at
+    assert chain[signed[-1].block_number] != signed[-1]
+    reason = harness.logged(WITHOUT)[-1]["reason"]
+    assert reason is not None and " was replaced by " in reason
+    assert harness.keeps.refused == [], "their replacements may be signed"
+
+
+def test_a_derived_block_in_their_place_wins() -> None:
+    """Derivation gives the chain another block on the head, while the p2p process is silent."""
+    harness = sequencing(4)
+    signed = list(harness.keeps.signed)
+    latest, harness.latest = harness.latest, None
+    at = lose(harness, 4)
+    assert at == 0
+    until(harness, lambda: harness.core.heads is not None and not harness.open)
+    while harness.waiting is None:
+        harness.derive(*[harness.chain.user] * 9)
+        answer_or_sleep(harness)
+    until(harness, lambda: 1 in harness.engine.canonical())
+    harness.latest = latest
+    build(harness, 2)
+    assert not set(harness.engine.canonical().values()) & set(signed)
+    assert harness.logged(FOUND) == [] and harness.keeps.refused == [], "derivation shows the reorg"
+
+
+def test_blocks_of_another_sequencer_that_follow_ours() -> None:
+    """[SEQ41] They show that ours are in its chain."""
+    harness = sequencing()
+    last = harness.chain.ref(harness.keeps.signed[-1])
+    other = harness.chain.seal(last, harness.chain.attributes(last, last.l1_origin.number, [harness.chain.user] * 5))
+    harness.request(StopSequencerRequest(1))
+    harness.run_until_idle()
+    harness.engine.lose(last.number - 2)
+    harness.gossip(other)
+    harness.request(StartSequencerRequest(2, last.hash))
+    until(harness, lambda: other.block_number in harness.engine.canonical())
+    assert harness.engine.canonical()[other.block_number] == other
+    assert harness.keeps.refused == []
+
+
+def blocks_of_others(harness: CoreHarness, on: int, count: int) -> list[ExecutionPayload]:
+    """Blocks of another sequencer on the block of that number, which no engine has."""
+    ref, others = harness.chain.ref(harness.engine.canonical()[on]), []
+    for _ in range(count):
+        attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
+        others.append(harness.chain.seal(ref, attributes))
+        ref = harness.chain.ref(others[-1])
+    harness.engine.lost |= {each.block_hash for each in others}
+    return others
+
+
+def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
+    """[SEQ41] It has never seen our last blocks; peers fill the gap below its newest one."""
+    harness = sequencing(4)
+    at = lose(harness, 2)
+    others = blocks_of_others(harness, at, 4)
+    harness.gossip(others[-1])
+    before = harness.now.monotonic
+    until(harness, lambda: harness.now.monotonic > before + OTHERS_SECONDS / 2)
+    assert height(harness) == at and harness.keeps.refused == []
+    for each in reversed(others[:-1]):
+        harness.gossip(each)
+    until(harness, lambda: others[-1].block_number in harness.engine.canonical())
+    assert all(harness.engine.canonical()[each.block_number] == each for each in others)
+
+
+def test_a_gap_below_a_block_of_others_that_nobody_fills() -> None:
+    harness = sequencing(4)
+    top, at = height(harness), lose(harness, 2)
+    harness.gossip(blocks_of_others(harness, at, 4)[-1])
+    before = harness.now.monotonic
+    until(harness, lambda: height(harness) >= top)
+    assert harness.now.monotonic >= before + OTHERS_SECONDS and harness.keeps.refused == []
+
+
+def test_an_engine_that_refuses_one_of_them() -> None:
+    harness = sequencing()
+    top, at = height(harness), lose(harness, 2)
+    until(harness, lambda: is_open(harness, CallPurpose.UNSAFE_BLOCK))
+    harness.answer(harness.call(CallPurpose.UNSAFE_BLOCK), PayloadAnswer("INVALID", "bad state root"))
+    build(harness, 1)
+    reason = harness.logged(WITHOUT)[-1]["reason"]
+    assert reason is not None and reason.startswith(f"the execution engine refuses block {at + 1}: ")
+    assert reason.endswith(": bad state root")
+    assert [each.block_number for each in harness.keeps.refused] == [top - 1, top]
+
+
+def test_an_l1_that_does_not_answer_is_waited_for() -> None:
+    harness = sequencing()
+    signed = list(harness.keeps.signed)
+    lose(harness, 2)
+    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
+    before = harness.now.monotonic
+    while harness.now.monotonic < before + 2 * PATIENCE_SECONDS:
+        if is_open(harness, CallPurpose.LOST_BLOCKS):
+            harness.answer(harness.call(CallPurpose.LOST_BLOCKS), Unavailable("no answer"))
+        answer_but(harness, CallPurpose.LOST_BLOCKS)
+    assert "lost blocks" in harness.failing
+    build(harness, 1)
+    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
+    assert "lost blocks" not in harness.failing
+
+
+def answer_but(harness: CoreHarness, work: CallPurpose) -> None:
+    """Answers all calls but those of this work, or lets time pass."""
+    harness.step()
+    others = [each for each in harness.open if each.purpose is not work]
+    if others:
+        harness.answer(others[0])
+    elif not harness.open:
+        harness.sleep()
+
+
+def test_a_second_crash_on_the_way_begins_again() -> None:
+    harness = sequencing()
+    signed = list(harness.keeps.signed)
+    lose(harness, 3)
+    until(harness, lambda: is_open(harness, CallPurpose.UNSAFE_BLOCK))
+    harness.answer(harness.call(CallPurpose.UNSAFE_BLOCK))
+    harness.engine.lose(height(harness) - 1)
+    build(harness, 2)
+    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
+
+
+# --- stopped, started, and no sequencer ----------------------------------------------------------------------------
+
+
+def test_a_stopped_sequencer_gets_its_blocks_back_and_can_be_started_on_them() -> None:
+    """[SEQ43] An engine that comes back without them is noticed by the next call, here that of a reset."""
+    harness = sequencing()
+    last = harness.chain.ref(harness.keeps.signed[-1])
+    harness.request(StopSequencerRequest(1))
+    harness.run_until_idle()
+    harness.engine.lose(last.number - 2)
+    harness.request(StartSequencerRequest(2, last.hash))
+    until(harness, lambda: harness.core.heads is None)
+    harness.request(StopSequencerRequest(3))
+    harness.run_until_idle()
+    until(harness, lambda: height(harness) == last.number)
+    harness.request(StartSequencerRequest(4, harness.chain.genesis.hash))
+    harness.request(StartSequencerRequest(5, last.hash))
+    errors = {each.id: each.error for each in harness.responses if isinstance(each, ControlResponse)}
+    assert errors[4] is not None and "block hash does not match" in errors[4] and errors[5] is None
+    build(harness, 1)
+    assert harness.keeps.refused == [] and len(harness.logged("sequencer started")) == 2
+
+
+def test_a_stop_waits_for_the_blocks_and_answers_the_last_one() -> None:
+    """[SEQ42]"""
+    harness = sequencing()
+    last = harness.keeps.signed[-1]
+    lose(harness, 2)
+    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
+    harness.request(StopSequencerRequest(1))
+    until(harness, lambda: bool(harness.responses))
+    assert harness.responses == [ControlResponse(1, None, last.block_hash)]
+    assert height(harness) == last.block_number and not harness.status.sequencer_active
+
+
+def test_a_start_on_the_head_that_the_engine_has_waits_for_them() -> None:
+    harness = sequencing(sequencer_stopped=False)
+    signed = list(harness.keeps.signed)
+    lose(harness, 2)
+    harness.request(StopSequencerRequest(1))
+    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
+    head = harness.core.heads
+    assert head is not None
+    harness.request(StartSequencerRequest(2, head.unsafe.hash))
+    build(harness, 1)
+    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
+
+
+def test_with_a_conductor_the_committed_blocks_are_put_back() -> None:
+    harness = sequencing(0, conductor_enabled=True)
+    harness.request(StartSequencerRequest(1, harness.chain.genesis.hash))
+    build(harness, 4)
+    signed = list(harness.keeps.signed)
+    lose(harness, 2)
+    build(harness, 1)
+    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
+    assert all(each in harness.committed for each in harness.keeps.signed)
+    assert len({each.block_number for each in harness.committed}) == len(harness.committed)
+
+
+def test_a_verifier_gets_the_blocks_of_its_peers_back() -> None:
+    """[SEQ43]"""
+    harness = started(chain_with(), p2p=True)
+    blocks = [harness.chain.payloads[ref.hash] for ref in harness.chain.build(6)[1:]]
+    for each in blocks[:5]:
+        harness.gossip(each)
+        harness.run_until_idle()
+    harness.engine.lose(3)
+    harness.gossip(blocks[5])
+    until(harness, lambda: height(harness) == 6)
+    assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(4, 6)]
+
+
+def test_a_verifier_says_nothing_where_nothing_was_lost() -> None:
+    harness = started(chain_with(), p2p=True)
+    for ref in harness.chain.build(3)[1:]:
+        harness.gossip(harness.chain.payloads[ref.hash])
+    harness.run_until_idle()
+    assert harness.logged(FOUND) == [] and harness.logged(BACK) == harness.logged(WITHOUT) == []
+    assert len(harness.done(RequestLatestBlocks)) == 1
+
+
+@pytest.mark.parametrize("config", [{"p2p": False}, {"interop": True}], ids=str)
+def test_where_it_is_not_done(config: dict[str, Any]) -> None:
+    harness = CoreHarness(chain_with(), sequencer_enabled=True, **config)
+    harness.run_until_idle()
+    assert harness.done(RequestLatestBlocks) == []
+
+
+def test_an_answer_that_nobody_asked_for_is_ignored() -> None:
+    harness = sequencing()
+    first = harness.keeps.signed[0]
+    odd = msgspec.structs.replace(first, block_number=99)
+    harness.core.on_message(LatestBlocksResponse(harness.chain.genesis.id, (odd,)), harness.now)
+    build(harness, 1)
+    assert harness.logged(FOUND) == []

@@ -1,0 +1,327 @@
+"""Gaps in the unsafe chain: the engine gets the block above, and fetches what is missing; peers are asked where it does
+not, and derivation goes on [UNS4 to UNS6]."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, PendingCall
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlockRef,
+    NewPayload,
+    PayloadAnswer,
+    Unavailable,
+)
+from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.engine.unsafe.unsafe_rows import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import CoreHarness, started
+from tests.support.engine.model_engine import ModelEngine
+
+TICK = 4
+"""Seconds: two block times."""
+
+
+class Gap:
+    """A node whose engine has the blocks up to `tip` of 60, all of one L1 origin, while peers gossip later ones."""
+
+    def __init__(self, tip: int, *, syncs: bool = False, **config: Any) -> None:
+        self.chain = chain_with(l1_step=2)
+        self.refs = [self.chain.genesis]
+        for _ in range(60):
+            self.refs += self.branch(self.refs[-1], 1, ())
+        self.engine = ModelEngine(self.chain)
+        self.engine.head = self.refs[tip].hash
+        self.engine.lost = {each.hash for each in self.refs[tip + 1 :]}
+        self.harness: CoreHarness = started(self.chain, self.engine, **config)
+        self.syncs = syncs
+        self.calls: list[PendingCall] = []
+
+    def branch(self, parent: L2BlockRef, length: int, users: tuple[bytes, ...] | None = None) -> list[L2BlockRef]:
+        """Blocks on a block, by default other ones than derivation finds."""
+        refs = []
+        for _ in range(length):
+            attributes = self.chain.attributes(parent, 100, (self.chain.user,) if users is None else users)
+            parent = self.chain.ref(self.chain.seal(parent, attributes))
+            refs.append(parent)
+        return refs
+
+    def gossip(self, *numbers: int) -> None:
+        for number in numbers:
+            self.gossip_ref(self.refs[number])
+
+    def gossip_ref(self, *refs: L2BlockRef) -> None:
+        for each in refs:
+            self.harness.gossip(self.chain.payloads[each.hash])
+
+    def run(self, seconds: int) -> None:
+        """Lets time pass; an engine that `syncs` has fetched the chain a second after it was pointed at a block."""
+        for _ in range(seconds):
+            for _ in range(200):
+                self.harness.step()
+                if not self.harness.open:
+                    break
+                pending = self.harness.open[0]
+                self.calls += [pending] if pending.purpose is CallPurpose.UNSAFE_GAP else []
+                self.harness.answer(pending)
+            self.harness.wait(1.0)
+            if self.syncs and self.engine.syncing_to:
+                self.engine.fetch()
+
+    def until(self, work: CallPurpose, kind: type[Any]) -> PendingCall:
+        """The next call of that work and kind, which stays open."""
+        for _ in range(300):
+            self.harness.step()
+            pending = self.harness.head_call()
+            if pending is not None and pending.purpose is work and isinstance(pending.call, kind):
+                return pending
+            if self.harness.open:
+                self.harness.answer(self.harness.open[0])
+            else:
+                self.harness.wait(1.0)
+        raise AssertionError(f"no {kind.__name__} of {work}")
+
+    def our_update(self) -> ForkchoiceUpdate:
+        """The update with the heads of a node at block 6 that has derived nothing."""
+        return ForkchoiceUpdate(Forkchoice(self.refs[6].hash, self.refs[0].hash, self.refs[0].hash))
+
+    @property
+    def heads(self) -> tuple[int, int]:
+        """The numbers of unsafe and safe head."""
+        found = self.harness.status
+        assert found.unsafe is not None and found.safe is not None
+        return found.unsafe.number, found.safe.number
+
+    @property
+    def requested(self) -> list[int]:
+        """The blocks above the gaps that were requested from peers."""
+        return [each.gap_end.block_number for each in self.harness.done(act.RequestGap)]
+
+    @property
+    def inserted(self) -> list[int]:
+        """The blocks that the engine was given to fetch the chain up to."""
+        return [each.call.payload.block_number for each in self.calls if isinstance(each.call, NewPayload)]
+
+    @property
+    def problem(self) -> str | None:
+        shown = [each for each in self.harness.actions if isinstance(each, act.FetchLasts | act.FetchEnded)]
+        return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
+
+
+def test_the_engine_gets_the_lowest_block_above_a_gap_and_fetches_the_rest() -> None:
+    """[UNS6] newPayload, then a forkchoice update with our labels; the queue goes on above."""
+    gap = Gap(3, syncs=True, p2p=True)
+    gap.gossip(12, 11, 10)
+    gap.run(TICK)
+    assert gap.heads == (3, 0) and not gap.calls, "the blocks may come in another order"
+    gap.run(TICK + 2)
+    assert gap.heads == (12, 0)
+    first, second, *_ = gap.calls
+    assert gap.calls[-1].call == GetBlockRef(0), "that its chain has our safe head"
+    assert first.call == NewPayload(gap.chain.payloads[gap.refs[10].hash])
+    assert second.call == ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
+    assert gap.inserted == [10, 10] and gap.requested == [] and gap.problem is None
+    assert gap.engine.head == gap.refs[12].hash
+
+
+def test_blocks_that_come_in_another_order_are_no_gap() -> None:
+    gap = Gap(3, p2p=True)
+    gap.gossip(5)
+    gap.run(TICK - 1)
+    gap.gossip(4)
+    gap.run(2 * TICK)
+    assert gap.heads == (5, 0) and not gap.calls
+
+
+@pytest.mark.parametrize(
+    ("config", "engine", "peers"),
+    [
+        ({"p2p": True}, True, True),
+        ({"p2p": True, "fill_gaps": False}, True, False),
+        ({"p2p": True, "gaps_from_engine": False}, False, True),
+        ({}, True, False),
+    ],
+)
+def test_who_is_asked_for_a_gap(config: dict[str, bool], engine: bool, peers: bool) -> None:
+    """[UNS5, UNS6] By default the engine, and after a while peers as well."""
+    gap = Gap(3, **config)
+    gap.gossip(10)
+    gap.run(TICK + 1)
+    assert bool(gap.inserted) is engine and bool(gap.requested) is (peers and not engine)
+    gap.run(TICK + int(PEERS_SECONDS))
+    assert bool(gap.requested) is peers
+    gap.gossip(*range(4, 10))
+    gap.run(1)
+    assert gap.heads == (10, 0)
+
+
+def test_an_engine_that_cannot_fetch_is_named_and_derivation_goes_on() -> None:
+    """[UNS6] Its own chain goes on as well, with the next block of gossip or of a peer."""
+    gap = Gap(3, p2p=True)
+    gap.gossip(20)
+    gap.run(int(SHOW_SECONDS))
+    assert gap.problem is None
+    gap.run(3 * TICK)
+    assert gap.problem == (
+        f"the execution engine does not get blocks 4 to 19 below unsafe block {gap.refs[20]} from its peers"
+    )
+    for _ in range(12):
+        gap.harness.derive()
+        gap.run(1)
+    assert gap.heads[1] >= 5 and gap.heads[0] == gap.heads[1]
+    assert not gap.harness.done(act.ResetStarted) and gap.problem is not None
+    gap.gossip(*range(gap.heads[0] + 1, 20))
+    gap.run(TICK)
+    assert gap.heads[0] == 20 and gap.problem is None and not gap.harness.failing
+
+
+def test_a_busy_engine_keeps_what_it_has_and_derivation_continues_when_it_is_done() -> None:
+    """[UNS7] An engine that fetches answers SYNCING to whatever it gets. As long as it has our tip, that is no reason
+    to search for another start, which would point it elsewhere."""
+    gap = Gap(6, p2p=True)
+    gap.gossip(40)
+    gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate)
+    gap.run(1)
+    for _ in range(3):
+        gap.harness.derive()
+        busy = gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate)
+        gap.harness.answer(busy, ForkchoiceAnswer("SYNCING"))
+        gap.run(1)
+    assert not gap.harness.done(act.ResetStarted)
+    assert "it fetches the chain up to block 40" in gap.harness.failures[-1]
+    gap.engine.fetch()
+    gap.run(12)
+    assert gap.heads[0] == 40 and not gap.harness.failing
+
+
+def test_an_engine_that_lost_its_tip_while_it_fetched_leads_to_a_new_start() -> None:
+    """[UNS7]"""
+    gap = Gap(6, p2p=True)
+    gap.gossip(40)
+    gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate)
+    gap.run(1)
+    gap.engine.lose(4)
+    gap.harness.derive()
+    gap.run(2)
+    reasons = [each.reason for each in gap.harness.done(act.ResetStarted)]
+    assert reasons == [
+        f"the engine answers SYNCING to a forkchoice update: it does not have block {gap.refs[6]} any more"
+    ]
+
+
+@pytest.mark.fault("F40")
+def test_one_syncing_answer_to_a_consolidation_before_finality_passes_it() -> None:
+    """base/base#3928: the answer was taken for success, the engine never heard of the safe head, and the finalized head
+    that passed it ended the node."""
+    gap = Gap(12, p2p=True)
+    gap.gossip(40)
+    gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate)
+    gap.run(1)
+    for _ in range(4):
+        gap.harness.derive()
+        gap.run(1)
+    safe = gap.heads[1]
+    gap.harness.derive()
+    busy = gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate)
+    gap.harness.answer(busy, ForkchoiceAnswer("SYNCING"))
+    assert gap.heads[1] == safe, "what the engine has not accepted is not announced"
+    gap.harness.move_l1(gap.harness.l1_head, finalized=gap.harness.l1_head)
+    gap.harness.report_idle()
+    gap.run(12)
+    found = gap.harness.core.heads
+    assert found is not None and found.finalized.number == safe + 1 < found.safe.number
+    assert (gap.engine.safe, gap.engine.finalized) == (found.safe.hash, found.finalized.hash)
+    assert not gap.harness.done(act.ResetStarted) and not gap.harness.failing
+
+
+@pytest.mark.fault("F40")
+def test_an_unsafe_head_with_missing_ancestors_that_the_engine_refuses_for_ever() -> None:
+    """base/base#3793: after a reorg of the unsafe chain a block links to one that the engine has rejected. It leaves
+    the queue, the engine gets our heads again, and the chain goes on: derived blocks and the next good block."""
+    gap = Gap(6, p2p=True)
+    side = gap.branch(gap.refs[2], 8)
+    gap.gossip_ref(*side[5:])
+    refusals = 0
+    for _ in side[5:]:
+        pending = gap.until(CallPurpose.UNSAFE_GAP, NewPayload)
+        gap.harness.answer(pending, PayloadAnswer("INVALID", "links to previously rejected block"))
+        refusals += 1
+    dropped = gap.harness.logged("dropping invalid unsafe block")
+    assert refusals == 3 and [line["number"] for line in dropped] == [8, 9, 10]
+    assert all("links to previously rejected block" in line["reason"] for line in dropped)
+    for _ in range(9):
+        gap.harness.derive()
+        gap.run(1)
+    gap.gossip(*range(gap.heads[0] + 1, 12))
+    gap.run(1)
+    assert gap.heads[0] == 11 and gap.heads[1] > 2 and not gap.harness.done(act.ResetStarted)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (ForkchoiceAnswer("INVALID", None, "bad block"), "bad block"),
+        (ErrorAnswer(-38002, "invalid forkchoice state"), "invalid forkchoice state (-38002)"),
+    ],
+)
+def test_a_block_whose_chain_the_engine_refuses_leaves_the_queue(answer: CoreAnswer, text: str) -> None:
+    """It is invalid, or not on the chain of our safe head; the engine gets our heads again."""
+    gap = Gap(6, p2p=True)
+    gap.gossip(12)
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate), answer)
+    (dropped,) = gap.harness.logged("dropping invalid unsafe block")
+    assert dropped["number"] == 12 and text in dropped["reason"]
+    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    assert not gap.harness.done(act.ResetStarted)
+
+
+def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
+    """An engine that does not answer to the question is asked again, from the start."""
+    gap = Gap(6, p2p=True)
+    gap.engine.fetch()
+    gap.gossip(12)
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, GetBlockRef), Unavailable("away"))
+    assert gap.harness.failing == {"unsafe gap"} and gap.heads == (6, 0)
+    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, GetBlockRef), gap.refs[5])
+    (dropped,) = gap.harness.logged("dropping invalid unsafe block")
+    assert "instead of our safe head" in dropped["reason"] and gap.heads == (6, 0)
+    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    assert not gap.harness.done(act.ResetStarted)
+
+
+def test_a_block_that_nobody_has_the_ancestors_of_does_not_hide_the_live_chain() -> None:
+    """[UNS6] The lowest block is of a chain given up: the highest one gets its turn."""
+    gap = Gap(6, p2p=True, fill_gaps=False)
+    dead = gap.branch(gap.refs[4], 8)
+    gap.engine.lost |= {each.hash for each in dead}
+    gap.gossip_ref(dead[-1])
+    gap.gossip(20, 21)
+    gap.run(int(STALE_SECONDS) + 3 * TICK)
+    assert gap.inserted[0] == 12 and gap.inserted[-1] == 21
+    gap.engine.lost -= {each.hash for each in gap.refs}
+    gap.run(2 * TICK)
+    assert gap.heads[0] == 21 and gap.problem is None
+
+
+def test_a_failed_call_is_made_again() -> None:
+    gap = Gap(6, syncs=True, p2p=True)
+    gap.gossip(12)
+    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, NewPayload), ErrorAnswer(-32000, "busy"))
+    assert gap.harness.failing == {"unsafe gap"} and "unsafe block 12" in gap.harness.failures[-1]
+    gap.run(3 * TICK)
+    assert gap.heads[0] == 12 and not gap.harness.failing
+
+
+def test_a_block_that_the_queue_cannot_read_is_dropped_without_a_call() -> None:
+    gap = Gap(3, p2p=True)
+    good = gap.chain.payloads[gap.refs[9].hash]
+    gap.harness.gossip(msgspec.structs.replace(good, transactions=good.transactions[1:]))
+    gap.run(3 * TICK)
+    assert not gap.calls and len(gap.harness.logged("dropping invalid unsafe block")) == 1
