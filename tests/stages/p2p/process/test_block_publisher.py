@@ -127,6 +127,7 @@ async def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
         assert {source.publish_errors[number] for number in kept} == {None}
 
 
+@pytest.mark.option("p2p.gossip.timestamp.threshold", "signer.tls.enabled")
 async def test_a_block_that_grows_too_old_is_dropped_and_the_problem_ends(tmp_path: Path) -> None:
     async with P2pNode(
         1,

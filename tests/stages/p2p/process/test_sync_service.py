@@ -90,6 +90,7 @@ async def test_a_truncated_request_gets_unknown_error(tmp_path: Path, request_by
         await server.until(lambda: server.metric_sum("op_node_default_p2p_req_total{") == 1)
 
 
+@pytest.mark.option("p2p.sync.req-resp")
 async def test_without_the_sync_protocol_nothing_is_requested(tmp_path: Path) -> None:
     async with P2pNode(1, chain_of_now(), tmp_path, sync_req_resp=False).running() as node:
         node.engine.send(UnsafeBlocksRequest(0, GapEnd(9, b"\x01" * 32, b"\x02" * 32)))

@@ -51,6 +51,7 @@ async def test_dial_errors_have_a_reason_per_address() -> None:
             await ours.connect(ours.peer_id, ours.addresses)
 
 
+@pytest.mark.option("p2p.timeout.dial")
 async def test_dialling_ends_with_the_timeout_of_the_option() -> None:
     """The other end accepts and is silent."""
 

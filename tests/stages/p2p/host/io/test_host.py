@@ -88,6 +88,7 @@ async def test_connections_of_one_host_are_bounded(monkeypatch: pytest.MonkeyPat
         assert len(ours.peers()) == 3, "whom we dial comes in"
 
 
+@pytest.mark.option("p2p.listen.tcp")
 async def test_a_port_in_use_is_reported() -> None:
     async with running_host(1) as ours:
         second = RecordingHost(2, listen_tcp=ours.port)

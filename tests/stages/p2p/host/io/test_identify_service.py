@@ -36,6 +36,7 @@ async def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
         assert sum(map(len, stored.protocols)) <= identify_service.MAX_STORED_CHARACTERS
 
 
+@pytest.mark.option("p2p.useragent")
 async def test_peers_get_the_user_agent_of_the_option() -> None:
     async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
         await ours.connect(theirs.peer_id, theirs.addresses)

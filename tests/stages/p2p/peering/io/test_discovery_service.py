@@ -7,6 +7,8 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
@@ -76,6 +78,7 @@ async def test_discovery_stops_with_enough_peers() -> None:
         await until(lambda: server.node.peers_wanted)
 
 
+@pytest.mark.option("p2p.nat")
 async def test_mapped_ports_set_the_external_address() -> None:
     external_ip = ipaddress.ip_address("8.8.4.4")
     async with discovering_host(1, nat=True) as (host, service):
@@ -88,6 +91,7 @@ async def test_mapped_ports_set_the_external_address() -> None:
         assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
 
 
+@pytest.mark.option("p2p.no-discovery")
 async def test_without_discovery_only_ports_are_mapped() -> None:
     async with discovering_host(1, nat=True, no_discovery=True) as (host, service):
         assert service.discv5 is None and service.port_mapper is not None

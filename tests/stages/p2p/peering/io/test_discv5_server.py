@@ -53,6 +53,7 @@ async def test_bootnodes_by_url_and_by_name() -> None:
                 assert server.found[0].enr == boot.enr.text
 
 
+@pytest.mark.option("p2p.discovery.path")
 async def test_nodes_survive_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "nodes")
     async with running_discv5("other") as other:
@@ -68,6 +69,7 @@ async def test_nodes_survive_a_restart(tmp_path: Path) -> None:
             assert changed.enr.seq > first.seq
 
 
+@pytest.mark.option("p2p.advertise.ip", "p2p.advertise.tcp", "p2p.advertise.udp")
 async def test_advertised_endpoints() -> None:
     async with running_discv5("one", tcp=4001) as one:
         assert one.enr.udp(4) == one.endpoint
@@ -87,6 +89,7 @@ async def test_advertised_endpoints() -> None:
         assert three.enr.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and updated == [three.enr]
 
 
+@pytest.mark.option("p2p.listen.udp")
 async def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
     port = free_port(socket.SOCK_DGRAM)
     async with running_discv5("one", listen_udp=0, listen_tcp=port, tcp=port) as one:
@@ -106,6 +109,7 @@ async def test_invalid_options_are_reported() -> None:
             pass
 
 
+@pytest.mark.option("p2p.listen.ip", "p2p.netrestrict")
 async def test_ipv6() -> None:
     require_ipv6()
     async with running_discv5("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:

@@ -24,6 +24,7 @@ async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
         await activity.step()
 
 
+@pytest.mark.option("p2p.static")
 async def test_static_peers_are_redialled() -> None:
     async with running_host(2) as theirs:
         port = theirs.port
@@ -105,6 +106,7 @@ async def test_discovered_peers_are_dialled_before_claimed_ones() -> None:
         assert len(ours.dialer.last_errors) < 100
 
 
+@pytest.mark.option("p2p.peers.grace", "p2p.peers.hi", "p2p.peers.lo")
 async def test_excess_peers_are_trimmed() -> None:
     async with running_host(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
         upkeep = PeerManager(ours)
@@ -120,6 +122,8 @@ async def test_excess_peers_are_trimmed() -> None:
             await host.stop()
 
 
+@pytest.mark.option("p2p.ban.duration")
+@pytest.mark.fault("F50")
 async def test_low_scores_lead_to_bans_that_expire() -> None:
     async with (
         running_host(2) as theirs,
@@ -142,6 +146,7 @@ async def test_low_scores_lead_to_bans_that_expire() -> None:
         assert "op_node_default_p2p_peer_count 1.0" in text
 
 
+@pytest.mark.option("p2p.ban.peers", "p2p.ban.threshold")
 @pytest.mark.parametrize("options", [{"ban_peers": False}, {"ban_threshold": -200.0}])
 async def test_bans_respect_the_options(options: dict[str, object]) -> None:
     async with running_host(1, **options) as ours, running_host(2) as theirs:
@@ -151,6 +156,7 @@ async def test_bans_respect_the_options(options: dict[str, object]) -> None:
         assert ours.peers() == [theirs.peer_id]
 
 
+@pytest.mark.option("p2p.ping")
 async def test_latencies_are_measured() -> None:
     async with running_host(1) as ours, running_host(2) as theirs:
         await ours.connect(theirs.peer_id, theirs.addresses)

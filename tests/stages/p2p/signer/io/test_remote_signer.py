@@ -53,6 +53,7 @@ async def error_of(signer: RemoteSigner) -> str:
     return str(caught.value)
 
 
+@pytest.mark.option("signer.header")
 async def test_the_wire_form_is_that_of_op_node() -> None:
     async with running_signer(headers=(("X-Key", "a,b=c"),)) as (server, signer):
         signature = await signer.sign_block(CHAIN_ID, DIGEST)
@@ -113,6 +114,7 @@ async def test_a_malformed_signature_is_refused(answer: Any, text: str) -> None:
         assert text in await error_of(signer)
 
 
+@pytest.mark.fault("F53")
 async def test_a_signature_of_another_key_is_refused() -> None:
     async with running_signer() as (server, signer):
         server.key = LocalSigner(b"\x33" * 32)
@@ -144,6 +146,7 @@ async def test_an_answer_of_any_size_and_shape_is_an_error(body: bytes, status: 
         await signer.sign_block(CHAIN_ID, DIGEST)
 
 
+@pytest.mark.fault("F53")
 async def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 0.2)
     async with running_signer() as (server, signer):
@@ -155,6 +158,7 @@ async def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatc
         await signer.sign_block(CHAIN_ID, DIGEST)
 
 
+@pytest.mark.fault("F53")
 async def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
     async with closing_signers() as opened:
         server = SignerServer()
@@ -171,6 +175,7 @@ async def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
 # --- TLS -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.option("signer.tls.ca")
 async def test_both_sides_are_authenticated(tmp_path: Path) -> None:
     async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
@@ -196,6 +201,7 @@ async def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
             assert "IP address mismatch" in await error_of(signer)
 
 
+@pytest.mark.option("signer.tls.cert", "signer.tls.key")
 async def test_a_client_certificate_that_the_signer_refuses(tmp_path: Path) -> None:
     async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
