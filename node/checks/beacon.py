@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 from yarl import URL
 
+from rollup_node.node.checks.causes import http_get
 from rollup_node.node.checks.finding import Finding, error, ok
-from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS

@@ -13,8 +13,8 @@ from rollup_node.stages.engine.calls.io.client import chain_config, engine_ident
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
 from rollup_node.stages.protocol.texts import duration

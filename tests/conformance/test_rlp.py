@@ -3,7 +3,7 @@
 import tracemalloc
 import zlib
 
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.channels import (
     BatchEmpty,
     BatchTypeUnknown,
     SingularBatchMalformed,

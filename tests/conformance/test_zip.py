@@ -7,7 +7,7 @@ import zlib
 
 from brotlicffi._brotlicffi import ffi, lib
 
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.channels import (
     BrotliNotAllowed,
     CompressionUnknown,
     StreamDamaged,

@@ -11,7 +11,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
-from rollup_node.stages.l1.receipts_methods import is_not_found
+from rollup_node.stages.l1.receipts import is_not_found
 from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity

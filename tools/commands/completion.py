@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import shtab
 
 from rollup_node.node.cli import COMMANDS
-from rollup_node.node.options.help import TOPICS
-from rollup_node.node.options.shell_parser import shell_parser
+from rollup_node.node.options.help import TOPICS, shell_parser
 from rollup_node.node.setup.networks import network_names
 from rollup_node.tools.commands.config import SHOW
 from rollup_node.tools.commands.doc import METRICS

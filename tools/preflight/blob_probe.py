@@ -6,9 +6,8 @@ import msgspec
 
 from rollup_node.node.checks.execution import Block, read_block
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
-from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
+from rollup_node.stages.blobs.beacon_api import BeforeGenesisError, Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError, SourcesFailedError
-from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK

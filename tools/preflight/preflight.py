@@ -20,8 +20,16 @@ from rollup_node.node.checks.execution import (
     check_method,
     read_block,
 )
-from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
-from rollup_node.node.checks.ports import ListenAddress, check_ports
+from rollup_node.node.checks.finding import (
+    Finding,
+    FindingLevel,
+    ListenAddress,
+    check_ports,
+    error,
+    not_checked,
+    ok,
+    warning,
+)
 from rollup_node.node.setup.endpoint_checks import (
     BeaconCheck,
     EngineCheck,

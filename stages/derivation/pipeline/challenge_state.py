@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.alt_da import (
+from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeDataMismatch,
     ChallengeDataMissing,
     ChallengeMalformed,

@@ -18,8 +18,8 @@ from rollup_node.node.checks.execution import (
 from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import HexError
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 

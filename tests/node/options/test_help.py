@@ -3,6 +3,7 @@
 import functools
 
 import pytest
+import shtab
 
 from rollup_node.node.cli import COMMANDS
 from rollup_node.node.options.errors import OptionError
@@ -11,6 +12,7 @@ from rollup_node.node.options.help import (
     TOPICS,
     full_help_text,
     help_text,
+    shell_parser,
     topic_of,
     topic_text,
     topics_text,
@@ -69,3 +71,15 @@ def test_an_unknown_topic_is_one_line_with_the_topics() -> None:
         topic_text("sequencr")
     text = str(caught.value)
     assert text == f'unknown topic "sequencr"; did you mean sequencer?; topics are {", ".join(TOPICS)}'
+
+
+def test_options_and_commands() -> None:
+    parser = shell_parser({"run": "runs"}, {"run": ("fast", "slow")}, {"network": ("a", "b")})
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    assert {name for name, option in OPTIONS.items() if not option.hidden} <= {flag[2:] for flag in actions}
+    assert not [name for name, option in OPTIONS.items() if option.hidden and f"--{name}" in actions]
+    assert tuple(actions["--network"].choices or ()) == ("a", "b")
+    assert actions["--l1.trustrpc"].nargs == 0 and actions["--l1"].nargs is None
+    assert getattr(actions["--safedb.path"], "complete", None) == shtab.FILE
+    assert parser.parse_args(["run", "slow"]).word == "slow"
+    assert len(parser.format_help()) > 5000

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from setproctitle import setproctitle
 
-from rollup_node.node.system.forked import close_all_but
+from rollup_node.node.system.process_control import close_all_but
 from rollup_node.tools.devnet import fork_server
 
 ROOT = Path(__file__).parents[3]
