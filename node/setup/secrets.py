@@ -18,9 +18,8 @@ from rollup_node.stages.io.log.logger import Level
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
     """Return the JWT secrets, and the network key if there is a peer-to-peer network.
 
-    `notice` gets a line for each new one.
-
-    Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot be used."""
+    `notice` gets a line for each new one. Raises OptionError for a file or an option that is malformed, SetupError for
+    a file that cannot be used."""
     jwt = load_jwt_secret(plan.values["l2.jwt-secret"])
     if jwt.is_new:
         notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: the execution engine needs it"))

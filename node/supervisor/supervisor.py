@@ -1,8 +1,7 @@
 """The supervisor: starts the processes, forwards their logs, restarts those that die or hang, and stops them.
 
-It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
-
-`ChildProcesses.wait` only records events; `_tick` acts on them, never in the middle of a batch."""
+It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail. `ChildProcesses.wait` only
+records events; `_tick` acts on them, never in the middle of a batch."""
 
 import os
 import signal

@@ -42,11 +42,9 @@ class Verdict(NamedTuple):
 class EndpointPool:
     """The endpoints by their index, in the order of the option: the first that is not set aside is in use.
 
-    `now` is seconds of any monotonic clock.
-
-    The end of its pause does not put an endpoint back into use: it is probed then, so that no request waits for one
-    that is still down. Only where all are set aside one of them is used, that whose pause ends first; and none while
-    all throttle."""
+    `now` is seconds of any monotonic clock. The end of its pause does not put an endpoint back into use: it is probed
+    then, so that no request waits for one that is still down. Only where all are set aside one of them is used, that
+    whose pause ends first; and none while all throttle."""
 
     def __init__(self, count: int) -> None:
         self._verdicts: list[Verdict | None] = [None] * count

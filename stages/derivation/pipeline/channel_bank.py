@@ -245,9 +245,7 @@ class ChannelAssembler:
         return None
 
     def ingest_frame(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
-        """Add the next frame of the channel or ignores it.
-
-        A channel that becomes too large is dropped [CA3 to CA6]."""
+        """Add the next frame of the channel or ignores it. A channel that becomes too large is dropped [CA3 to CA6]."""
         if frame.number == 0:
             self._start(frame, origin)
         staging = self._staging

@@ -103,9 +103,8 @@ class _Pipeline:
 class Deriver:
     """Derives on the safe head that is given to each step.
 
-    After attributes it waits until they are confirmed by a new safe head, refused, or replaced by their deposits.
-    With `assume_parents` safe heads may have UNKNOWN_HASH, which every batch for the next block then has as its
-    parent."""
+    After attributes it waits until they are confirmed by a new safe head, refused, or replaced by their deposits. With
+    `assume_parents` safe heads may have UNKNOWN_HASH, which every batch for the next block then has as its parent."""
 
     def __init__(
         self,

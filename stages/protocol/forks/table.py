@@ -1,7 +1,6 @@
 """THE FORK TABLE: what each fork changes, by clock. Nothing outside this package compares a fork's name.
 
-A change is a function of the rules so far, so that mypy checks the names and types of what it replaces.
-"""
+A change is a function of the rules so far, so that mypy checks the names and types of what it replaces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
