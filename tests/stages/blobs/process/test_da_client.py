@@ -256,16 +256,14 @@ class DaServer:
     """A DA server of INPUTS. Requests wait while `is_open` is unset; `failing` gives statuses by commitment."""
 
     def __init__(self) -> None:
-        self.is_open = asyncio.Event()
+        self.is_open, self.data = asyncio.Event(), list(INPUTS)
         self.is_open.set()
-        self.data = list(INPUTS)
         self.failing: dict[Commitment, int] = {}
         self.asked: Counter[Commitment] = Counter()
         self.at_once = self.most_at_once = 0
 
     async def handler(self, request: web.Request) -> web.Response:
-        by_path = {f"/get/0x{each.encode().hex()}": index for index, each in enumerate(COMMITMENTS)}
-        index = by_path[request.path]
+        index = {f"/get/0x{each.encode().hex()}": index for index, each in enumerate(COMMITMENTS)}[request.path]
         self.asked[COMMITMENTS[index]] += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
