@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.l1 import FramesEmpty, SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
@@ -30,6 +32,8 @@ from tests.conformance.kit.l1_transactions import (
 )
 from tests.conformance.kit.notation import channel_id, item
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F23")
 
 ECOTONE = forks_until("ecotone")
 

@@ -68,6 +68,7 @@ def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
     assert ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
 
 
+@pytest.mark.condition("C13")
 def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_left() -> None:
     """[ENG42]"""
     rollup = find_network("op-sepolia").config

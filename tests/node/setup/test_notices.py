@@ -62,6 +62,7 @@ def lines(*words: str, **times: int) -> list[Notice]:
     return introduction(values, chain, NOW)
 
 
+@pytest.mark.condition("C13")
 def test_the_chain_and_its_next_fork() -> None:
     chain, *_ = lines(canyon=5, ecotone=10, karst=int(NOW) + 90_000, lagoon=int(NOW) + 200_000)
     assert chain == Notice(
@@ -123,6 +124,7 @@ def test_the_end_of_a_network_that_left() -> None:
     assert introduced("zora-mainnet", FRESH) == []
 
 
+@pytest.mark.condition("C13")
 def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
     """[UPG22, UPG23]"""
     crossing = (*GIVEN, f"--override.lagoon={int(NOW) + 86_400}")
@@ -144,6 +146,7 @@ def test_a_node_that_follows_another_one_and_does_not_sequence_needs_no_bundle()
         assert any(notice.fields.get("code") == "BUNDLE-UNCONFIRMED" for notice in notices) == said
 
 
+@pytest.mark.condition("C13")
 def test_fork_times_are_old_after_180_days() -> None:
     """[LFT8]"""
     assert introduced("zora-mainnet", FRESH + 180 * 86_400) == []
@@ -212,6 +215,7 @@ def test_a_network_is_itself(name: str) -> None:
     assert warned(f"--network={name}", "--ignore-missing-pectra-blob-schedule", *words) == []
 
 
+@pytest.mark.condition("C13")
 def test_a_file_without_the_next_fork_is_warned_of_with_the_option(tmp_path: Path) -> None:
     file = file_of(tmp_path, lagoon_time=None)
     text = "lagoon is not scheduled here, and on op-sepolia at 2026-12-10T16:00:01Z"
@@ -233,7 +237,10 @@ def test_another_time_and_a_missing_flag_are_warned_of(tmp_path: Path) -> None:
             "karst begins at 2026-06-17T16:00:03Z here, and on ink-sepolia at 2026-06-17T16:00:01Z",
             "--override.karst=1781712001",
         ),
-        ("keep_karst_upgrade_gas is false here, and true on ink-sepolia", "--override.keep-karst-upgrade-gas=true"),
+        (
+            "keep_karst_upgrade_gas is false here, and true on ink-sepolia",
+            "--override.keep-karst-upgrade-gas=true",
+        ),
     ]
 
 

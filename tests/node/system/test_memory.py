@@ -64,6 +64,7 @@ def test_megabytes() -> None:
     assert in_mb(1_234_567_890) == "1235 MB"
 
 
+@pytest.mark.sign("MEMORY", line=True)
 def test_little_memory(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     left = [

@@ -72,6 +72,7 @@ def replaced(path: list[Any], value: Any) -> Change:
     return change
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -102,6 +103,7 @@ def test_changed_receipts_are_refused(
     assert error in error_of(receipts, block, l1_filter)
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     ("field", "value", "error"),
     [
@@ -123,6 +125,7 @@ def test_changed_logs_are_refused(
     assert error in error_of(receipts, block, l1_filter)
 
 
+@pytest.mark.fault("F2")
 def test_receipts_of_another_block_are_refused(
     recording: Recording, block: VerifiedBlock, l1_filter: L1Filter, receipts_json: Callable[[int], Json]
 ) -> None:

@@ -64,6 +64,7 @@ def test_the_embedded_engine_has_what_every_fork_needs() -> None:
         assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is FindingLevel.OK
 
 
+@pytest.mark.condition("C13")
 def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     at = ZORA.fork_times["isthmus"]
     offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
@@ -73,6 +74,7 @@ def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     assert found.level is FindingLevel.ERROR and "engine_newPayloadV4" in found.text
 
 
+@pytest.mark.sign("FORK-MISMATCH", check=True)
 def test_fields_of_another_fork_are_an_error() -> None:
     endpoints = CheckedEndpoints()
     methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
@@ -133,6 +135,7 @@ def test_an_old_head_is_a_warning() -> None:
     assert old.code is Code.L1_HEAD and "20m0s old" in old.text
 
 
+@pytest.mark.sign("FINALITY-STALE", check=True)
 @pytest.mark.parametrize(
     ("answer", "level", "text"),
     [

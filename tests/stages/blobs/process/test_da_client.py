@@ -95,6 +95,7 @@ def test_the_path_has_the_type_byte_and_the_url_keeps_its_own() -> None:
     assert seen == [f"/da/get/0x00{KECCAK_OF_DATA.content.hex()}?key=abc", f"/da/get/0x010c{'00' * 40}?key=abc"]
 
 
+@pytest.mark.option("altda.verify-on-read")
 def test_what_does_not_match_is_refused_unless_that_is_not_checked() -> None:
     error = error_of(answering(b"other"))
     assert f"sends 5 bytes that do not match commitment {KECCAK_OF_DATA}" in str(error)
@@ -218,6 +219,7 @@ def test_memory_stays_small_while_a_long_body_is_hashed(monkeypatch: pytest.Monk
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 24 << 10
 
 
+@pytest.mark.option("altda.get-timeout")
 def test_slow_servers_time_out() -> None:
     async def silent(_: web.Request) -> web.Response:
         await asyncio.sleep(60)
@@ -263,7 +265,8 @@ class DaServer:
         self.at_once = self.most_at_once = 0
 
     async def handler(self, request: web.Request) -> web.Response:
-        index = {f"/get/0x{each.encode().hex()}": index for index, each in enumerate(COMMITMENTS)}[request.path]
+        by_path = {f"/get/0x{each.encode().hex()}": index for index, each in enumerate(COMMITMENTS)}
+        index = by_path[request.path]
         self.asked[COMMITMENTS[index]] += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -416,62 +419,52 @@ def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.M
     run_within(30, main)
 
 
+@pytest.mark.option("altda.max-concurrent-da-requests")
 @pytest.mark.parametrize("most", [1, 3])
-def test_requests_at_the_same_time_are_bounded(most: int) -> None:
-    async def main() -> None:
-        async with running(max_requests=most) as client:
-            client.server.is_open.clear()
-            client.request(*range(1, 9), urgent=False)
-            await client.until(lambda: client.server.at_once == most)
-            client.server.is_open.set()
-            await client.until(lambda: len(client.server.asked) == 8)
-            assert client.server.most_at_once == most
-
-    run_within(30, main)
+async def test_requests_at_the_same_time_are_bounded(most: int) -> None:
+    async with running(max_requests=most) as client:
+        client.server.is_open.clear()
+        client.request(*range(1, 9), urgent=False)
+        await client.until(lambda: client.server.at_once == most)
+        client.server.is_open.set()
+        await client.until(lambda: len(client.server.asked) == 8)
+        assert client.server.most_at_once == most
 
 
-def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for() -> None:
-    async def main() -> None:
-        async with running() as client:
-            client.server.is_open.clear()
-            client.request(0, urgent=False)
-            await client.until(lambda: client.server.asked[COMMITMENTS[0]])
-            client.request(1)
-            await client.until(lambda: client.server.asked[COMMITMENTS[1]])
-            client.server.is_open.set()
-            await client.until(lambda: client.answers == [InputResponse(COMMITMENTS[1], INPUTS[1])])
-            await client.until(lambda: client.server.asked[COMMITMENTS[0]] == 2)
-
-    run_within(30, main)
+async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for() -> None:
+    async with running() as client:
+        client.server.is_open.clear()
+        client.request(0, urgent=False)
+        await client.until(lambda: client.server.asked[COMMITMENTS[0]])
+        client.request(1)
+        await client.until(lambda: client.server.asked[COMMITMENTS[1]])
+        client.server.is_open.set()
+        await client.until(lambda: client.answers == [InputResponse(COMMITMENTS[1], INPUTS[1])])
+        await client.until(lambda: client.server.asked[COMMITMENTS[0]] == 2)
 
 
-def test_a_large_input_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_input_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(da_client, "AHEAD_BODY", 100)
 
-    async def main() -> None:
-        async with running() as client:
-            client.request(0, urgent=False)
-            await client.until(lambda: client.server.asked[COMMITMENTS[0]])
-            client.request(0, urgent=False)
-            client.request(0)
-            await client.until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in client.answers)
-            assert client.server.asked[COMMITMENTS[0]] <= 3
-
-    run_within(30, main)
+    async with running() as client:
+        client.request(0, urgent=False)
+        await client.until(lambda: client.server.asked[COMMITMENTS[0]])
+        client.request(0, urgent=False)
+        client.request(0)
+        await client.until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in client.answers)
+        assert client.server.asked[COMMITMENTS[0]] <= 3
 
 
-def test_without_a_da_server_requests_are_ignored() -> None:
-    async def main() -> None:
-        config = BlobsConfig(None, PLAIN_ROLLUP)
-        async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
-            client = InputsClient(buses, DaServer())
-            client.request(0)
-            await asyncio.sleep(0.1)
-            assert client.answers == []
-
-    run_within(30, main)
+async def test_without_a_da_server_requests_are_ignored() -> None:
+    config = BlobsConfig(None, PLAIN_ROLLUP)
+    async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
+        client = InputsClient(buses, DaServer())
+        client.request(0)
+        await asyncio.sleep(0.1)
+        assert client.answers == []
 
 
+@pytest.mark.sign("ALTDA-UNREACHABLE", line=True)
 @pytest.mark.parametrize(
     "status, code, words",
     [(404, Code.ALTDA_MISSING, "does not have"), (503, Code.ALTDA_UNREACHABLE, "HTTP status 503")],

@@ -45,6 +45,7 @@ class Watched:
         self.watch.dropped(Dropped(DropEffect.DROPPED, reason, block(at)))  # type: ignore[arg-type]
 
 
+@pytest.mark.sign("NO-BATCHES", line=True, readyz=True)
 def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
     watched = Watched()
     watched.read(90, 100 + LIMIT - 1)
