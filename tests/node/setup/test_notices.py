@@ -237,10 +237,7 @@ def test_another_time_and_a_missing_flag_are_warned_of(tmp_path: Path) -> None:
             "karst begins at 2026-06-17T16:00:03Z here, and on ink-sepolia at 2026-06-17T16:00:01Z",
             "--override.karst=1781712001",
         ),
-        (
-            "keep_karst_upgrade_gas is false here, and true on ink-sepolia",
-            "--override.keep-karst-upgrade-gas=true",
-        ),
+        ("keep_karst_upgrade_gas is false here, and true on ink-sepolia", "--override.keep-karst-upgrade-gas=true"),
     ]
 
 

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.system.process_table import (
-    PROCESSES,
-    ProcessSpec,
-    command_processes,
-    load,
-    node_processes,
-)
+from rollup_node.node.system.process_table import PROCESSES, ProcessSpec, command_processes, load, node_processes
 from rollup_node.stages.blobs.process import stage as blobs_stage
 from rollup_node.stages.compute.process import stage as compute_stage
 from rollup_node.stages.derivation.process import stage as derivation_stage
