@@ -6,17 +6,14 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
-import setproctitle
+from setproctitle import setproctitle
 
-from rollup_node.node.supervisor import sweeper_program
 from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.supervised_process import record_death
@@ -28,7 +25,8 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.messages.codes import Code
 
-SWEEPER = sweeper_program.NAME
+SWEEPER = "sweeper"
+DISMISSED = b"."
 RESTART_PAUSE = 0.1
 DISMISS_SECONDS = 1.0
 LOCK_TIMEOUT = 2.0
@@ -62,7 +60,7 @@ class Sweeper:
         self._incarnation += 1
         self._started, self._restart_at = time.time(), None
         read, self._pipe = os.pipe2(os.O_CLOEXEC)
-        body = partial(become_sweeper, read, self._directory.path, self._directory.created)
+        body = partial(run_sweeper, read, self._directory.path, self._directory.created)
         self._child = self._children.start(SWEEPER, body, {read}, self._on_exit, logs=False, dies_with_parent=False)
         os.close(read)
         self._changed()
@@ -78,7 +76,7 @@ class Sweeper:
         if self._child is None:
             return
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._pipe, sweeper_program.DISMISSED)
+            os.write(self._pipe, DISMISSED)
         self._child.send_signal(signal.SIGCONT)
         if not select.select([self._child.pidfd], [], [], DISMISS_SECONDS)[0]:
             self._child.send_signal(signal.SIGKILL)
@@ -105,25 +103,23 @@ class Sweeper:
         self._changed()
 
 
-def become_sweeper(pipe: int, directory: Path, created: bool) -> NoReturn:
-    """Return the body of the process: replaces the copy of the supervisor by the program of the sweeper."""
+def run_sweeper(pipe: int, directory: Path, created: bool) -> int:
+    """Wait for the end of `pipe`, whose write end only the supervisor has; without DISMISSED it died: clean up."""
     os.setsid()
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    os.set_inheritable(pipe, True)
-    path = [os.path.abspath(each) for each in sys.path]
-    titles = os.path.dirname(setproctitle.__file__)
-    arguments = (sweeper_program.__file__, str(pipe), str(directory), str(int(created)), titles, *path)
-    os.execv(sys.executable, [sys.executable, "-I", "-S", *arguments])
+    setproctitle(f"rollup-node: {SWEEPER}")
+    if os.read(pipe, 1) != DISMISSED:
+        clean_up(directory, created)
+    return ExitCode.OK
 
 
-def clean_up(directory: str, created: bool) -> None:
-    """Sweeps the directory of a dead supervisor, unless another node has taken it over."""
-    path = Path(directory)
+def clean_up(directory: Path, created: bool) -> None:
+    """Sweep the directory of a dead supervisor, unless another node has taken it over."""
     try:
-        lock = take_lock(path, LOCK_TIMEOUT)
+        lock = take_lock(directory, LOCK_TIMEOUT)
     except SetupError:
         return
     with contextlib.suppress(OSError):
-        remove(path, created)
+        remove(directory, created)
     os.close(lock)

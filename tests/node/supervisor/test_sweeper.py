@@ -3,9 +3,13 @@
 import os
 import signal
 import time
+from pathlib import Path
 
+import multiprocess
 import pytest
 
+from rollup_node.node.supervisor.sweeper import DISMISSED, run_sweeper
+from rollup_node.node.system.runtime_dir import open_runtime_directory
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import StartNode
 
@@ -55,3 +59,19 @@ def test_a_node_killed_with_its_sweeper_is_swept_by_the_next(start: StartNode, l
     assert (given / "processes.json").exists()
     again = start({"runtime_dir": str(given)}).wait_until_ready()
     again.stop()
+
+
+@pytest.mark.parametrize("word", [DISMISSED, b""])
+def test_it_cleans_up_unless_it_is_dismissed(tmp_path: Path, word: bytes) -> None:
+    directory = open_runtime_directory(tmp_path / "run", 20)
+    directory.write_processes([])
+    os.close(directory.lock)
+    read, write = os.pipe()
+    os.write(write, word)
+    os.close(write)
+    sweeper = multiprocess.get_context("fork").Process(target=run_sweeper, args=(read, directory.path, True))
+    sweeper.start()
+    os.close(read)
+    sweeper.join()
+    assert sweeper.exitcode == 0
+    assert directory.path.exists() == (word == DISMISSED)
