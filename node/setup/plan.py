@@ -111,7 +111,7 @@ def _unused_private_path() -> Path:
 
 
 def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
-    """Return the configurations of all processes. Raises ConfigFieldError for a bug in the option table."""
+    """Return the configurations of all processes."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rollup_node.stages.messages.base import Problem
 
@@ -33,21 +32,21 @@ class ExitRequested(Exception):
         self.code = code
 
 
-class Stage(Protocol):
-    """What `build(config, bus, meter)` of a stage's module returns."""
+class Stage:
+    """What `build(config, bus, meter)` of a stage's module returns; without methods of its own it does nothing.
 
-    @property
-    def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """The tasks that the runtime runs, the same for the life of the stage."""
+    The runtime runs the `periodic_tasks`, the same for the life of the stage."""
+
+    periodic_tasks: Sequence[PeriodicTask] = ()
 
     async def start(self) -> None:
-        """Opens clients; runs before the first step. Must not wait for an endpoint."""
+        """Open clients; runs before the first step. Must not wait for an endpoint."""
 
     async def close(self) -> None:
-        """Closes clients, within 2 seconds."""
+        """Close clients, within 2 seconds."""
 
     def reset(self, error: Exception) -> None:
-        """Called by the runtime after a step raised a ResetError."""
+        """Act on the ResetError that a step raised."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Takes the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""

@@ -16,7 +16,7 @@ from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import ExitRequested, PeriodicTask
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.tools.bench import synthetic_chain
 
 
@@ -35,25 +35,13 @@ class DecodeJobConfig(msgspec.Struct, frozen=True):
     output: int
 
 
-class DecodeJob:
+class DecodeJob(Stage):
     """Dispatches all channels at once, after a warm-up of each worker."""
 
     def __init__(self, config: DecodeJobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._pool = bus.dispatch("work.derivation")
         self.periodic_tasks = [PeriodicTask("decode", self._step)]
-
-    async def start(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def reset(self, error: Exception) -> None:
-        """There is no state to reset."""
-
-    def report(self, problems: tuple[str, ...]) -> None:
-        """Problems are not published."""
 
     async def _step(self) -> float:
         rules = SpanRules(10, synthetic_chain.GENESIS_TIME, synthetic_chain.BLOCK_TIME)
@@ -66,30 +54,14 @@ class DecodeJob:
         raise ExitRequested()
 
 
-def build(config: DecodeJobConfig, bus: Bus, meter: Meter) -> DecodeJob:
-    """The dispatching stage, built by the runtime."""
-    return DecodeJob(config, bus, meter)
+build = DecodeJob
 
 
-class DecodeWorker:
+class DecodeWorker(Stage):
     """A compute worker that serves `work.derivation` alone."""
-
-    periodic_tasks: tuple[PeriodicTask, ...] = ()
 
     def __init__(self, bus: Bus) -> None:
         self.worker = bus.work({"work.derivation": run})
-
-    async def start(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def reset(self, error: Exception) -> None:
-        """There is no state to reset."""
-
-    def report(self, problems: tuple[str, ...]) -> None:
-        """Problems are not published."""
 
 
 def build_worker(config: object, bus: Bus, meter: Meter) -> DecodeWorker:

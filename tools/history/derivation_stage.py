@@ -135,6 +135,4 @@ class RangeDerivationStage(DerivationStage):
         return Resume(safe, config, base, base_config)
 
 
-def build(config: RangeConfig, bus: Bus, meter: Meter) -> RangeDerivationStage:
-    """The stage for the runtime."""
-    return RangeDerivationStage(config, bus, meter)
+build = RangeDerivationStage

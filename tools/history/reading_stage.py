@@ -76,6 +76,4 @@ class ReadingStage(ListingStage):
         )
 
 
-def build(config: ReadingConfig, bus: Bus, meter: Meter) -> ReadingStage:
-    """The stage for the runtime."""
-    return ReadingStage(config, bus, meter)
+build = ReadingStage

@@ -105,6 +105,4 @@ class RangeStartStage(ReplayStage):
         """Blocks are written by the derivation process."""
 
 
-def build(config: RangeStartConfig, bus: Bus, meter: Meter) -> RangeStartStage:
-    """Returns the stage for the runtime."""
-    return RangeStartStage(config, bus, meter)
+build = RangeStartStage

@@ -104,6 +104,4 @@ class ExplainStage(ReplayStage):
         """Blocks are not written."""
 
 
-def build(config: ExplainConfig, bus: Bus, meter: Meter) -> ExplainStage:
-    """Returns the stage for the runtime."""
-    return ExplainStage(config, bus, meter)
+build = ExplainStage

@@ -9,7 +9,7 @@ from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
@@ -40,7 +40,7 @@ class ListingConfig(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
-class ListingStage:
+class ListingStage(Stage):
     """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at`
     is the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
 
@@ -65,15 +65,6 @@ class ListingStage:
         self._blobs = bus.connect("blobs.contents", self._on_blobs)
         self._publisher = bus.publish("status.derivation")
         bus.dispatch("work.derivation")
-
-    async def start(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def reset(self, error: Exception) -> None:
-        """Nothing to reset."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Publishes the problems that the runtime sees."""
@@ -202,6 +193,4 @@ class ListingStage:
         return True
 
 
-def build(config: ListingConfig, bus: Bus, meter: Meter) -> ListingStage:
-    """Returns the stage for the runtime."""
-    return ListingStage(config, bus, meter)
+build = ListingStage

@@ -225,6 +225,4 @@ class ReplayDerivationStage(DerivationStage):
         return found
 
 
-def build(config: DerivationConfig, bus: Bus, meter: Meter) -> ReplayDerivationStage:
-    """The stage for the runtime."""
-    return ReplayDerivationStage(config, bus, meter)
+build = ReplayDerivationStage

@@ -12,7 +12,7 @@ from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
@@ -73,7 +73,7 @@ class ReplayFailed(Exception):
 FAILURES = (ReplayFailed, SourceError, UnreadableBlockError)
 
 
-class ReplayStage:
+class ReplayStage(Stage):
     """State: the start of the pipeline once it is known, attributes not compared yet, the last result."""
 
     def __init__(self, config: ReplayConfig, bus: Bus, meter: Meter) -> None:
@@ -99,9 +99,6 @@ class ReplayStage:
         bus.subscribe("status.derivation", self._on_derivation)
         bus.subscribe("status.l1", self._on_l1)
         self._publisher = bus.publish("status.engine")
-
-    async def start(self) -> None:
-        """Nothing to open: the first step opens the source."""
 
     async def close(self) -> None:
         """Closes the source."""
@@ -322,6 +319,4 @@ class ReplayStage:
         await write_text(self._config.errors, "".join(lines))
 
 
-def build(config: ReplayConfig, bus: Bus, meter: Meter) -> ReplayStage:
-    """Returns the stage for the runtime."""
-    return ReplayStage(config, bus, meter)
+build = ReplayStage

@@ -21,7 +21,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
@@ -38,8 +38,10 @@ NO_ENDPOINT = "there is no endpoint to fetch blobs from: give one with --l1.beac
 _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
 
 
-class BlobsStage:
-    """State: the pending requests, the cache of decoded blobs, and the running fetches."""
+class BlobsStage(Stage):
+    """State: the pending requests, the cache of decoded blobs, and the running fetches.
+
+    A reset leaves it as it is: a blob is the same on every L1 chain that has its hash."""
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
@@ -51,7 +53,7 @@ class BlobsStage:
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[Problem, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
-        self.periodic_tasks: Sequence[PeriodicTask] = [self._work]
+        self.periodic_tasks = [self._work]
         self._workers = bus.dispatch("work.blobs")
         self._verifier = BlobVerifier(self._workers)
         self._archive = None if config.archive is None else BlobArchive(config.archive)
@@ -80,9 +82,6 @@ class BlobsStage:
             await self._inputs.close()
         await self._verifier.close()
         await self._endpoints.close()
-
-    def reset(self, error: Exception) -> None:
-        """Do nothing: a blob is the same on every L1 chain that has its hash."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the problems of the periodic task with the errors of urgent requests."""
@@ -266,6 +265,4 @@ def _failures(error: Exception | SourceFailure) -> Sequence[SourceFailure]:
     return (SourceFailure(kind, str(error)),)
 
 
-def build(config: BlobsConfig, bus: Bus, meter: Meter) -> BlobsStage:
-    """Create the stage; the runtime's entry point."""
-    return BlobsStage(config, bus, meter)
+build = BlobsStage

@@ -29,7 +29,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.attributes.sender import AttributesSender
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
@@ -59,7 +59,7 @@ has restarted."""
 BLOBS_NOT_FOUND_SECONDS = 12.0
 
 
-class DerivationStage:
+class DerivationStage(Stage):
     """The deriver with what it waits for, the attributes without an answer, and what was fetched ahead."""
 
     def __init__(self, config: DerivationConfig, bus: Bus, meter: Meter) -> None:
@@ -104,9 +104,6 @@ class DerivationStage:
         self._counts = PacedPublisher(self._publisher.set)
 
     # --- called by the runtime -------------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Nothing to open."""
 
     async def close(self) -> None:
         """Cancel the running decoding tasks."""
@@ -416,6 +413,4 @@ class DerivationStage:
         return answer.number == need.number and answer.head < need.number
 
 
-def build(config: DerivationConfig, bus: Bus, meter: Meter) -> DerivationStage:
-    """Return the stage for the runtime."""
-    return DerivationStage(config, bus, meter)
+build = DerivationStage

@@ -35,7 +35,7 @@ from rollup_node.stages.engine.process.stored_requests import StoredRequest, Sto
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
@@ -59,7 +59,7 @@ def present() -> Instant:
     return Instant(time.time(), time.monotonic())
 
 
-class EngineStage:
+class EngineStage(Stage):
     """The engine process.
 
     `periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
@@ -303,6 +303,4 @@ def _follow_client(config: EngineConfig, meter: Meter) -> FollowClient | None:
     return FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
 
 
-def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:
-    """Make the stage; its servers are bound at once."""
-    return EngineStage(config, bus, meter)
+build = EngineStage

@@ -11,7 +11,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
 from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
@@ -48,7 +48,7 @@ class _Client:
     """The last block that a request began with, of those that exist."""
 
 
-class L1Stage:
+class L1Stage(Stage):
     """State: the heads, the window of blocks, a subscription per client, and the running fetches."""
 
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
@@ -110,9 +110,6 @@ class L1Stage:
         """Cancel the fetches and closes the connections."""
         await self._fetcher.close()
         await self._endpoints.close()
-
-    def reset(self, error: Exception) -> None:
-        """Do nothing: no periodic task of l1 asks for a reset, and reorgs are handled by the window."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the problems of the periodic tasks with those of blocks and heads."""
@@ -274,9 +271,7 @@ class L1Stage:
             self._missing.report(code, text, error=problems[0].text)
 
 
-def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:
-    """Create the stage; the runtime's entry point."""
-    return L1Stage(config, bus, meter)
+build = L1Stage
 
 
 def _follows_head(config: L1Config) -> bool:

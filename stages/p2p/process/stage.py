@@ -8,7 +8,7 @@ from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.heap import map_large_blocks
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -50,7 +50,7 @@ STATUS_INTERVAL = 0.5
 log = get_logger("p2p")
 
 
-class P2pStage:
+class P2pStage(Stage):
     """The process's stage; the runtime runs `periodic_tasks`."""
 
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
@@ -120,9 +120,6 @@ class P2pStage:
         if self.signed_blocks is not None:
             self.signed_blocks.close()
         self.peerstore.close()
-
-    def reset(self, error: Exception) -> None:
-        """Nothing to reset."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Publish the runtime's problems with our own."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
-from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
@@ -37,7 +36,7 @@ INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, resp
 """A supervisor stays connected by WebSocket as long as the node runs."""
 
 
-class RpcStage:
+class RpcStage(Stage):
     """Serves until it is closed."""
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
@@ -117,13 +116,5 @@ class RpcStage:
         else:
             await self._closing
 
-    def reset(self, error: Exception) -> None:
-        """Does nothing: there is no state to reset."""
 
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Does nothing: its tasks do not fail."""
-
-
-def build(config: RpcConfig, bus: Bus, meter: Meter) -> RpcStage:
-    """Creates the stage; the runtime's entry point."""
-    return RpcStage(config, bus, meter)
+build = RpcStage

@@ -9,24 +9,20 @@ import pytest
 from rollup_node.node.runtime import task_runner
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner, pause_after
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from tests.support.timing import virtual_time
 
 
-class RecordingStage:
+class RecordingStage(Stage):
     """A stage of one task that records the runtime's calls."""
 
     def __init__(self, step: Callable[[], Awaitable[float]]) -> None:
-        self.periodic_tasks = [PeriodicTask("poll", step)]
+        self.periodic_tasks: list[PeriodicTask] = [PeriodicTask("poll", step)]
         self.reports: list[tuple[str, ...]] = []
         self.resets: list[str] = []
-
-    async def start(self) -> None: ...
-
-    async def close(self) -> None: ...
 
     def reset(self, error: Exception) -> None:
         self.resets.append(str(error))

@@ -19,7 +19,7 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import ExitRequested, PeriodicTask
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
@@ -39,7 +39,7 @@ class DecodingJob(msgspec.Struct, frozen=True):
     output: int
 
 
-class DecodingStage:
+class DecodingStage(Stage):
     """Reads every body by the rules of the first and of the last fork."""
 
     def __init__(self, config: DecodingJob, bus: Bus, meter: Meter) -> None:
@@ -51,17 +51,8 @@ class DecodingStage:
         self._decoding = DecodingClient(None if config.inline else self._pool, self._wake.set)
         self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
-    async def start(self) -> None:
-        """Nothing to open."""
-
     async def close(self) -> None:
         await self._decoding.close()
-
-    def reset(self, error: Exception) -> None:
-        """Nothing to reset."""
-
-    def report(self, problems: tuple[str, ...]) -> None:
-        """Nothing to publish."""
 
     async def _step(self) -> float:
         bodies = [path.read_bytes() for path in sorted(Path(self._config.folder).iterdir())]
@@ -118,27 +109,11 @@ class DecodingStage:
         return int(self._counters["tasks_reissued"] > before)
 
 
-class IdleStage:
+class IdleStage(Stage):
     """An idle stage for the other processes that dispatch tasks."""
 
-    periodic_tasks = ()
 
-    async def start(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def reset(self, error: Exception) -> None:
-        """Nothing to reset."""
-
-    def report(self, problems: tuple[str, ...]) -> None:
-        """Nothing to publish."""
-
-
-def build(config: DecodingJob, bus: Bus, meter: Meter) -> DecodingStage:
-    """The job."""
-    return DecodingStage(config, bus, meter)
+build = DecodingStage
 
 
 def idle(config: object, bus: Bus, meter: Meter) -> IdleStage:

@@ -17,8 +17,8 @@ from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, Problem
+from rollup_node.stages.io.task import Stage
+from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.engine import (
     AttributesAhead,
     AttributesOutcome,
@@ -55,22 +55,8 @@ def write_l1_blocks(folder: Path, blocks: Sequence[L1Block]) -> None:
     new.rename(folder / "l1_head")
 
 
-class NeighbourStage:
+class NeighbourStage(Stage):
     """In the place of a process that derivation talks to."""
-
-    periodic_tasks: tuple[PeriodicTask, ...] = ()
-
-    async def start(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def reset(self, error: Exception) -> None:
-        """Nothing to reset."""
-
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Nothing to publish."""
 
 
 class L1Stage(NeighbourStage):

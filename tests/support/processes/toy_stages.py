@@ -13,7 +13,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.io.log.logger import Level, get_logger, set_level_of_node
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import ExitRequested, PeriodicTask
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.errors import (
     CriticalError,
@@ -54,7 +54,7 @@ class ToyConfig(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-class ToyStage:
+class ToyStage(Stage):
     """A stage that runs the actions it is ordered to."""
 
     def __init__(self, config: ToyConfig, bus: Bus, meter: Meter) -> None:
@@ -169,6 +169,4 @@ class ToyStage:
                 Path(self.folder / "chattered").touch()
 
 
-def build(config: ToyConfig, bus: Bus, meter: Meter) -> ToyStage:
-    """Called by the runtime."""
-    return ToyStage(config, bus, meter)
+build = ToyStage
