@@ -120,10 +120,12 @@ class L1Check:
 class EngineCheck:
     """The check of the execution engine, as L1Check. `offered` are the methods that the engine names."""
 
+    what, kind = "the execution engine", "engine"
+
     def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
         self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout)
-        self.name = f"engine {self.client.name}"
+        self.name = f"{self.kind} {self.client.name}"
         self.offered: frozenset[str] | None = None
 
     async def find(self) -> list[Finding]:
@@ -167,7 +169,7 @@ class EngineCheck:
 
     async def unusable(self, failure: Failure) -> Finding:
         """Return the finding for an engine that does not respond."""
-        return unusable(self.name, "the execution engine", "l2", engine_code(failure), failure)
+        return unusable(self.name, self.what, "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -177,19 +179,11 @@ class EngineCheck:
 class L2SourceCheck(EngineCheck):
     """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
 
-    def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
-        super().__init__(endpoints, timeout)
-        if not endpoints.jwt_secret:
-            self.client = JsonRpcClient(endpoints.l2, timeout=timeout)
-        self.name = f"L2 source {self.client.name}"
+    what, kind = "the L2 source", "L2 source"
 
     async def find(self) -> list[Finding]:
         """Whether the source has the L2 chain."""
         return await self._find_chain()
-
-    async def unusable(self, failure: Failure) -> Finding:
-        """Return the finding for a source that does not respond."""
-        return unusable(self.name, "the L2 source", "l2", engine_code(failure), failure)
 
 
 class BeaconCheck:
@@ -280,18 +274,17 @@ async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
 
 async def check_engine(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
-    check = EngineCheck(endpoints, policy.timeout)
-    try:
-        require(await _retry(check.find, check.unusable, "the execution engine", Code.ENGINE_UNREACHABLE, policy), log)
-    finally:
-        await check.close()
+    await _require_engine(EngineCheck(endpoints, policy.timeout), policy)
 
 
 async def check_l2_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Check that the L2 source of a command has the L2 chain. Raises SetupError."""
-    check = L2SourceCheck(endpoints, policy.timeout)
+    await _require_engine(L2SourceCheck(endpoints, policy.timeout), policy)
+
+
+async def _require_engine(check: EngineCheck, policy: RetryPolicy) -> None:
     try:
-        require(await _retry(check.find, check.unusable, "the L2 source", Code.ENGINE_UNREACHABLE, policy), log)
+        require(await _retry(check.find, check.unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
     finally:
         await check.close()
 
