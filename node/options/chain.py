@@ -16,24 +16,18 @@ NETWORK = Section(
         Option(
             name="network",
             value_type=TEXT,
-            default=None,
-            variable="NODE_NETWORK",
             help="A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; overrides rollup.config.",
             used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
         ),
         Option(
             name="rollup.config",
             value_type=PATH,
-            default=None,
-            variable="NODE_ROLLUP_CONFIG",
             help="File with the chain's parameters (rollup.json).",
             used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
         ),
         Option(
             name="rollup.halt",
             value_type=enum("major", "minor", "patch", "none"),
-            default=None,
-            variable="NODE_ROLLUP_HALT",
             help="Halt when L1 requires a protocol version that is newer than this node's by this level.",
             field=EngineConfig.halt,
             used_by=("setup.chain:wants_protocol_versions",),
@@ -42,7 +36,6 @@ NETWORK = Section(
             name="rollup.load-protocol-versions",
             value_type=BOOL,
             default="false",
-            variable="NODE_ROLLUP_LOAD_PROTOCOL_VERSIONS",
             help="Read the protocol versions that L1 signals; rollup.halt does this by itself.",
             hidden=True,
             used_by=("setup.chain:wants_protocol_versions",),
@@ -50,8 +43,6 @@ NETWORK = Section(
         Option(
             name="rollup.l1-chain-config",
             value_type=PATH,
-            default=None,
-            variable="NODE_ROLLUP_L1_CHAIN_CONFIG",
             help=(
                 "JSON file with the L1 chain's configuration, at the top level or under `config`; not needed for "
                 "public L1 networks."
@@ -62,8 +53,6 @@ NETWORK = Section(
             Option(
                 name=f"rollup.{fork}-bundle",
                 value_type=PATH,
-                default=None,
-                variable=f"NODE_ROLLUP_{fork.upper()}_BUNDLE",
                 help=(
                     f"File with the upgrade transactions of {fork} ({fork}_nut_bundle.json of op-node's repository, at"
                     " the tag of the release that the chain runs), instead of the built-in ones; `auto` lets the node"
@@ -77,7 +66,6 @@ NETWORK = Section(
             name="rollup.bundle-dir",
             value_type=PATH,
             default=".",
-            variable="NODE_ROLLUP_BUNDLE_DIR",
             help="Folder for upgrade bundles that the node reads out of a block, and for the choice of `auto`.",
             field=EngineConfig.bundle_dir,
             used_by=("setup.bundles:folder_of_choice",),
@@ -87,7 +75,6 @@ NETWORK = Section(
             name="rollup.span-overlap-check",
             value_type=BOOL,
             default="true",
-            variable="NODE_ROLLUP_SPAN_OVERLAP_CHECK",
             help="Compare the part of a span batch that overlaps the safe chain also from Holocene on.",
             field=DerivationConfig.span_overlap_check,
             hidden=True,
@@ -96,7 +83,6 @@ NETWORK = Section(
             name="ignore-missing-pectra-blob-schedule",
             value_type=BOOL,
             default="false",
-            variable="NODE_IGNORE_MISSING_PECTRA_BLOB_SCHEDULE",
             help="Start even if the chain probably lacks its Pectra blob schedule time.",
             used_by=("setup.chain:_check_blob_schedule",),
             hidden=True,
@@ -105,7 +91,6 @@ NETWORK = Section(
             name="syncmode",
             value_type=enum("consensus-layer", "execution-layer"),
             default="consensus-layer",
-            variable="NODE_SYNCMODE",
             help="Derive every block from L1, or let the execution engine fetch the chain first.",
             used_by=("options.rules:uses_el_sync",),
         ),
@@ -113,7 +98,6 @@ NETWORK = Section(
             name="syncmode.req-resp",
             value_type=BOOL,
             default="false",
-            variable="NODE_SYNCMODE_REQ_RESP",
             help="Request missing unsafe blocks from peers instead of having the execution engine fetch them.",
             used_by=("options.rules:_sync", "setup.plan:node_configs"),
         ),
@@ -121,7 +105,6 @@ NETWORK = Section(
             name="syncmode.offset-el-safe",
             value_type=DURATION,
             default="12h0m0s",
-            variable="NODE_SYNCMODE_OFFSET_EL_SAFE",
             help="How far behind the tip the safe and the finalized head are set after EL sync. With less than L1 takes"
             " to finalize, the finalized head is one that L1 has not finalized.",
             used_by=("setup.plan:_offset_el_safe",),
@@ -129,16 +112,12 @@ NETWORK = Section(
         Option(
             name="finality.lookback",
             value_type=OPTIONAL_COUNT,
-            default=None,
-            variable="NODE_FINALITY_LOOKBACK",
             help="Number of L1 blocks remembered for finality, instead of the usual number.",
             field=EngineConfig.finality_lookback,
         ),
         Option(
             name="finality.delay",
             value_type=OPTIONAL_COUNT,
-            default=None,
-            variable="NODE_FINALITY_DELAY",
             help="Number of L1 blocks between attempts to finalize, instead of the usual number.",
             field=EngineConfig.finality_delay,
         ),
@@ -146,7 +125,6 @@ NETWORK = Section(
             name="beta.extra-networks",
             value_type=BOOL,
             default="false",
-            variable="NODE_BETA_EXTRA_NETWORKS",
             help="No effect.",
             hidden=True,
             warning="all networks are always available",
@@ -162,7 +140,6 @@ OVERRIDES = Section(
                 name=f"override.{fork}",
                 value_type=COUNT,
                 default="0",
-                variable=f"NODE_OVERRIDE_{fork.upper()}",
                 help=f"Activation time of {fork} in Unix seconds, instead of the chain's own; applies only if set "
                 "(0: from genesis).",
                 used_by=("setup.chain:_with_overrides",),
@@ -174,7 +151,6 @@ OVERRIDES = Section(
             name="override.keep-karst-upgrade-gas",
             value_type=BOOL,
             default="false",
-            variable="NODE_OVERRIDE_KEEP_KARST_UPGRADE_GAS",
             help="Keep the gas limit to which Karst's upgrade block raised it; applies only if set.",
             used_by=("setup.chain:_with_overrides",),
         ),

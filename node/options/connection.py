@@ -34,16 +34,12 @@ L1 = Section(
         Option(
             name="l1.beacon",
             value_type=HTTP_URL,
-            default=None,
-            variable="NODE_L1_BEACON",
             help="HTTP endpoint of an L1 beacon node, for blobs.",
             field=BlobsConfig.beacon,
         ),
         Option(
             name="l1.beacon-fallbacks",
             value_type=HTTP_URLS,
-            default=None,
-            variable="NODE_L1_BEACON_FALLBACKS",
             help="More Beacon API endpoints, for blobs that l1.beacon does not have, such as expired ones.",
             field=BlobsConfig.fallbacks,
             old_names=(("l1.beacon-archiver", "NODE_L1_BEACON_ARCHIVER"),),
@@ -51,8 +47,6 @@ L1 = Section(
         Option(
             name="l1.beacon-header",
             value_type=HEADER,
-            default=None,
-            variable="NODE_L1_BEACON_HEADER",
             help="A header for every request to l1.beacon, as `X-Key: Value`.",
             field=BlobsConfig.header,
             secret=True,
@@ -61,7 +55,6 @@ L1 = Section(
             name="l1.beacon.fetch-all-sidecars",
             value_type=BOOL,
             default="false",
-            variable="NODE_L1_BEACON_FETCH_ALL_SIDECARS",
             help=(
                 "Fetch all sidecars of a slot and select the needed ones here, for beacon nodes with a broken filter. "
                 "NODE_L1_BEACON also sets this if its value is true or false."
@@ -72,7 +65,6 @@ L1 = Section(
             name="l1.beacon.ignore",
             value_type=BOOL,
             default="false",
-            variable="NODE_L1_BEACON_IGNORE",
             help="Start even if the health check of the beacon node fails, or without a beacon node.",
             used_by=("setup.chain:_check_beacon", "setup.plan:endpoints_to_check"),
         ),
@@ -80,7 +72,6 @@ L1 = Section(
             name="l1.beacon.slot-duration-override",
             value_type=OPTIONAL_COUNT,
             default="0",
-            variable="NODE_L1_BEACON_SLOT_DURATION_OVERRIDE",
             help="Seconds per L1 slot, instead of the beacon node's value; 0: use that value.",
             field=BlobsConfig.slot_seconds,
         ),
@@ -88,7 +79,6 @@ L1 = Section(
             name="l1.cache-size",
             value_type=COUNT,
             default="900",
-            variable="NODE_L1_CACHE_SIZE",
             help="Number of L1 blocks to cache with their receipts and transactions; 0: 3/2 of the sequencing window.",
             field=L1Config.cache_size,
         ),
@@ -96,7 +86,6 @@ L1 = Section(
             name="l1.epoch-poll-interval",
             value_type=DURATION,
             default="6m24s",
-            variable="NODE_L1_EPOCH_POLL_INTERVAL",
             help="How often to poll the safe and finalized L1 blocks; 0 or less: never.",
             field=L1Config.epoch_poll_interval,
         ),
@@ -104,7 +93,6 @@ L1 = Section(
             name="l1.http-poll-interval",
             value_type=DURATION,
             default="12s",
-            variable="NODE_L1_HTTP_POLL_INTERVAL",
             help="How often to poll the newest L1 block over HTTP.",
             field=L1Config.poll_interval,
         ),
@@ -112,7 +100,6 @@ L1 = Section(
             name="l1.max-concurrency",
             value_type=ANY_INTEGER,
             default="10",
-            variable="NODE_L1_MAX_CONCURRENCY",
             help="Maximum number of concurrent L1 requests.",
             field=L1Config.max_concurrency,
         ),
@@ -120,7 +107,6 @@ L1 = Section(
             name="l1.rpc-max-batch-size",
             value_type=ANY_INTEGER,
             default="20",
-            variable="NODE_L1_RPC_MAX_BATCH_SIZE",
             help="Maximum number of L1 requests in a batch, up to 500; the rate limit counts each request of a batch.",
             field=L1Config.max_batch,
         ),
@@ -128,7 +114,6 @@ L1 = Section(
             name="l1.rpc-rate-limit",
             value_type=NUMBER,
             default="0",
-            variable="NODE_L1_RPC_RATE_LIMIT",
             help="Maximum number of L1 requests per second; 0: no limit.",
             field=L1Config.rate_limit,
         ),
@@ -147,7 +132,6 @@ L1 = Section(
             name="l1.runtime-config-reload-interval",
             value_type=DURATION,
             default="10m0s",
-            variable="NODE_L1_RUNTIME_CONFIG_RELOAD_INTERVAL",
             help="How often to read the runtime config from L1; 0 or less: only at the start.",
             field=L1Config.runtime_config_interval,
         ),
@@ -171,7 +155,6 @@ L2 = Section(
         Option(
             name="l2",
             value_type=RPC_URL,
-            default=None,
             variable="NODE_L2_ENGINE_RPC",
             help=(
                 "JSON-RPC endpoint of the execution engine with JWT authentication (engine and eth namespaces). "
@@ -183,14 +166,12 @@ L2 = Section(
             name="l2.engine-rpc-timeout",
             value_type=DURATION,
             default="10s",
-            variable="NODE_L2_ENGINE_RPC_TIMEOUT",
             help="Timeout of one call to the engine.",
             field=EngineConfig.timeout,
         ),
         Option(
             name="l2.jwt-secret",
             value_type=PATH,
-            default=None,
             variable="NODE_L2_ENGINE_AUTH",
             help=(
                 "File with the secret shared with the engine, 32 bytes in hex. The node writes a new secret to a "
@@ -210,8 +191,6 @@ L2 = Section(
         Option(
             name="l2.follow.source",
             value_type=RPC_URL,
-            default=None,
-            variable="NODE_L2_FOLLOW_SOURCE",
             help="RPC of another node, whose safe and finalized heads this node follows instead of deriving.",
             field=EngineConfig.follow_url,
         ),
@@ -219,7 +198,6 @@ L2 = Section(
             name="l2.follow.source.rpc-timeout",
             value_type=DURATION,
             default="10s",
-            variable="NODE_L2_FOLLOW_SOURCE_RPC_TIMEOUT",
             help="Timeout of one call to l2.follow.source.",
             field=EngineConfig.follow_timeout,
         ),
@@ -237,7 +215,6 @@ L2 = Section(
             name="l2.skip-sync-start-check",
             value_type=BOOL,
             default="false",
-            variable="NODE_L2_SKIP_SYNC_START_CHECK",
             help="At a reset, jump to the safe head once a canonical L1 origin is found.",
             field=EngineConfig.skip_sync_start_check,
             hidden=True,
@@ -245,8 +222,6 @@ L2 = Section(
         Option(
             name="l2.backup-unsafe-sync-rpc",
             value_type=RPC_URL,
-            default=None,
-            variable="NODE_L2_BACKUP_UNSAFE_SYNC_RPC",
             help="No effect.",
             hidden=True,
             warning="it has no effect any more",

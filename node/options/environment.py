@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
-from rollup_node.node.options.table import OPTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
+from rollup_node.node.options.option import VARIABLE_PREFIX
+from rollup_node.node.options.table import OPTIONS, SHARED_VARIABLE
 from rollup_node.node.options.value_types import read_boolean
 
 NODE_JS_VARIABLES = frozenset(

@@ -9,22 +9,24 @@ import msgspec
 from rollup_node.node.options.value_types import ValueType
 
 T = TypeVar("T")
+VARIABLE_PREFIX = "NODE_"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyOption:
     """One option, of any type. `default` is the text of its default value, None for no value.
 
-    What it sets: `field` is the field of a configuration that gets its value, written as an attribute of the class
-    (`L1Config.poll_interval`). `used_by` are the functions that read it otherwise, as `module:function` below
-    `rollup_node.node`. `old_names` are further flags, each with its variable. `warning` is logged when it is set. A
-    `secret` is not shown in errors. Raises TypeError when `field` is no field of a msgspec Struct."""
+    `variable` is its environment variable, which follows from the name unless it is given. `field` is the field of a
+    configuration that gets its value, written as an attribute of the class (`L1Config.poll_interval`). `used_by` are
+    the functions that read it otherwise, as `module:function` below `rollup_node.node`. `old_names` are further flags,
+    each with its variable. `warning` is logged when it is set. A `secret` is not shown in errors. Raises TypeError when
+    `field` is no field of a msgspec Struct."""
 
     name: str
     value_type: ValueType[Any]
-    default: str | None
-    variable: str
     help: str
+    default: str | None = None
+    variable: str = ""
     field: Any = None
     used_by: tuple[str, ...] = ()
     old_names: tuple[tuple[str, str], ...] = ()
@@ -33,6 +35,9 @@ class AnyOption:
     warning: str | None = None
 
     def __post_init__(self) -> None:
+        if not self.variable:
+            own = self.name.translate(str.maketrans(".-", "__")).upper()
+            object.__setattr__(self, "variable", f"{VARIABLE_PREFIX}{own}")
         if self.field is not None and self.config_field is None:
             raise TypeError(f"option {self.name} sets {self.field!r}, which is no field of a Struct")
 

@@ -28,7 +28,6 @@ LOGGING = Section(
             name="log.color",
             value_type=BOOL,
             default="false",
-            variable="NODE_LOG_COLOR",
             help="Color log lines.",
             field=LogSettings.color,
         ),
@@ -36,7 +35,6 @@ LOGGING = Section(
             name="log.format",
             value_type=LOG_FORMAT,
             default="text",
-            variable="NODE_LOG_FORMAT",
             help="Format of log lines.",
             field=LogSettings.format,
         ),
@@ -44,7 +42,6 @@ LOGGING = Section(
             name="log.level",
             value_type=LOG_LEVEL,
             default="info",
-            variable="NODE_LOG_LEVEL",
             help="Most verbose level to write, by name or number.",
             field=LogSettings.level,
         ),
@@ -52,7 +49,6 @@ LOGGING = Section(
             name="log.pid",
             value_type=BOOL,
             default="false",
-            variable="NODE_LOG_PID",
             help="Show the process id in every line.",
             field=LogSettings.pid,
         ),
@@ -66,15 +62,12 @@ RPC = Section(
             name="rpc.addr",
             value_type=HOST,
             default="0.0.0.0",
-            variable="NODE_RPC_ADDR",
             help="Address on which the RPC server listens.",
             field=RpcConfig.addr,
         ),
         Option(
             name="rpc.admin-state",
             value_type=OPTIONAL_PATH,
-            default=None,
-            variable="NODE_RPC_ADMIN_STATE",
             help="File that keeps changes made by the admin API across restarts.",
             field=EngineConfig.admin_state_file,
             used_by=("setup.state_files:sequencer_stopped",),
@@ -83,15 +76,12 @@ RPC = Section(
             name="rpc.enable-admin",
             value_type=BOOL,
             default="false",
-            variable="NODE_RPC_ENABLE_ADMIN",
             help="Serve the admin API (experimental).",
             field=RpcConfig.enable_admin,
         ),
         Option(
             name="rpc.corsdomain",
             value_type=TEXTS,
-            default=None,
-            variable="NODE_RPC_CORSDOMAIN",
             help=(
                 "Origins whose web pages may call the RPC server, such as https://example.org; `*`: any; not set: none."
             ),
@@ -100,8 +90,6 @@ RPC = Section(
         Option(
             name="rpc.jwt-secret",
             value_type=PATH,
-            default=None,
-            variable="NODE_RPC_JWT_SECRET",
             help=(
                 "File with a secret, 32 bytes in hex: calls to the admin and opstack APIs need a JWT signed with it, "
                 "as calls to the engine do. The node writes a new secret to a missing or empty file."
@@ -112,7 +100,6 @@ RPC = Section(
             name="rpc.port",
             value_type=PORT,
             default="9545",
-            variable="NODE_RPC_PORT",
             help="Port on which the RPC server listens; 0: any free port.",
             field=RpcConfig.port,
         ),
@@ -120,7 +107,6 @@ RPC = Section(
             name="rpc.ready-l1-lag",
             value_type=COUNT,
             default="12",
-            variable="NODE_RPC_READY_L1_LAG",
             help=(
                 "`/readyz` answers 503 while derivation is more than this many L1 blocks behind; 0: never for this "
                 "reason."
@@ -131,7 +117,6 @@ RPC = Section(
             name="rpc.ready-safe-age",
             value_type=DURATION,
             default="0s",
-            variable="NODE_RPC_READY_SAFE_AGE",
             help=(
                 "`/readyz` answers 503 while the safe head is older than this; set more than the batcher's interval; "
                 "0: never."
@@ -142,7 +127,6 @@ RPC = Section(
             name="rpc.ready-unsafe-age",
             value_type=DURATION,
             default="0s",
-            variable="NODE_RPC_READY_UNSAFE_AGE",
             help=(
                 "`/readyz` answers 503 while the unsafe head is older than this; for nodes that follow the tip by "
                 "gossip; 0: never."
@@ -153,7 +137,6 @@ RPC = Section(
             name="rpc.vhosts",
             value_type=TEXTS,
             default="*",
-            variable="NODE_RPC_VHOSTS",
             help="Host names under which clients may address the RPC server, besides IP addresses; `*`: any.",
             field=RpcConfig.vhosts,
         ),
@@ -167,7 +150,6 @@ METRICS = Section(
             name="metrics.addr",
             value_type=HOST,
             default="0.0.0.0",
-            variable="NODE_METRICS_ADDR",
             help="Address on which the metrics server listens.",
             field=RpcConfig.metrics_addr,
         ),
@@ -175,7 +157,6 @@ METRICS = Section(
             name="metrics.enabled",
             value_type=BOOL,
             default="false",
-            variable="NODE_METRICS_ENABLED",
             help="Serve Prometheus metrics.",
             field=RpcConfig.metrics_enabled,
         ),
@@ -183,7 +164,6 @@ METRICS = Section(
             name="metrics.port",
             value_type=ANY_INTEGER,
             default="7300",
-            variable="NODE_METRICS_PORT",
             help="Port on which the metrics server listens; 0: any free port.",
             field=RpcConfig.metrics_port,
         ),
@@ -191,7 +171,6 @@ METRICS = Section(
             name="pprof.addr",
             value_type=HOST,
             default="0.0.0.0",
-            variable="NODE_PPROF_ADDR",
             help="Address on which the profiling server listens.",
             field=RpcConfig.pprof_addr,
         ),
@@ -199,15 +178,12 @@ METRICS = Section(
             name="pprof.enabled",
             value_type=BOOL,
             default="false",
-            variable="NODE_PPROF_ENABLED",
             help="Serve CPU, heap and other profiles of all processes in pprof's format.",
             field=RpcConfig.pprof_enabled,
         ),
         Option(
             name="pprof.path",
             value_type=PATH,
-            default=None,
-            variable="NODE_PPROF_PATH",
             help="File for the profile, or folder in which to write `<type>.prof`; not set: the working directory.",
             used_by=("setup.plan:profiling_settings",),
         ),
@@ -215,15 +191,12 @@ METRICS = Section(
             name="pprof.port",
             value_type=ANY_INTEGER,
             default="6060",
-            variable="NODE_PPROF_PORT",
             help="Port on which the profiling server listens; 0: any free port.",
             field=RpcConfig.pprof_port,
         ),
         Option(
             name="pprof.type",
             value_type=enum("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs"),
-            default=None,
-            variable="NODE_PPROF_TYPE",
             help="Type of the profile of all processes that the node writes to pprof.path when it stops.",
             used_by=("setup.plan:profiling_settings",),
         ),
@@ -237,7 +210,6 @@ STATUS = Section(
             name="status.addr",
             value_type=HOST,
             default="127.0.0.1",
-            variable="NODE_STATUS_ADDR",
             help=(
                 "Address on which the status page is served; if it is not a loopback address, anybody may read the "
                 "page."
@@ -248,7 +220,6 @@ STATUS = Section(
             name="status.enabled",
             value_type=BOOL,
             default="false",
-            variable="NODE_STATUS_ENABLED",
             help="Serve a web page with the state of the node, at `/status`.",
             field=RpcConfig.status_enabled,
         ),
@@ -256,7 +227,6 @@ STATUS = Section(
             name="status.port",
             value_type=PORT,
             default="7310",
-            variable="NODE_STATUS_PORT",
             help="Port on which the status page is served; 0: any free port.",
             field=RpcConfig.status_port,
         ),
@@ -269,8 +239,6 @@ PROCESS = Section(
         Option(
             name="config",
             value_type=PATH,
-            default=None,
-            variable="NODE_CONFIG",
             help=(
                 'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables. Flags and variables '
                 "override it."
@@ -280,23 +248,18 @@ PROCESS = Section(
         Option(
             name="workers",
             value_type=integer(1, 1024),
-            default=None,
-            variable="NODE_WORKERS",
             help="Number of compute processes; not set: the number of cores minus one, at least 1.",
             used_by=("setup.plan:worker_count",),
         ),
         Option(
             name="runtime.dir",
             value_type=PATH,
-            default=None,
-            variable="NODE_RUNTIME_DIR",
             help="Folder for the sockets and `processes.json` of this node alone; not set: a private temporary folder.",
             used_by=("setup.plan:plan_node",),
         ),
         Option(
             name="snapshotlog.file",
             value_type=PATH,
-            default=None,
             variable="NODE_SNAPSHOT_LOG",
             help="No effect.",
             warning="it has no effect any more",
@@ -305,7 +268,6 @@ PROCESS = Section(
             name="heartbeat.enabled",
             value_type=BOOL,
             default="false",
-            variable="NODE_HEARTBEAT_ENABLED",
             help="No effect.",
             hidden=True,
             warning="it has no effect any more",
@@ -313,8 +275,6 @@ PROCESS = Section(
         Option(
             name="heartbeat.moniker",
             value_type=TEXT,
-            default=None,
-            variable="NODE_HEARTBEAT_MONIKER",
             help="No effect.",
             hidden=True,
             warning="it has no effect any more",
@@ -322,8 +282,6 @@ PROCESS = Section(
         Option(
             name="heartbeat.url",
             value_type=TEXT,
-            default=None,
-            variable="NODE_HEARTBEAT_URL",
             help="No effect.",
             hidden=True,
             warning="it has no effect any more",

@@ -29,6 +29,5 @@ SECTIONS: tuple[Section, ...] = (
 OPTIONS: dict[str, AnyOption] = {option.name: option for section in SECTIONS for option in section.options}
 """All options by name, without dashes."""
 
-VARIABLE_PREFIX = "NODE_"
 SHARED_VARIABLE = ("l1.beacon", "l1.beacon.fetch-all-sidecars")
 """Two options that share the variable of the first: a boolean value in it sets the second [OPT9]."""
