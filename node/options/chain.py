@@ -1,6 +1,6 @@
 """Options that choose the chain and its rules."""
 
-from rollup_node.node.options.option import Option, Section
+from rollup_node.node.options.option import Option, Section, ignored
 from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, OPTIONAL_COUNT, PATH, TEXT, enum
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
@@ -121,14 +121,7 @@ NETWORK = Section(
             help="Number of L1 blocks between attempts to finalize, instead of the usual number.",
             field=EngineConfig.finality_delay,
         ),
-        Option(
-            name="beta.extra-networks",
-            value_type=BOOL,
-            default="false",
-            help="No effect.",
-            hidden=True,
-            warning="all networks are always available",
-        ),
+        ignored("beta.extra-networks", BOOL, warning="all networks are always available", default="false"),
     ),
 )
 

@@ -1,6 +1,6 @@
 """Options of the L1 and L2 connections."""
 
-from rollup_node.node.options.option import Option, Section
+from rollup_node.node.options.option import Option, Section, ignored
 from rollup_node.node.options.value_types import (
     ANY_INTEGER,
     BOOL,
@@ -219,21 +219,12 @@ L2 = Section(
             field=EngineConfig.skip_sync_start_check,
             hidden=True,
         ),
-        Option(
-            name="l2.backup-unsafe-sync-rpc",
-            value_type=RPC_URL,
-            help="No effect.",
-            hidden=True,
-            warning="it has no effect any more",
-        ),
-        Option(
-            name="l2.backup-unsafe-sync-rpc.trustrpc",
-            value_type=BOOL,
+        ignored("l2.backup-unsafe-sync-rpc", RPC_URL),
+        ignored(
+            "l2.backup-unsafe-sync-rpc.trustrpc",
+            BOOL,
             default="false",
             variable="NODE_L2_BACKUP_UNSAFE_SYNC_RPC_TRUST_RPC",
-            help="No effect.",
-            hidden=True,
-            warning="it has no effect any more",
         ),
     ),
 )

@@ -65,6 +65,18 @@ class Option(AnyOption, Generic[T]):
     field: T | None = None
 
 
+def ignored(
+    name: str,
+    value_type: ValueType[Any],
+    *,
+    hidden: bool = True,
+    warning: str = "it has no effect any more",
+    **more: str,
+) -> AnyOption:
+    """Return an option of op-node that is accepted, with a warning, and changes nothing."""
+    return AnyOption(name=name, value_type=value_type, help="No effect.", hidden=hidden, warning=warning, **more)
+
+
 @dataclass(frozen=True)
 class Section:
     """A group of options in help and documentation."""

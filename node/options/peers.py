@@ -1,6 +1,6 @@
 """Options of the peer-to-peer network."""
 
-from rollup_node.node.options.option import Option, Section
+from rollup_node.node.options.option import Option, Section, ignored
 from rollup_node.node.options.value_types import (
     ANY_INTEGER,
     BOOL,
@@ -207,7 +207,6 @@ PEERS = Section(
     ),
 )
 
-_NO_EFFECT = "it has no effect any more"
 
 PEER_DETAILS = Section(
     "Peer-to-peer details",
@@ -245,22 +244,8 @@ PEER_DETAILS = Section(
             field=P2pConfig.user_agent,
             hidden=True,
         ),
-        Option(
-            name="p2p.timeout.negotiation",
-            value_type=DURATION,
-            default="10s",
-            help="No effect.",
-            hidden=True,
-            warning=_NO_EFFECT,
-        ),
-        Option(
-            name="p2p.timeout.accept",
-            value_type=DURATION,
-            default="10s",
-            help="No effect.",
-            hidden=True,
-            warning=_NO_EFFECT,
-        ),
+        ignored("p2p.timeout.negotiation", DURATION, default="10s"),
+        ignored("p2p.timeout.accept", DURATION, default="10s"),
         Option(
             name="p2p.timeout.dial",
             value_type=DURATION,
@@ -333,12 +318,6 @@ PEER_DETAILS = Section(
             used_by=("options.rules:peer_scoring",),
             hidden=True,
         ),
-        Option(
-            name="p2p.score.bands",
-            value_type=TEXT,
-            help="No effect.",
-            hidden=True,
-            warning=_NO_EFFECT,
-        ),
+        ignored("p2p.score.bands", TEXT),
     ),
 )

@@ -1,6 +1,6 @@
 """Options of the node's roles: sequencer, conductor, signer, and the experimental modes."""
 
-from rollup_node.node.options.option import Option, Section
+from rollup_node.node.options.option import Option, Section, ignored
 from rollup_node.node.options.value_types import (
     BOOL,
     COUNT,
@@ -243,13 +243,7 @@ INTEROP = Section(
             field=RpcConfig.interop_addr,
             used_by=("setup.plan:is_managed",),
         ),
-        Option(
-            name="interop.supervisor",
-            value_type=TEXT,
-            help="No effect.",
-            hidden=True,
-            warning="it has no effect any more",
-        ),
+        ignored("interop.supervisor", TEXT),
         Option(
             name="interop.rpc.port",
             value_type=PORT,

@@ -1,6 +1,6 @@
 """Options of the process itself: logs, servers, where it keeps things."""
 
-from rollup_node.node.options.option import Option, Section
+from rollup_node.node.options.option import Option, Section, ignored
 from rollup_node.node.options.value_types import (
     ANY_INTEGER,
     BOOL,
@@ -257,34 +257,9 @@ PROCESS = Section(
             help="Folder for the sockets and `processes.json` of this node alone; not set: a private temporary folder.",
             used_by=("setup.plan:plan_node",),
         ),
-        Option(
-            name="snapshotlog.file",
-            value_type=PATH,
-            variable="NODE_SNAPSHOT_LOG",
-            help="No effect.",
-            warning="it has no effect any more",
-        ),
-        Option(
-            name="heartbeat.enabled",
-            value_type=BOOL,
-            default="false",
-            help="No effect.",
-            hidden=True,
-            warning="it has no effect any more",
-        ),
-        Option(
-            name="heartbeat.moniker",
-            value_type=TEXT,
-            help="No effect.",
-            hidden=True,
-            warning="it has no effect any more",
-        ),
-        Option(
-            name="heartbeat.url",
-            value_type=TEXT,
-            help="No effect.",
-            hidden=True,
-            warning="it has no effect any more",
-        ),
+        ignored("snapshotlog.file", PATH, hidden=False, variable="NODE_SNAPSHOT_LOG"),
+        ignored("heartbeat.enabled", BOOL, default="false"),
+        ignored("heartbeat.moniker", TEXT),
+        ignored("heartbeat.url", TEXT),
     ),
 )
