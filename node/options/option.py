@@ -71,7 +71,7 @@ def ignored(
     *,
     hidden: bool = True,
     warning: str = "it has no effect any more",
-    **more: str,
+    **more: Any,
 ) -> AnyOption:
     """Return an option of op-node that is accepted, with a warning, and changes nothing."""
     return AnyOption(name=name, value_type=value_type, help="No effect.", hidden=hidden, warning=warning, **more)
