@@ -11,16 +11,7 @@ from typing import Any
 from rollup_node.ipc.bus.task_scheduler import ELSEWHERE
 from rollup_node.ipc.bus.timers import aligned_deadline
 from rollup_node.ipc.bus.transport import Transport, split_frames
-from rollup_node.ipc.wire.codec import (
-    Codec,
-    Envelope,
-    MessageHeader,
-    MessageRejected,
-    TaskRejected,
-    UnusableMessage,
-    WorkerReport,
-    encode_header,
-)
+from rollup_node.ipc.wire import codec
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
 REPORT_SECONDS = 1.0
@@ -46,7 +37,7 @@ class TaskSource:
         self.socket = socket
         self.tasks: dict[int, tuple[int, bytes]] = {}
         self._name, self._transport, self._dispatcher, self._handler = name, transport, dispatcher, handler
-        self._down, self._up = Codec(down), Codec(up)
+        self._down, self._up = codec.Codec(down), codec.Codec(up)
         self._incarnation = 0
         self._reported: tuple[object, float] = (None, 0.0)
 
@@ -55,17 +46,17 @@ class TaskSource:
         try:
             header, payload = split_frames(frames)
             self._queue(header, payload)
-        except UnusableMessage as error:
+        except codec.UnusableMessage as error:
             self._transport.count_dropped(self._name, error)
 
-    def _queue(self, header: MessageHeader, payload: bytes) -> None:
-        if not isinstance(header, Envelope):
-            raise MessageRejected(f"a {type(header).__name__} from a dispatcher")
+    def _queue(self, header: codec.MessageHeader, payload: bytes) -> None:
+        if not isinstance(header, codec.Envelope):
+            raise codec.MessageRejected(f"a {type(header).__name__} from a dispatcher")
         dispatcher = self._transport.check_sender(header, (self._dispatcher,))
         if dispatcher.incarnation != self._incarnation:
             self._incarnation, self.tasks = dispatcher.incarnation, {}
         if len(self.tasks) >= MAX_QUEUED:
-            raise MessageRejected(f"more than {MAX_QUEUED} tasks at once")
+            raise codec.MessageRejected(f"more than {MAX_QUEUED} tasks at once")
         self.tasks[header.number] = (header.attempt, self._transport.payload(header, payload))
 
     def drop_stale_tasks(self) -> None:
@@ -79,11 +70,11 @@ class TaskSource:
         attempt, payload = self.tasks[number]
         try:
             task = self._down.decode(payload)
-        except MessageRejected as error:
+        except codec.MessageRejected as error:
             self._transport.count_dropped(self._name, error)
             del self.tasks[number]
-            rejected = TaskRejected(*self._transport.process_id, number, str(error)[:MAX_REASON])
-            self.socket.send([encode_header(rejected), b""])
+            rejected = codec.TaskRejected(*self._transport.process_id, number, str(error)[:MAX_REASON])
+            self.socket.send([codec.encode_header(rejected), b""])
             return
         result = self._up.encode(self._handler(task))
         del self.tasks[number]
@@ -95,8 +86,8 @@ class TaskSource:
         reported, when = self._reported
         if reported == (running, held) and now < aligned_deadline(when, REPORT_SECONDS):
             return
-        report = WorkerReport(*self._transport.process_id, running, held)
-        if self.socket.send([encode_header(report), b""]):
+        report = codec.WorkerReport(*self._transport.process_id, running, held)
+        if self.socket.send([codec.encode_header(report), b""]):
             self._reported = ((running, held), now)
 
 

@@ -1,21 +1,7 @@
 """Options of the L1 and L2 connections."""
 
+from rollup_node.node.options import value_types
 from rollup_node.node.options.option import Option, Section, ignored
-from rollup_node.node.options.value_types import (
-    ANY_INTEGER,
-    BOOL,
-    COUNT,
-    DURATION,
-    HEADER,
-    HTTP_URL,
-    HTTP_URLS,
-    NUMBER,
-    OPTIONAL_COUNT,
-    PATH,
-    RPC_URL,
-    RPC_URLS,
-    enum,
-)
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
@@ -25,7 +11,7 @@ L1 = Section(
     (
         Option(
             name="l1",
-            value_type=RPC_URLS,
+            value_type=value_types.RPC_URLS,
             default="http://127.0.0.1:8545",
             variable="NODE_L1_ETH_RPC",
             help="JSON-RPC endpoint of L1 (eth namespace); several, separated by commas, take over from each other.",
@@ -33,27 +19,27 @@ L1 = Section(
         ),
         Option(
             name="l1.beacon",
-            value_type=HTTP_URL,
+            value_type=value_types.HTTP_URL,
             help="HTTP endpoint of an L1 beacon node, for blobs.",
             field=BlobsConfig.beacon,
         ),
         Option(
             name="l1.beacon-fallbacks",
-            value_type=HTTP_URLS,
+            value_type=value_types.HTTP_URLS,
             help="More Beacon API endpoints, for blobs that l1.beacon does not have, such as expired ones.",
             field=BlobsConfig.fallbacks,
             old_names=(("l1.beacon-archiver", "NODE_L1_BEACON_ARCHIVER"),),
         ),
         Option(
             name="l1.beacon-header",
-            value_type=HEADER,
+            value_type=value_types.HEADER,
             help="A header for every request to l1.beacon, as `X-Key: Value`.",
             field=BlobsConfig.header,
             secret=True,
         ),
         Option(
             name="l1.beacon.fetch-all-sidecars",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help=(
                 "Fetch all sidecars of a slot and select the needed ones here, for beacon nodes with a broken filter. "
@@ -63,63 +49,63 @@ L1 = Section(
         ),
         Option(
             name="l1.beacon.ignore",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="Start even if the health check of the beacon node fails, or without a beacon node.",
             used_by=("setup.chain:_check_beacon", "setup.plan:endpoints_to_check"),
         ),
         Option(
             name="l1.beacon.slot-duration-override",
-            value_type=OPTIONAL_COUNT,
+            value_type=value_types.OPTIONAL_COUNT,
             default="0",
             help="Seconds per L1 slot, instead of the beacon node's value; 0: use that value.",
             field=BlobsConfig.slot_seconds,
         ),
         Option(
             name="l1.cache-size",
-            value_type=COUNT,
+            value_type=value_types.COUNT,
             default="900",
             help="Number of L1 blocks to cache with their receipts and transactions; 0: 3/2 of the sequencing window.",
             field=L1Config.cache_size,
         ),
         Option(
             name="l1.epoch-poll-interval",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="6m24s",
             help="How often to poll the safe and finalized L1 blocks; 0 or less: never.",
             field=L1Config.epoch_poll_interval,
         ),
         Option(
             name="l1.http-poll-interval",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="12s",
             help="How often to poll the newest L1 block over HTTP.",
             field=L1Config.poll_interval,
         ),
         Option(
             name="l1.max-concurrency",
-            value_type=ANY_INTEGER,
+            value_type=value_types.ANY_INTEGER,
             default="10",
             help="Maximum number of concurrent L1 requests.",
             field=L1Config.max_concurrency,
         ),
         Option(
             name="l1.rpc-max-batch-size",
-            value_type=ANY_INTEGER,
+            value_type=value_types.ANY_INTEGER,
             default="20",
             help="Maximum number of L1 requests in a batch, up to 500; the rate limit counts each request of a batch.",
             field=L1Config.max_batch,
         ),
         Option(
             name="l1.rpc-rate-limit",
-            value_type=NUMBER,
+            value_type=value_types.NUMBER,
             default="0",
             help="Maximum number of L1 requests per second; 0: no limit.",
             field=L1Config.rate_limit,
         ),
         Option(
             name="l1.rpckind",
-            value_type=enum(
+            value_type=value_types.enum(
                 *("standard", "basic", "any"),
                 *("alchemy", "quicknode", "infura", "parity", "nethermind", "debug_geth", "erigon"),
             ),
@@ -130,14 +116,14 @@ L1 = Section(
         ),
         Option(
             name="l1.runtime-config-reload-interval",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="10m0s",
             help="How often to read the runtime config from L1; 0 or less: only at the start.",
             field=L1Config.runtime_config_interval,
         ),
         Option(
             name="l1.trustrpc",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             variable="NODE_L1_TRUST_RPC",
             help=(
@@ -154,7 +140,7 @@ L2 = Section(
     (
         Option(
             name="l2",
-            value_type=RPC_URL,
+            value_type=value_types.RPC_URL,
             variable="NODE_L2_ENGINE_RPC",
             help=(
                 "JSON-RPC endpoint of the execution engine with JWT authentication (engine and eth namespaces). "
@@ -164,14 +150,14 @@ L2 = Section(
         ),
         Option(
             name="l2.engine-rpc-timeout",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="10s",
             help="Timeout of one call to the engine.",
             field=EngineConfig.timeout,
         ),
         Option(
             name="l2.jwt-secret",
-            value_type=PATH,
+            value_type=value_types.PATH,
             variable="NODE_L2_ENGINE_AUTH",
             help=(
                 "File with the secret shared with the engine, 32 bytes in hex. The node writes a new secret to a "
@@ -181,7 +167,7 @@ L2 = Section(
         ),
         Option(
             name="l2.enginekind",
-            value_type=enum("geth", "reth", "erigon"),
+            value_type=value_types.enum("geth", "reth", "erigon"),
             default="geth",
             variable="NODE_L2_ENGINE_KIND",
             help="Kind of engine, which decides whether EL sync may start if the engine already has a finalized block. "
@@ -190,20 +176,20 @@ L2 = Section(
         ),
         Option(
             name="l2.follow.source",
-            value_type=RPC_URL,
+            value_type=value_types.RPC_URL,
             help="RPC of another node, whose safe and finalized heads this node follows instead of deriving.",
             field=EngineConfig.follow_url,
         ),
         Option(
             name="l2.follow.source.rpc-timeout",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="10s",
             help="Timeout of one call to l2.follow.source.",
             field=EngineConfig.follow_timeout,
         ),
         Option(
             name="l2.engine-sync",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             variable="NODE_L2_ENGINE_SYNC_ENABLED",
             help="Same as syncmode=execution-layer.",
@@ -213,16 +199,16 @@ L2 = Section(
         ),
         Option(
             name="l2.skip-sync-start-check",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="At a reset, jump to the safe head once a canonical L1 origin is found.",
             field=EngineConfig.skip_sync_start_check,
             hidden=True,
         ),
-        ignored("l2.backup-unsafe-sync-rpc", RPC_URL),
+        ignored("l2.backup-unsafe-sync-rpc", value_types.RPC_URL),
         ignored(
             "l2.backup-unsafe-sync-rpc.trustrpc",
-            BOOL,
+            value_types.BOOL,
             default="false",
             variable="NODE_L2_BACKUP_UNSAFE_SYNC_RPC_TRUST_RPC",
         ),

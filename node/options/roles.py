@@ -1,21 +1,7 @@
 """Options of the node's roles: sequencer, conductor, signer, and the experimental modes."""
 
+from rollup_node.node.options import value_types
 from rollup_node.node.options.option import Option, Section, ignored
-from rollup_node.node.options.value_types import (
-    BOOL,
-    COUNT,
-    DURATION,
-    HTTP_URL,
-    OPTIONAL_ADDRESS,
-    OPTIONAL_HOST,
-    OPTIONAL_HTTP_URL,
-    OPTIONAL_PATH,
-    PAIRS,
-    PATH,
-    PORT,
-    TEXT,
-    integer,
-)
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
@@ -27,49 +13,49 @@ SEQUENCER = Section(
     (
         Option(
             name="sequencer.enabled",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="Sequence new L2 blocks.",
             field=EngineConfig.sequencer_enabled,
         ),
         Option(
             name="sequencer.l1-confs",
-            value_type=COUNT,
+            value_type=value_types.COUNT,
             default="4",
             help="L1 blocks to stay behind the L1 head when choosing an L1 origin; at most 150.",
             field=EngineConfig.sequencer_l1_confs,
         ),
         Option(
             name="sequencer.max-safe-lag",
-            value_type=COUNT,
+            value_type=value_types.COUNT,
             default="0",
             help="Maximum number of L2 blocks from the safe head to the unsafe head; 0: no limit.",
             field=EngineConfig.sequencer_max_safe_lag,
         ),
         Option(
             name="sequencer.recover",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="Recover mode: fetch the next L1 origin before each block, and build empty blocks.",
             field=EngineConfig.sequencer_recover,
         ),
         Option(
             name="sequencer.sealing-duration",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="50ms",
             help="How long before its timestamp a block is sealed.",
             field=EngineConfig.sealing_duration,
         ),
         Option(
             name="sequencer.stopped",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="Start with the sequencer stopped; admin_startSequencer starts it.",
             field=EngineConfig.sequencer_stopped,
         ),
         Option(
             name="verifier.l1-confs",
-            value_type=COUNT,
+            value_type=value_types.COUNT,
             default="0",
             help="L1 blocks to stay behind the L1 head when deriving.",
             field=L1Config.verifier_confs,
@@ -82,7 +68,7 @@ SERVICES = Section(
     (
         Option(
             name="conductor.enabled",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="Let a conductor decide when this node sequences.",
             field=EngineConfig.conductor_enabled,
@@ -90,68 +76,68 @@ SERVICES = Section(
         ),
         Option(
             name="conductor.rpc",
-            value_type=HTTP_URL,
+            value_type=value_types.HTTP_URL,
             default="http://127.0.0.1:8547",
             help="RPC endpoint of the conductor.",
             field=EngineConfig.conductor_url,
         ),
         Option(
             name="conductor.rpc-timeout",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="1s",
             help="Timeout of one call to the conductor.",
             field=EngineConfig.conductor_timeout,
         ),
         Option(
             name="safedb.path",
-            value_type=OPTIONAL_PATH,
+            value_type=value_types.OPTIONAL_PATH,
             help="File that records at which L1 block each L2 block became safe, for optimism_safeHeadAtL1Block.",
             field=EngineConfig.safedb_path,
         ),
         Option(
             name="signer.address",
-            value_type=OPTIONAL_ADDRESS,
+            value_type=value_types.OPTIONAL_ADDRESS,
             help="Address for which the remote signer signs.",
             field=SignerConfig.address,
         ),
         Option(
             name="signer.endpoint",
-            value_type=OPTIONAL_HTTP_URL,
+            value_type=value_types.OPTIONAL_HTTP_URL,
             help="Endpoint of a remote block signer.",
             field=SignerConfig.endpoint,
             used_by=("options.rules:_peers", "options.rules:_signer", "setup.p2p:signer_config"),
         ),
         Option(
             name="signer.header",
-            value_type=PAIRS,
+            value_type=value_types.PAIRS,
             help="A header for the remote signer, as key=value; one per flag, separated by commas in the variable.",
             field=SignerConfig.headers,
             secret=True,
         ),
         Option(
             name="signer.tls.ca",
-            value_type=PATH,
+            value_type=value_types.PATH,
             default="tls/ca.crt",
             help="File with the CA certificates of the remote signer, read at the start.",
             field=SignerConfig.tls_ca,
         ),
         Option(
             name="signer.tls.cert",
-            value_type=PATH,
+            value_type=value_types.PATH,
             default="tls/tls.crt",
             help="File with the client certificate for the remote signer, read again when it changes.",
             field=SignerConfig.tls_cert,
         ),
         Option(
             name="signer.tls.enabled",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="true",
             help="Authenticate to the remote signer with TLS, and verify the signer with its CA.",
             field=SignerConfig.tls_enabled,
         ),
         Option(
             name="signer.tls.key",
-            value_type=PATH,
+            value_type=value_types.PATH,
             default="tls/tls.key",
             help="File with the key of the client certificate, read again when it changes.",
             field=SignerConfig.tls_key,
@@ -164,7 +150,7 @@ ALT_DA = Section(
     (
         Option(
             name="altda.enabled",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help=(
                 "Read batches from an alternative data availability service; required for chains that store them there."
@@ -173,27 +159,27 @@ ALT_DA = Section(
         ),
         Option(
             name="altda.da-server",
-            value_type=TEXT,
+            value_type=value_types.TEXT,
             help="HTTP address of the DA server.",
             field=DaServerConfig.url,
         ),
         Option(
             name="altda.da-service",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="The DA server computes the commitments itself. Only for batchers: a node only reads.",
             used_by=("options.rules:_writing_only",),
         ),
         Option(
             name="altda.get-timeout",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="0s",
             help="Timeout of reading an input from the DA server; 0: 10 minutes.",
             field=DaServerConfig.get_timeout,
         ),
         Option(
             name="altda.max-concurrent-da-requests",
-            value_type=integer(1),
+            value_type=value_types.integer(1),
             default="1",
             help=(
                 "Maximum number of concurrent requests to the DA server; with more than 1, the node reads inputs ahead "
@@ -203,14 +189,14 @@ ALT_DA = Section(
         ),
         Option(
             name="altda.put-timeout",
-            value_type=DURATION,
+            value_type=value_types.DURATION,
             default="0s",
             help="Timeout of writing to the DA server. Only for batchers: a node only reads.",
             used_by=("options.rules:_writing_only",),
         ),
         Option(
             name="altda.verify-on-read",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="true",
             help="Check that inputs match their commitments, for keccak commitments.",
             field=DaServerConfig.verify_on_read,
@@ -223,13 +209,13 @@ INTEROP = Section(
     (
         Option(
             name="interop.dependency-set",
-            value_type=PATH,
+            value_type=value_types.PATH,
             help="JSON file with the chains from which this chain takes messages.",
             used_by=("setup.chain:_dependency_set",),
         ),
         Option(
             name="interop.jwt-secret",
-            value_type=PATH,
+            value_type=value_types.PATH,
             help=(
                 "File with the secret of the interop RPC, 32 bytes in hex. The node writes a new secret to a missing "
                 "or empty file."
@@ -238,15 +224,15 @@ INTEROP = Section(
         ),
         Option(
             name="interop.rpc.addr",
-            value_type=OPTIONAL_HOST,
+            value_type=value_types.OPTIONAL_HOST,
             help="Address of the interop RPC, through which a supervisor manages this node; empty: off.",
             field=RpcConfig.interop_addr,
             used_by=("setup.plan:is_managed",),
         ),
-        ignored("interop.supervisor", TEXT),
+        ignored("interop.supervisor", value_types.TEXT),
         Option(
             name="interop.rpc.port",
-            value_type=PORT,
+            value_type=value_types.PORT,
             default="9645",
             help="Port of the interop RPC; 0: any free port.",
             field=RpcConfig.interop_port,
@@ -259,14 +245,14 @@ EXPERIMENTAL = Section(
     (
         Option(
             name="experimental.sequencer-api",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help="Serve the test sequencer RPC (namespace opstack).",
             field=RpcConfig.sequencer_api,
         ),
         Option(
             name="fetch-withdrawal-root-from-state",
-            value_type=BOOL,
+            value_type=value_types.BOOL,
             default="false",
             help=(
                 "Read the withdrawal storage root from the engine's state instead of the block header; needs an "

@@ -9,18 +9,7 @@ from rollup_node.stages.derivation.codec import brotli_stream, zlib_stream
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatchError, decode_singular
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, StreamReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.channels import (
-    BatchEmpty,
-    BatchTypeUnknown,
-    BrotliNotAllowed,
-    ChannelEmpty,
-    ChannelEnd,
-    CompressionUnknown,
-    SingularBatchMalformed,
-    SpanBatchMalformed,
-    SpanTransactionInvalid,
-    ZlibHeaderInvalid,
-)
+from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 
 SINGULAR, SPAN = 0, 1
@@ -33,23 +22,23 @@ S = TypeVar("S")
 P = TypeVar("P")
 
 
-def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | ChannelEnd:
+def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | reasons.ChannelEnd:
     """Return a reader of the decompressed bytes, or why the channel is dropped [RD1 to RD6].
 
     `max_bytes` is the limit of RLP bytes that the reader will be used with; `brotli`: it is allowed."""
     if not body:
-        return ChannelEmpty()
+        return reasons.ChannelEmpty()
     if body[0] & 15 in (8, 15):
         return _open_zlib(body, max_bytes)
     if body[0] != BROTLI_VERSION:
-        return CompressionUnknown(body[0])
-    return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else BrotliNotAllowed()
+        return reasons.CompressionUnknown(body[0])
+    return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else reasons.BrotliNotAllowed()
 
 
-def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | ChannelEnd:
+def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | reasons.ChannelEnd:
     start = zlib_stream.deflate_start(body)
     if start is None:
-        return ZlibHeaderInvalid(body[:6])
+        return reasons.ZlibHeaderInvalid(body[:6])
     output = zlib_stream.whole_output(body, start, min(max_bytes, MAX_WHOLE))
     if output is None:
         return BufferedReader(zlib_stream.ZlibSource(body, start))
@@ -74,7 +63,7 @@ def _is_all(output: bytes, max_bytes: int) -> bool:
 
 def read_batches(
     body: bytes, max_bytes: int, brotli: bool, rules: SpanRules, first: int = 0
-) -> Iterator[DecodedBatch | ChannelEnd]:
+) -> Iterator[DecodedBatch | reasons.ChannelEnd]:
     """Yield the batches from number `first` on, one by one, then why there are no more."""
     reader = open_body(body, max_bytes, brotli)
     if isinstance(reader, Reason):
@@ -89,38 +78,40 @@ def read_batches(
             return
 
 
-def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | ChannelEnd:
+def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | reasons.ChannelEnd:
     """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
     return decode_envelope(item, lambda: decode_singular(item, 1), lambda: decode_span(item, 1, rules))
 
 
 def decode_envelope(
-    item: bytes, singular: Callable[[], S], span: Callable[[], P | SpanTransactionInvalid]
-) -> S | P | RejectedBatch | ChannelEnd:
+    item: bytes, singular: Callable[[], S], span: Callable[[], P | reasons.SpanTransactionInvalid]
+) -> S | P | RejectedBatch | reasons.ChannelEnd:
     """Return what the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4]."""
     if not item:
-        return BatchEmpty()
+        return reasons.BatchEmpty()
     if item[0] == SINGULAR:
         return singular_or_end(singular)
     if item[0] == SPAN:
         return span_or_end(span)
-    return BatchTypeUnknown(item[0])
+    return reasons.BatchTypeUnknown(item[0])
 
 
-def singular_or_end(decode: Callable[[], S]) -> S | SingularBatchMalformed:
+def singular_or_end(decode: Callable[[], S]) -> S | reasons.SingularBatchMalformed:
     """Return a singular batch, or why the channel ends with it [BE4]."""
     try:
         return decode()
     except SingularBatchError as error:
-        return SingularBatchMalformed(str(error))
+        return reasons.SingularBatchMalformed(str(error))
 
 
-def span_or_end(decode: Callable[[], P | SpanTransactionInvalid]) -> P | RejectedBatch | SpanBatchMalformed:
+def span_or_end(
+    decode: Callable[[], P | reasons.SpanTransactionInvalid],
+) -> P | RejectedBatch | reasons.SpanBatchMalformed:
     """Return a span batch.
 
     A rejected one if its transactions cannot be restored; or why the channel ends with it [BE4, BE6]."""
     try:
         span = decode()
     except SpanBatchError as error:
-        return SpanBatchMalformed(error.offset, str(error))
-    return RejectedBatch(span) if isinstance(span, SpanTransactionInvalid) else span
+        return reasons.SpanBatchMalformed(error.offset, str(error))
+    return RejectedBatch(span) if isinstance(span, reasons.SpanTransactionInvalid) else span

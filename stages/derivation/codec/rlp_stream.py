@@ -8,15 +8,7 @@ from io import BytesIO
 from typing import Protocol
 
 from rollup_node.stages.derivation.codec.zlib_stream import END
-from rollup_node.stages.derivation.reasons.channels import (
-    ChannelEnd,
-    StreamDamaged,
-    StreamExhausted,
-    StreamItemIsList,
-    StreamLengthNotMinimal,
-    StreamLimitExceeded,
-    StreamTruncated,
-)
+from rollup_node.stages.derivation.reasons import channels as reasons
 
 BUFFER = 4096
 """Bytes of Go's bufio.StreamReader."""
@@ -114,7 +106,7 @@ class BufferedReader:
         return parts.getvalue()
 
 
-def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | ChannelEnd]:
+def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | reasons.ChannelEnd]:
     """Yield the content of each byte string, then why there are no more [ST1 to ST6].
 
     `limit` is in bytes of the stream, the strings' heads included."""
@@ -136,24 +128,24 @@ def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | ChannelEnd]
         left -= width
         content = reader.exact(size) if size <= left else None
         if content is None:
-            yield StreamLimitExceeded(offset, limit) if size > left else _cut_off(reader, offset)
+            yield reasons.StreamLimitExceeded(offset, limit) if size > left else _cut_off(reader, offset)
             return
         left -= size
         if size == 1 and content[0] < 0x80:
-            yield StreamLengthNotMinimal(offset=offset)
+            yield reasons.StreamLengthNotMinimal(offset=offset)
             return
         yield content
 
 
-def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | ChannelEnd, int]:
+def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | reasons.ChannelEnd, int]:
     """Return the size that an item's header declares and the width of that number, or what is wrong with it."""
     if first >= 0xC0:
-        return StreamItemIsList(offset), 0
+        return reasons.StreamItemIsList(offset), 0
     if first < 0xB8:
         return first - 0x80, 0
     width = first - 0xB7
     if width > left:
-        return StreamLimitExceeded(offset, limit), 0
+        return reasons.StreamLimitExceeded(offset, limit), 0
     if width == 1:
         single = reader.byte()
         digits = None if single is None else bytes((single,))
@@ -162,16 +154,16 @@ def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) 
     if digits is None:
         return _cut_off(reader, offset), 0
     size = int.from_bytes(digits, "big")
-    return (StreamLengthNotMinimal(offset) if size < 56 or digits[0] == 0 else size), width
+    return (reasons.StreamLengthNotMinimal(offset) if size < 56 or digits[0] == 0 else size), width
 
 
-def _end_at(reader: StreamReader, left: int, offset: int) -> ChannelEnd:
+def _end_at(reader: StreamReader, left: int, offset: int) -> reasons.ChannelEnd:
     if left and reader.error not in (None, END):
-        return StreamDamaged(offset, str(reader.error))
-    return StreamExhausted()
+        return reasons.StreamDamaged(offset, str(reader.error))
+    return reasons.StreamExhausted()
 
 
-def _cut_off(reader: StreamReader, offset: int) -> ChannelEnd:
+def _cut_off(reader: StreamReader, offset: int) -> reasons.ChannelEnd:
     if reader.error not in (None, END):
-        return StreamDamaged(offset, str(reader.error))
-    return StreamTruncated(offset)
+        return reasons.StreamDamaged(offset, str(reader.error))
+    return reasons.StreamTruncated(offset)

@@ -6,15 +6,7 @@ input is found or resolved on L1, its challenge expires, or nobody can challenge
 from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
-from rollup_node.stages.derivation.reasons.l1 import (
-    ChallengeExpired,
-    ChallengesReorged,
-    CommitmentEmpty,
-    CommitmentExpired,
-    CommitmentInputTooLarge,
-    CommitmentMalformed,
-    CommitmentTypeMismatch,
-)
+from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect
@@ -59,25 +51,25 @@ class AltDaResolver:
         If a challenge expires there, what was read since its commitment is void [AD1]."""
         number = block.header.number
         if self.challenges.contradicts(block.ref):
-            self.reset = ChallengesReorged(number)
+            self.reset = reasons.ChallengesReorged(number)
             return
         self.challenges.read_events(block)
         expired = self.challenges.expire_commitments(number)
         if expired is not None:
-            self.reset = ChallengeExpired(expired.content)
+            self.reset = reasons.ChallengeExpired(expired.content)
 
     def resolve(self, item: bytes, block: L1BlockRef) -> None:
         """Take an empty item of the L1 block being read, or a commitment, which is then `needed` [AD3 to AD6]."""
         if not item:
-            self._skip(CommitmentEmpty())
+            self._skip(reasons.CommitmentEmpty())
             return
         try:
             commitment = decode_commitment(item[1:])
         except CommitmentError as error:
-            self._skip(CommitmentMalformed(str(error)))
+            self._skip(reasons.CommitmentMalformed(str(error)))
             return
         if commitment.kind != self._kind:
-            self._skip(CommitmentTypeMismatch(commitment.kind, self._kind))
+            self._skip(reasons.CommitmentTypeMismatch(commitment.kind, self._kind))
             return
         self.needed, self._not_found = NeedInput(block, commitment), False
 
@@ -91,7 +83,7 @@ class AltDaResolver:
         commitment, included = needed.commitment, needed.block.number
         challenge = self.challenges.challenge(commitment, included)
         if challenge is not None and challenge.status is ChallengeStatus.EXPIRED:
-            return self._skip(CommitmentExpired(commitment.content), DropEffect.DROPPED)
+            return self._skip(reasons.CommitmentExpired(commitment.content), DropEffect.DROPPED)
         if self._input is not None:
             return self._use(commitment, included, self._input)
         # Data on L1 match the commitment, so that no server has to be asked.
@@ -126,7 +118,7 @@ class AltDaResolver:
         """Return the input of the commitment that is needed is too large, of `size` bytes at least [AD7]."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
-        self._skip(CommitmentInputTooLarge(size, MAX_KECCAK_INPUT), DropEffect.DROPPED)
+        self._skip(reasons.CommitmentInputTooLarge(size, MAX_KECCAK_INPUT), DropEffect.DROPPED)
         return True
 
     def input_not_found(self, commitment: Commitment) -> bool:
@@ -143,7 +135,7 @@ class AltDaResolver:
         if self.needed is None or block.header.number != self.challenges.next_number:
             return False
         if self.challenges.contradicts(block.ref):
-            self.reset = ChallengesReorged(block.header.number)
+            self.reset = reasons.ChallengesReorged(block.header.number)
             return True
         self.challenges.read_events(block)
         if self.is_last_chance:
@@ -152,7 +144,7 @@ class AltDaResolver:
 
     def _use(self, commitment: Commitment, included: int, data: bytes) -> bytes | None:
         if commitment.kind == KECCAK and len(data) > MAX_KECCAK_INPUT:
-            return self._skip(CommitmentInputTooLarge(len(data), MAX_KECCAK_INPUT), DropEffect.DROPPED)
+            return self._skip(reasons.CommitmentInputTooLarge(len(data), MAX_KECCAK_INPUT), DropEffect.DROPPED)
         self.challenges.use(commitment, included)
         self.needed = self._input = None
         return data

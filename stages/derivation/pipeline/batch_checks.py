@@ -8,26 +8,7 @@ from typing import NamedTuple
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.codec.packed import PackedTransactions, Transactions
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
-from rollup_node.stages.derivation.reasons.batches import (
-    ActivationBlockNotEmpty,
-    DriftEpochNotAdvanced,
-    DriftExceeded,
-    DriftUndecidable,
-    EpochHashMismatch,
-    EpochTooNew,
-    EpochTooOld,
-    EpochUnknown,
-    L1WindowEmpty,
-    ParentHashMismatch,
-    PostExecNotAllowed,
-    SequencingWindowExpired,
-    SetCodeNotAllowed,
-    TimestampAhead,
-    TimestampBeforeOrigin,
-    TimestampPast,
-    TransactionEmpty,
-    TransactionIsDeposit,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE
@@ -83,14 +64,14 @@ def _rejection(schedule: ForkSchedule, transactions: Iterable[tuple[int, bytes]]
         if transaction and transaction[0] not in _RESTRICTED_TYPES:
             continue
         if not transaction:
-            return TransactionEmpty(index)
+            return reasons.TransactionEmpty(index)
         kind, rules = transaction[0], schedule.l2(timestamp)
         if kind == DEPOSIT_TYPE:
-            return TransactionIsDeposit(index)
+            return reasons.TransactionIsDeposit(index)
         if kind == SET_CODE_TYPE and not rules.set_code_transactions:
-            return SetCodeNotAllowed(index)
+            return reasons.SetCodeNotAllowed(index)
         if kind == POST_EXEC_TYPE and not rules.post_exec_transactions:
-            return PostExecNotAllowed(index)
+            return reasons.PostExecNotAllowed(index)
     return None
 
 
@@ -135,14 +116,14 @@ class BlockChecks:
         if timestamp <= bound:
             return None
         if not empty:
-            return drop(DriftExceeded(timestamp, bound))
+            return drop(reasons.DriftExceeded(timestamp, bound))
         if advances:
             return None
         following = l1_window.ref(origin.number + 1)
         if following is None:
-            return undecided(DriftUndecidable(timestamp, bound))
+            return undecided(reasons.DriftUndecidable(timestamp, bound))
         if timestamp >= following.timestamp:
-            return drop(DriftEpochNotAdvanced(timestamp, bound, following.timestamp))
+            return drop(reasons.DriftEpochNotAdvanced(timestamp, bound, following.timestamp))
         return None
 
     def _transactions(self, transactions: Transactions, timestamp: int) -> BatchVerdict | None:
@@ -167,19 +148,19 @@ class SingularBatchChecks(BlockChecks):
     ) -> BatchVerdict:
         """Check time, parent, epoch, activation block, drift and transactions of a batch, in this order [V1 to V15]."""
         if not l1_window:
-            return undecided(L1WindowEmpty())
+            return undecided(reasons.L1WindowEmpty())
         verdict = self._time(batch.timestamp, safe, inclusion)
         if verdict is not None:
             return verdict
         if not self._is_parent(batch.parent_hash, safe):
-            return drop(ParentHashMismatch(batch.parent_hash, safe.hash))
+            return drop(reasons.ParentHashMismatch(batch.parent_hash, safe.hash))
         origin = self._origin(batch, l1_window, inclusion)
         if isinstance(origin, BatchVerdict):
             return origin
         if batch.timestamp < origin.timestamp:
-            return drop(TimestampBeforeOrigin(batch.timestamp, origin.timestamp))
+            return drop(reasons.TimestampBeforeOrigin(batch.timestamp, origin.timestamp))
         if batch.transactions and self._must_be_empty(batch.timestamp):
-            return drop(ActivationBlockNotEmpty(batch.timestamp))
+            return drop(reasons.ActivationBlockNotEmpty(batch.timestamp))
         # The window can start one epoch after the parent's; op-node compares with the window here, not with the parent.
         advances = origin.number != l1_window.first_number
         empty = not batch.transactions
@@ -194,9 +175,9 @@ class SingularBatchChecks(BlockChecks):
         strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
         if timestamp > following:
             validity = BatchValidity.DROP if strict else BatchValidity.FUTURE
-            return BatchVerdict(validity, TimestampAhead(timestamp, following))
+            return BatchVerdict(validity, reasons.TimestampAhead(timestamp, following))
         validity = BatchValidity.PAST if strict else BatchValidity.DROP
-        return BatchVerdict(validity, TimestampPast(timestamp, following))
+        return BatchVerdict(validity, reasons.TimestampPast(timestamp, following))
 
     def _origin(
         self, batch: SingularBatch, l1_window: L1OriginWindow, inclusion: L1BlockRef
@@ -204,16 +185,16 @@ class SingularBatchChecks(BlockChecks):
         """Return the batch's L1 origin: the current epoch or the next, within the sequencing window [V5 to V10]."""
         number, first, window = batch.epoch_number, l1_window.first_number, self._config.seq_window_size
         if (number + window) & U64_MASK < inclusion.number:
-            return drop(SequencingWindowExpired(number, inclusion.number, window))
+            return drop(reasons.SequencingWindowExpired(number, inclusion.number, window))
         if number < first:
-            return drop(EpochTooOld(number, first))
+            return drop(reasons.EpochTooOld(number, first))
         if number > first + 1:
-            return drop(EpochTooNew(number, first))
+            return drop(reasons.EpochTooNew(number, first))
         origin = l1_window.ref(number)
         if origin is None:
-            return undecided(EpochUnknown(number))
+            return undecided(reasons.EpochUnknown(number))
         if batch.epoch_hash != origin.hash:
-            return drop(EpochHashMismatch(batch.epoch_hash, origin.hash))
+            return drop(reasons.EpochHashMismatch(batch.epoch_hash, origin.hash))
         return origin
 
     def _must_be_empty(self, timestamp: int) -> bool:

@@ -7,13 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.l1 import (
-    ChallengeDataMismatch,
-    ChallengeDataMissing,
-    ChallengeMalformed,
-    ChallengeNotTracked,
-    ChallengeStatusUnknown,
-)
+from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import (
     KECCAK,
@@ -182,16 +176,18 @@ class ChallengeState:
         try:
             event = decode_event(found.log)
         except ChallengeError as error:
-            self._events.drop(DropEffect.DROPPED, ChallengeMalformed(found.log.index, str(error)))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeMalformed(found.log.index, str(error)))
             return
         if event.commitment.kind != KECCAK:
-            self._events.drop(DropEffect.DROPPED, ChallengeMalformed(found.log.index, "its commitment is generic"))
+            self._events.drop(
+                DropEffect.DROPPED, reasons.ChallengeMalformed(found.log.index, "its commitment is generic")
+            )
         elif event.status == ChallengeStatus.ACTIVE:
             self._add(event, number)
         elif event.status == ChallengeStatus.RESOLVED:
             self._resolve(event, found)
         else:
-            self._events.drop(DropEffect.DROPPED, ChallengeStatusUnknown(found.log.index, event.status))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeStatusUnknown(found.log.index, event.status))
 
     def _add(self, event: ChallengeEvent, number: int) -> None:
         """Add a challenge; it replaces an earlier one of the same commitment."""
@@ -203,14 +199,14 @@ class ChallengeState:
     def _resolve(self, event: ChallengeEvent, found: ChallengeLog) -> None:
         index, data = found.log.index, found.resolve_data
         if data is None:
-            self._events.drop(DropEffect.DROPPED, ChallengeDataMissing(index))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeDataMissing(index))
             return
         if not event.commitment.matches(data):
-            self._events.drop(DropEffect.DROPPED, ChallengeDataMismatch(index, event.commitment.content))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeDataMismatch(index, event.commitment.content))
             return
         challenge = self.challenge(event.commitment, event.block_number)
         if challenge is None:
-            self._events.drop(DropEffect.DROPPED, ChallengeNotTracked(index, event.commitment.content))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeNotTracked(index, event.commitment.content))
             return
         challenge.data = data
         self._set_status(challenge, ChallengeStatus.RESOLVED)

@@ -5,21 +5,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.channels import (
-    ChannelEvicted,
-    ChannelTimedOut,
-    FrameBeyondEnd,
-    FrameClosesClosedChannel,
-    FrameDuplicate,
-    FrameNotNext,
-    FrameOfOtherChannel,
-    FrameSuperseded,
-    FrameTooLate,
-    FrameWithoutChannel,
-    StagingChannelReplaced,
-    StagingChannelTimedOut,
-    StagingChannelTooLarge,
-)
+from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
@@ -58,11 +44,11 @@ class ChannelFrames:
         """Why the frame cannot be added: it closes a closed channel, is a duplicate, or lies beyond the end [CB9]."""
         number, channel = frame.number, frame.channel
         if frame.is_last and self.end is not None:
-            return FrameClosesClosedChannel(number, channel, self.end)
+            return reasons.FrameClosesClosedChannel(number, channel, self.end)
         if number in self._frames:
-            return FrameDuplicate(number, channel)
+            return reasons.FrameDuplicate(number, channel)
         if self.end is not None and number >= self.end:
-            return FrameBeyondEnd(number, channel, self.end)
+            return reasons.FrameBeyondEnd(number, channel, self.end)
         return None
 
     def add(self, frame: Frame) -> list[int]:
@@ -126,7 +112,7 @@ class ChannelBank:
             if not self._is_timed_out(channel, origin, rules):
                 break
             self._remove(oldest)
-            reason = ChannelTimedOut(oldest, channel.opened, rules.channel_timeout)
+            reason = reasons.ChannelTimedOut(oldest, channel.opened, rules.channel_timeout)
             self._events.drop(DropEffect.TIMED_OUT, reason)
         key = self._first_ready(rules)
         if key is None:
@@ -142,7 +128,7 @@ class ChannelBank:
         if channel is None:
             channel = self._channels[frame.channel] = ChannelFrames(origin.number)
         if self._is_timed_out(channel, origin, rules):
-            self._events.drop(DropEffect.IGNORED, FrameTooLate(frame.number, frame.channel, channel.opened))
+            self._events.drop(DropEffect.IGNORED, reasons.FrameTooLate(frame.number, frame.channel, channel.opened))
             return
         rejection = channel.rejection(frame)
         if rejection is not None:
@@ -150,7 +136,7 @@ class ChannelBank:
             return
         self._size -= channel.size
         for number in channel.add(frame):
-            self._events.drop(DropEffect.DROPPED, FrameSuperseded(number, frame.channel, end=frame.number))
+            self._events.drop(DropEffect.DROPPED, reasons.FrameSuperseded(number, frame.channel, end=frame.number))
         self._size += channel.size
         self._events.add_frame()
         if channel.is_ready():
@@ -176,7 +162,7 @@ class ChannelBank:
     def _prune(self, limit: int) -> None:
         while self._size > limit:
             oldest = next(iter(self._channels))
-            reason = ChannelEvicted(oldest, self._size, limit)
+            reason = reasons.ChannelEvicted(oldest, self._size, limit)
             self._remove(oldest)
             self._events.drop(DropEffect.DROPPED, reason)
 
@@ -202,9 +188,9 @@ class _StagingChannel:
     def rejection(self, frame: Frame) -> Reason | None:
         """Why the frame is not the next of this channel [CA5]."""
         if frame.channel != self.channel:
-            return FrameOfOtherChannel(frame.number, frame.channel, staging=self.channel)
+            return reasons.FrameOfOtherChannel(frame.number, frame.channel, staging=self.channel)
         if frame.number != len(self.parts):
-            return FrameNotNext(frame.number, frame.channel, expected=len(self.parts))
+            return reasons.FrameNotNext(frame.number, frame.channel, expected=len(self.parts))
         return None
 
     def add(self, frame: Frame) -> None:
@@ -240,7 +226,7 @@ class ChannelAssembler:
             self._staging = None
             return ReadyChannel(staging.channel, b"".join(staging.parts))
         if staging.opened + rules.channel_timeout < origin.number:
-            reason = StagingChannelTimedOut(staging.channel, staging.opened, rules.channel_timeout)
+            reason = reasons.StagingChannelTimedOut(staging.channel, staging.opened, rules.channel_timeout)
             self._drop(DropEffect.TIMED_OUT, reason)
         return None
 
@@ -250,7 +236,7 @@ class ChannelAssembler:
             self._start(frame, origin)
         staging = self._staging
         if staging is None:
-            self._events.drop(DropEffect.IGNORED, FrameWithoutChannel(frame.number, frame.channel))
+            self._events.drop(DropEffect.IGNORED, reasons.FrameWithoutChannel(frame.number, frame.channel))
             return
         rejection = staging.rejection(frame)
         if rejection is not None:
@@ -260,7 +246,7 @@ class ChannelAssembler:
         self._events.add_frame()
         limit = rules.max_rlp_bytes_per_channel
         if staging.size > limit:
-            self._drop(DropEffect.DROPPED, StagingChannelTooLarge(staging.channel, staging.size, limit))
+            self._drop(DropEffect.DROPPED, reasons.StagingChannelTooLarge(staging.channel, staging.size, limit))
 
     def flush(self) -> None:
         """Drop the staging channel [CA9]."""
@@ -268,7 +254,7 @@ class ChannelAssembler:
 
     def _start(self, frame: Frame, origin: L1BlockRef) -> None:
         if self._staging is not None:
-            reason = StagingChannelReplaced(self._staging.channel, next=frame.channel)
+            reason = reasons.StagingChannelReplaced(self._staging.channel, next=frame.channel)
             self._drop(DropEffect.DROPPED, reason)
         self._staging = _StagingChannel(frame.channel, origin.number)
 

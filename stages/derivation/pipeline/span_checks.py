@@ -16,31 +16,7 @@ from rollup_node.stages.derivation.pipeline.batch_checks import (
 )
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.reasons.batches import (
-    L1WindowEmpty,
-    NewBlockEpochTooOld,
-    NewBlockEpochUnknown,
-    OverlapBlockUnavailable,
-    OverlapCountMismatch,
-    OverlapEpochMismatch,
-    OverlapTransactionsMismatch,
-    SpanAhead,
-    SpanBlockEpochTooOld,
-    SpanBlockEpochUnknown,
-    SpanEpochNotAllowed,
-    SpanEpochTooNew,
-    SpanEpochTooOld,
-    SpanMisaligned,
-    SpanOriginMismatch,
-    SpanOriginUnknown,
-    SpanParentMismatch,
-    SpanParentUnavailable,
-    SpanPast,
-    SpanStartBetweenBlocks,
-    SpanStartEpochUnknown,
-    SpanWindowExpired,
-    TimestampBeforeOrigin,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import is_deposit
@@ -142,7 +118,7 @@ class SpanBatchChecks(BlockChecks):
     ) -> BatchVerdict | NeedL2Blocks:
         """Check a span's parent, times and origins; from Holocene on nothing else as a whole [PX1 to PX12]."""
         if not l1_window:
-            return undecided(L1WindowEmpty())
+            return undecided(reasons.L1WindowEmpty())
         verdict = self._epoch_allows_spans(span, l1_window) or self._time(span, safe, inclusion)
         if verdict is not None:
             return verdict
@@ -157,9 +133,9 @@ class SpanBatchChecks(BlockChecks):
         if span.first_epoch == l1_window.first_number + 1:
             origin = l1_window.ref(span.first_epoch)
         if origin is None:
-            return undecided(SpanStartEpochUnknown(span.first_epoch))
+            return undecided(reasons.SpanStartEpochUnknown(span.first_epoch))
         if not self._schedule.epoch(origin.timestamp).span_batches:
-            return drop(SpanEpochNotAllowed(origin.timestamp))
+            return drop(reasons.SpanEpochNotAllowed(origin.timestamp))
         return None
 
     def _time(self, span: SpanBatch, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
@@ -169,17 +145,17 @@ class SpanBatchChecks(BlockChecks):
         if start > following:
             strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
             validity = BatchValidity.DROP if strict else BatchValidity.FUTURE
-            return BatchVerdict(validity, SpanAhead(start, following))
+            return BatchVerdict(validity, reasons.SpanAhead(start, following))
         if end < following:
             strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
             validity = BatchValidity.PAST if strict else BatchValidity.DROP
-            return BatchVerdict(validity, SpanPast(end, following))
+            return BatchVerdict(validity, reasons.SpanPast(end, following))
         if start == following:
             return None
         if start > safe.timestamp:
-            return drop(SpanStartBetweenBlocks(start, safe.timestamp, following))
+            return drop(reasons.SpanStartBetweenBlocks(start, safe.timestamp, following))
         if (safe.timestamp - start) % self._config.block_time:
-            return drop(SpanMisaligned(start, safe.timestamp))
+            return drop(reasons.SpanMisaligned(start, safe.timestamp))
         return None
 
     def _overlap(self, span: SpanBatch, safe: L2BlockRef) -> int:
@@ -198,7 +174,7 @@ class SpanBatchChecks(BlockChecks):
         if number >= self._config.genesis.l2.number:
             found = self._overlap_blocks.find(number, safe.number)
         if found is None:
-            return undecided(SpanParentUnavailable(number))
+            return undecided(reasons.SpanParentUnavailable(number))
         return found.ref if isinstance(found, OverlapBlock) else found
 
     def _parent_and_origins(
@@ -207,18 +183,18 @@ class SpanBatchChecks(BlockChecks):
         """Parent check, sequencing window, start epoch and origin check [PX7 to PX11]."""
         start, window = span.first_epoch, self._config.seq_window_size
         if not self._is_parent(span.parent_check, parent):
-            return drop(SpanParentMismatch(span.parent_check, parent.hash))
+            return drop(reasons.SpanParentMismatch(span.parent_check, parent.hash))
         if (start + window) & U64_MASK < inclusion.number:
-            return drop(SpanWindowExpired(start, inclusion.number, window))
+            return drop(reasons.SpanWindowExpired(start, inclusion.number, window))
         if start > parent.l1_origin.number + 1:
-            return drop(SpanEpochTooNew(start, parent.l1_origin.number))
+            return drop(reasons.SpanEpochTooNew(start, parent.l1_origin.number))
         last = l1_window.ref(span.last_epoch)
         if last is None:
-            return undecided(SpanOriginUnknown(span.last_epoch))
+            return undecided(reasons.SpanOriginUnknown(span.last_epoch))
         if span.origin_check != last.hash[:20]:
-            return drop(SpanOriginMismatch(span.origin_check, last.hash))
+            return drop(reasons.SpanOriginMismatch(span.origin_check, last.hash))
         if start < parent.l1_origin.number:
-            return drop(SpanEpochTooOld(start, parent.l1_origin.number))
+            return drop(reasons.SpanEpochTooOld(start, parent.l1_origin.number))
         return None
 
     # --- full check, before Holocene -------------------------------------------------------------------------------
@@ -249,13 +225,13 @@ class SpanBatchChecks(BlockChecks):
             if block.timestamp <= safe.timestamp:
                 continue
             if epoch < safe.l1_origin.number:
-                return drop(SpanBlockEpochTooOld(index, epoch, safe.l1_origin.number))
+                return drop(reasons.SpanBlockEpochTooOld(index, epoch, safe.l1_origin.number))
             origin = l1_window.ref(epoch)
             if origin is None or epoch < lowest:
-                return drop(SpanBlockEpochUnknown(index, epoch))
+                return drop(reasons.SpanBlockEpochUnknown(index, epoch))
             lowest = epoch
             if block.timestamp < origin.timestamp:
-                return drop(TimestampBeforeOrigin(block.timestamp, origin.timestamp))
+                return drop(reasons.TimestampBeforeOrigin(block.timestamp, origin.timestamp))
             verdict = self._drift(block.timestamp, not block.transactions, advances, origin, l1_window)
             verdict = verdict or self._transactions(block.transactions, block.timestamp)
             if verdict is not None:
@@ -271,17 +247,17 @@ class SpanBatchChecks(BlockChecks):
             if isinstance(expected, NeedL2Blocks):
                 return expected
             if expected is None:
-                return undecided(OverlapBlockUnavailable(number))
+                return undecided(reasons.OverlapBlockUnavailable(number))
             block = cursor.pop()
             assert block is not None
             count = len(block.transactions)
             if count != expected.users:
-                return drop(OverlapCountMismatch(number, count, expected.users))
+                return drop(reasons.OverlapCountMismatch(number, count, expected.users))
             if transactions_digest(block.transactions) != expected.digest:
-                return drop(OverlapTransactionsMismatch(number))
+                return drop(reasons.OverlapTransactionsMismatch(number))
             epoch = expected.ref.l1_origin.number
             if block.epoch_number != epoch:
-                return drop(OverlapEpochMismatch(number, block.epoch_number, epoch))
+                return drop(reasons.OverlapEpochMismatch(number, block.epoch_number, epoch))
         return ACCEPTED
 
     # --- extraction ------------------------------------------------------------------------------------------------
@@ -293,9 +269,9 @@ class SpanBatchChecks(BlockChecks):
             cursor.pop()
         epoch = cursor.next_epoch
         if epoch < safe.l1_origin.number:
-            return NewBlockEpochTooOld(epoch, safe.l1_origin.number)
+            return reasons.NewBlockEpochTooOld(epoch, safe.l1_origin.number)
         # Epochs only rise within a span, so the first new block and the last stand for all between them.
         for needed in (epoch, span.last_epoch):
             if l1_window.block(needed) is None:
-                return NewBlockEpochUnknown(needed)
+                return reasons.NewBlockEpochUnknown(needed)
         return cursor

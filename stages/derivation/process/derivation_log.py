@@ -8,13 +8,7 @@ from itertools import islice
 from prometheus_client import Counter
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
-from rollup_node.stages.derivation.pipeline.outputs import (
-    NeedBlobs,
-    NeedChallenges,
-    NeedDecoded,
-    NeedL1Block,
-    NeedL2Blocks,
-)
+from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.reasons.batches import (
     ParentHashMismatch,
     SpanParentMismatch,
@@ -199,7 +193,7 @@ class DerivationLog:
             self._meter.count("frame_added", total - self._frames_added)
             self._frames_added = total
 
-    def channel_decoded(self, need: NeedDecoded, result: DecodedChannel) -> None:
+    def channel_decoded(self, need: outputs.NeedDecoded, result: DecodedChannel) -> None:
         """Log that a channel, or a part of a long one, was decoded."""
         if not need.task.first:
             self._meter.count("head_channel")
@@ -258,24 +252,24 @@ class DerivationLog:
 def _l1_request(need: object) -> str | None:
     """Return the metric label of a need that L1 meets."""
     match need:
-        case NeedL1Block():
+        case outputs.NeedL1Block():
             return "block"
-        case NeedBlobs():
+        case outputs.NeedBlobs():
             return "blobs"
-        case NeedChallenges():
+        case outputs.NeedChallenges():
             return "challenges"
     return None
 
 
 def _description(need: object) -> str | None:
     match need:
-        case NeedL1Block(number=number):
+        case outputs.NeedL1Block(number=number):
             return f"L1 block {number}"
-        case NeedBlobs(block=block, blobs=blobs):
+        case outputs.NeedBlobs(block=block, blobs=blobs):
             return f"{len(blobs)} blobs of L1 block {block}"
-        case NeedL2Blocks(first=first, last=last):
+        case outputs.NeedL2Blocks(first=first, last=last):
             return f"L2 blocks {first} to {last}"
-        case NeedDecoded():
+        case outputs.NeedDecoded():
             return "a channel to be decoded"
     return None
 

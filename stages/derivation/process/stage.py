@@ -5,17 +5,8 @@ import time
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.timers import until_aligned
 from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
-from rollup_node.stages.derivation.pipeline.outputs import (
-    AwaitSafeHead,
-    NeedBlobs,
-    NeedChallenges,
-    NeedDecoded,
-    NeedInput,
-    NeedL1Block,
-    NeedL2Blocks,
-    NeedReset,
-)
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
 from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
 from rollup_node.stages.derivation.process.batch_watch import BatchWatch, UpgradeWatch
@@ -143,7 +134,7 @@ class DerivationStage(Stage):
         """Reset only when the blobs stay missing: a beacon node may still be importing the block [T8].
 
         Those of later blocks, which are fetched ahead, are not waited for yet."""
-        if not isinstance(self._unmet, NeedBlobs) or self._unmet.block.hash != block_hash:
+        if not isinstance(self._unmet, outputs.NeedBlobs) or self._unmet.block.hash != block_hash:
             return
         if self._blobs_not_found[0] != block_hash:
             self._blobs_not_found = block_hash, now
@@ -265,13 +256,13 @@ class DerivationStage(Stage):
                 if self._safe is not None:
                     self._upgrades.dropped(output, self._safe[0])
                 return True
-            case NeedL1Block(number=number):
+            case outputs.NeedL1Block(number=number):
                 return self._add_l1_block(number)
-            case NeedChallenges(number=number):
+            case outputs.NeedChallenges(number=number):
                 return self._add_challenges(number)
-            case NeedBlobs():
+            case outputs.NeedBlobs():
                 return self._add_blobs(output)
-            case NeedDecoded():
+            case outputs.NeedDecoded():
                 result = self._decoding.result(output)
                 if result is None:
                     return False
@@ -281,10 +272,10 @@ class DerivationStage(Stage):
             case AttributesReady():
                 self._run.derived(output, time.monotonic())
                 return self._run.is_answered
-            case NeedReset():
+            case outputs.NeedReset():
                 self._reset_reason = str(output.reason)
                 self.derivation_log.reset_needed(self._reset_reason)
-            case NeedL2Blocks() | NeedInput() | AwaitSafeHead():
+            case outputs.NeedL2Blocks() | outputs.NeedInput() | outputs.AwaitSafeHead():
                 pass
         return False
 
@@ -321,7 +312,7 @@ class DerivationStage(Stage):
         block = self._buffer.take(None if known is None else known.hash)
         return block is not None and self.deriver.add_challenges(block)
 
-    def _add_blobs(self, need: NeedBlobs) -> bool:
+    def _add_blobs(self, need: outputs.NeedBlobs) -> bool:
         """Brings the frames of the prefetcher or, where it does not follow, the blobs."""
         frames = self._prefetcher.take_frames(need.block)
         if frames is not None and self.deriver.add_frames(frames):
@@ -369,13 +360,13 @@ class DerivationStage(Stage):
         if self._start is None or self._reset_reason is not None:
             return
         self._requests.attributes(self._parents.attach(self._run.due(now)))
-        if isinstance(self._unmet, NeedL2Blocks):
+        if isinstance(self._unmet, outputs.NeedL2Blocks):
             self._requests.l2_blocks(reset, self._unmet, now)
         self._buffer.window = WAITING_WINDOW if self._parents.waits(self._run.current) else self._window
         missing = self._buffer.missing
         if missing is not None:
             self._requests.l1_blocks(*missing, now)
-        if isinstance(self._unmet, NeedBlobs):
+        if isinstance(self._unmet, outputs.NeedBlobs):
             self._requests.blobs(self._unmet, now)
         self._requests.prefetch_blobs(self._prefetcher.needs(), self._unmet, self._prefetcher.parsed_bytes, now)
         if self._alt_da is not None:
@@ -406,9 +397,9 @@ class DerivationStage(Stage):
     def _is_idle(self) -> bool:
         """Whether the next L1 block does not exist yet [T2]."""
         need, answer = self._unmet, self._block_unavailable
-        if self._managed and isinstance(need, NeedL1Block) and self.deriver.origin is not None:
+        if self._managed and isinstance(need, outputs.NeedL1Block) and self.deriver.origin is not None:
             return not self._is_provided(self.deriver.origin)
-        if not isinstance(need, NeedL1Block) or answer is None or answer.error is not None:
+        if not isinstance(need, outputs.NeedL1Block) or answer is None or answer.error is not None:
             return False
         return answer.number == need.number and answer.head < need.number
 

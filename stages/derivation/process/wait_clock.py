@@ -3,14 +3,8 @@
 import time
 from collections.abc import Callable
 
+from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Output
-from rollup_node.stages.derivation.pipeline.outputs import (
-    NeedBlobs,
-    NeedChallenges,
-    NeedDecoded,
-    NeedInput,
-    NeedL1Block,
-)
 from rollup_node.stages.messages.derivation import DerivationWaits
 
 
@@ -37,11 +31,11 @@ class WaitClock:
     def waits_for(self, need: Output | None) -> None:
         """Note that derivation waits for what meets its need; without one for the engine, which starts it."""
         match need:
-            case NeedL1Block() | NeedChallenges():
+            case outputs.NeedL1Block() | outputs.NeedChallenges():
                 self._change("l1")
-            case NeedBlobs() | NeedInput():
+            case outputs.NeedBlobs() | outputs.NeedInput():
                 self._change("blobs")
-            case NeedDecoded():
+            case outputs.NeedDecoded():
                 self._change("compute")
             case _:
                 self._change("engine")

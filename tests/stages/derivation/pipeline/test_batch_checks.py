@@ -5,13 +5,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.batch_checks import BlockChecks, transaction_rejection
-from rollup_node.stages.derivation.reasons.batches import (
-    ActivationBlockNotEmpty,
-    PostExecNotAllowed,
-    SetCodeNotAllowed,
-    TransactionEmpty,
-    TransactionIsDeposit,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import UNKNOWN_HASH
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped
@@ -25,18 +19,18 @@ SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 @pytest.mark.parametrize(
     ("transaction", "seconds", "reason"),
     [
-        (b"", 0, TransactionEmpty(1)),
-        (b"\x7e\xc0", 30, TransactionIsDeposit(1)),
-        (b"\x04\xc0", 9, SetCodeNotAllowed(1)),
+        (b"", 0, reasons.TransactionEmpty(1)),
+        (b"\x7e\xc0", 30, reasons.TransactionIsDeposit(1)),
+        (b"\x04\xc0", 9, reasons.SetCodeNotAllowed(1)),
         (b"\x04\xc0", 10, None),
-        (b"\x7d\xc0", 19, PostExecNotAllowed(1)),
+        (b"\x7d\xc0", 19, reasons.PostExecNotAllowed(1)),
         (b"\x7d\xc0", 20, None),
         (b"\xff", 0, None),
     ],
 )
 def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: int, reason: Reason | None) -> None:
     transactions = (b"\x02", transaction, b"")
-    expected = reason or TransactionEmpty(2)
+    expected = reason or reasons.TransactionEmpty(2)
     assert transaction_rejection(SCHEDULE, transactions, GENESIS_TIME + seconds) == expected
     packer = TransactionPacker()
     for each in transactions:
@@ -58,7 +52,7 @@ def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted(
 @pytest.mark.parametrize("fork", ["jovian", "karst", "lagoon"])
 def test_activation_blocks_that_must_be_empty(fork: str) -> None:
     checks = BatchCheckHarness(forks_until("isthmus", **{fork: 1}))
-    assert checks.singular(checks.next((USER,))) == dropped(ActivationBlockNotEmpty)
+    assert checks.singular(checks.next((USER,))) == dropped(reasons.ActivationBlockNotEmpty)
     assert checks.singular(checks.next(())) == ACCEPTED
 
 
@@ -69,7 +63,11 @@ def test_activation_blocks_that_take_user_transactions(fork: str) -> None:
 
 
 def test_post_exec_transactions_from_lagoon_on() -> None:
-    for lagoon, expected in ((2, dropped(ActivationBlockNotEmpty)), (0, ACCEPTED), (3, dropped(PostExecNotAllowed))):
+    for lagoon, expected in (
+        (2, dropped(reasons.ActivationBlockNotEmpty)),
+        (0, ACCEPTED),
+        (3, dropped(reasons.PostExecNotAllowed)),
+    ):
         checks = BatchCheckHarness(forks_until("holocene", lagoon=lagoon))
         assert checks.singular(checks.next((b"\x7d\xc0",))) == expected
 

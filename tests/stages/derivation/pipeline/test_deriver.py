@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.frames import Frame
+from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.outputs import (
-    AwaitSafeHead,
-    NeedBlobs,
-    NeedDecoded,
-    NeedL1Block,
-    NeedL2Blocks,
-    NeedReset,
-)
 from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, FramesEmpty, ResetBaseMismatch, SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
@@ -63,7 +56,7 @@ def _put_blobs(chain: RollupChain, *contents: bytes | None) -> None:
 
 def test_nothing_is_derived_before_a_start() -> None:
     deriver = Deriver(RollupChain(GRANITE).config, L1_CHAIN)
-    assert deriver.step(GENESIS, SYSTEM_CONFIG) == AwaitSafeHead()
+    assert deriver.step(GENESIS, SYSTEM_CONFIG) == outputs.AwaitSafeHead()
     assert deriver.origin is None
 
 
@@ -84,7 +77,7 @@ def test_what_is_not_needed_is_refused() -> None:
     base, following = chain.l1.blocks
     deriver = chain.deriver
     assert not deriver.add_l1_block(base)
-    assert deriver.step(GENESIS, SYSTEM_CONFIG) == NeedL1Block(FIRST_L1)
+    assert deriver.step(GENESIS, SYSTEM_CONFIG) == outputs.NeedL1Block(FIRST_L1)
     assert not deriver.add_l1_block(following)
     assert not deriver.add_blobs(bytes(32), ())
     assert not deriver.add_frames(BlockFrames(bytes(32), BATCHER, ()))
@@ -98,10 +91,10 @@ def test_blobs_that_are_not_found_need_a_reset() -> None:
     chain = RollupChain(GRANITE)
     chain.mine(inbox=[blobs([b"\1" * 32])])
     chain.run()
-    assert isinstance(chain.last_output, NeedBlobs)
+    assert isinstance(chain.last_output, outputs.NeedBlobs)
     chain.deriver.blobs_not_found(bytes(32))
     chain.run()
-    assert isinstance(chain.last_output, NeedBlobs), "another block's"
+    assert isinstance(chain.last_output, outputs.NeedBlobs), "another block's"
     chain.deriver.blobs_not_found(chain.l1.last.header.hash)
     chain.run()
     assert chain.reset_reason == BlobsNotFound(FIRST_L1 + 1)
@@ -112,9 +105,9 @@ def test_a_refused_answer_leaves_the_need_for_blobs() -> None:
     first, second = channel("A", block.singular, pieces=2)
     chain = RollupChain(GRANITE)
     _put_blobs(chain, first, second)
-    chain.run(until=lambda output: isinstance(output, NeedBlobs))
+    chain.run(until=lambda output: isinstance(output, outputs.NeedBlobs))
     need = chain.last_output
-    assert isinstance(need, NeedBlobs)
+    assert isinstance(need, outputs.NeedBlobs)
     contents = [content for blob in need.blobs if (content := chain.blob(blob.hash)) is not None]
     for wrong in (contents[:1], [*contents, contents[0]], contents[::-1], [contents[0], contents[0]]):
         assert not chain.deriver.add_blobs(need.block.hash, wrong)
@@ -141,7 +134,7 @@ def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
     chain = RollupChain(GRANITE)
     chain.mine(*channel("A", first.singular, stale.singular, second.singular))
     chain.run(until=lambda output: isinstance(output, AttributesReady))
-    assert [chain.deriver.step(GENESIS, SYSTEM_CONFIG) for _ in range(3)] == [AwaitSafeHead()] * 3
+    assert [chain.deriver.step(GENESIS, SYSTEM_CONFIG) for _ in range(3)] == [outputs.AwaitSafeHead()] * 3
     chain.extend([first])
     assert refs(chain.run()) == [second.ref]
     assert chain.take_drops() == [(DropEffect.DROPPED, ParentHashMismatch)]
@@ -161,13 +154,13 @@ def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]
     found: list[object] = []
     while not isinstance(output := deriver.step(safe, config), AttributesReady):
         match output:
-            case NeedL1Block():
+            case outputs.NeedL1Block():
                 block = recording.l1_blocks[output.number]
                 frames = _parsed(recording, block, system.batcher) if next(parsed) else None
                 assert deriver.add_l1_block(block, frames)
-            case NeedBlobs():
+            case outputs.NeedBlobs():
                 assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
-            case NeedDecoded():
+            case outputs.NeedDecoded():
                 assert deriver.add_decoded(output.key, tasks.run(output.task))
             case _:
                 found.append(output)
@@ -198,16 +191,16 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
     safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
     deriver.reset(PipelineStart(1, safe, config, base, recording.config.genesis.system_config))
     derived: list[AttributesReady] = []
-    requested: list[NeedL2Blocks] = []
+    requested: list[outputs.NeedL2Blocks] = []
     while len(derived) < LAST_DERIVED_L2 - first:
         match output := deriver.step(safe, config):
-            case NeedL1Block():
+            case outputs.NeedL1Block():
                 assert deriver.add_l1_block(recording.l1_blocks[output.number])
-            case NeedBlobs():
+            case outputs.NeedBlobs():
                 assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
-            case NeedDecoded():
+            case outputs.NeedDecoded():
                 assert deriver.add_decoded(output.key, tasks.run(output.task))
-            case NeedL2Blocks():
+            case outputs.NeedL2Blocks():
                 requested.append(output)
                 blocks = [recording.l2_blocks[each].content for each in range(output.first, output.last + 1)]
                 assert deriver.add_l2_blocks(output.first, output.last, blocks)
@@ -221,7 +214,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
                 assert isinstance(output, Dropped)
                 assert output.reason.rule in ("BS2", "PX5")
     assert [output.concluding for output in derived] == [False] * (len(derived) - 1) + [True]
-    assert requested == ([] if first == FIRST_L2 else [NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
+    assert requested == ([] if first == FIRST_L2 else [outputs.NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
     last = recording.spans[-1]
     assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (LAST_DERIVED_L2, LAST_DERIVED_L2 - 1)
 
@@ -284,7 +277,7 @@ def test_no_l1_data_halts_derivation(drawn: st.DataObject) -> None:
         chain.mine(inbox=inbox, updates=[config_log(kind, data, index) for index, data in enumerate(contents)])
     chain.mine_until(FIRST_L1 + 8)
     chain.run()
-    assert isinstance(chain.last_output, NeedL1Block | NeedReset | NeedL2Blocks)
+    assert isinstance(chain.last_output, outputs.NeedL1Block | outputs.NeedReset | outputs.NeedL2Blocks)
     assert all(str(dropped) for dropped in chain.dropped)
 
 
@@ -328,5 +321,5 @@ def test_the_last_block_before_a_foreign_fork_is_derived_and_the_next_one_is_not
     ended = derived(ForeignFork("Somefork", blocks[3].ref.timestamp - odd))
     assert refs(endless.l2[1:]) == refs(blocks)
     assert ended.l2 == endless.l2[:4]
-    assert ended.last_output == AwaitSafeHead() and not ended.dropped
+    assert ended.last_output == outputs.AwaitSafeHead() and not ended.dropped
     assert ended.deriver.ahead() is None

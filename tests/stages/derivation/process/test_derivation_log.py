@@ -17,13 +17,7 @@ from rollup_node.stages.derivation.process.derivation_log import (
     DerivationLog,
     DropBuffer,
 )
-from rollup_node.stages.derivation.reasons.batches import (
-    EpochUnknown,
-    ParentHashMismatch,
-    SpanOriginUnknown,
-    SpanPast,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import (
     ChannelTimedOut,
     FrameDuplicate,
@@ -111,9 +105,9 @@ def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
 
 
 def test_what_is_read_again_after_every_start_is_no_warning(logged: Logged) -> None:
-    for reason in (TimestampPast(1, 2), SpanPast(1, 2), ParentHashMismatch(H, H)):
+    for reason in (reasons.TimestampPast(1, 2), reasons.SpanPast(1, 2), reasons.ParentHashMismatch(H, H)):
         logged.log.dropped(Dropped(DropEffect.DROPPED, reason, None))
-    logged.log.dropped(Dropped(DropEffect.IGNORED, ParentHashMismatch(H, H), None))
+    logged.log.dropped(Dropped(DropEffect.IGNORED, reasons.ParentHashMismatch(H, H), None))
     assert [level for level, *_ in logged.lines.lines] == [Level.DEBUG, Level.DEBUG, Level.WARN, Level.DEBUG]
     assert [drop.needs_parent_hash for drop in logged.log.drops.latest] == [False, False, True, True]
 
@@ -165,7 +159,7 @@ def test_drops_are_counted_by_reason() -> None:
     block = L1Blocks().blocks[0].ref
     log = DerivationLog(Meter("derivation"), RecordingLogger())
     assert log.drop_counts is None
-    log.dropped(Dropped(DropEffect.DROPPED, ParentHashMismatch(H, H), None))
+    log.dropped(Dropped(DropEffect.DROPPED, reasons.ParentHashMismatch(H, H), None))
     first = log.drop_counts
     for number in range(2):
         log.dropped(Dropped(DropEffect.IGNORED, FrameDuplicate(number, H[:16]), block))
@@ -175,7 +169,7 @@ def test_drops_are_counted_by_reason() -> None:
     shown = [(each.rule, each.reason, each.effect, each.count, each.l1_block) for each in found.kinds]
     assert shown == [
         (FrameDuplicate.rule, "frame_duplicate", DropEffect.IGNORED, 2, block.number),
-        (ParentHashMismatch.rule, "parent_hash_mismatch", DropEffect.DROPPED, 1, None),
+        (reasons.ParentHashMismatch.rule, "parent_hash_mismatch", DropEffect.DROPPED, 1, None),
     ]
     assert "frame ignored" in found.kinds[0].text
 
@@ -216,7 +210,7 @@ def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
 def test_a_stalled_queue_is_a_problem(logged: Logged) -> None:
     l1 = L1Blocks()
     l1.skip(60)
-    reason = SpanOriginUnknown(9)
+    reason = reasons.SpanOriginUnknown(9)
     logged.log.at_block(l1.blocks[1].ref)
     assert logged.log.problems(None, None, reason, 0.0) == []
     logged.log.at_block(l1.blocks[60].ref)
@@ -270,8 +264,8 @@ def test_waits_for_l1_are_timed() -> None:
 
 def test_drops_by_effect_and_errors(logged: Logged) -> None:
     for _ in range(3):
-        logged.log.dropped(Dropped(DropEffect.DROPPED, TimestampPast(1, 2), None))
-    logged.log.dropped(Dropped(DropEffect.DROPPED, ParentHashMismatch(H, H), None))
+        logged.log.dropped(Dropped(DropEffect.DROPPED, reasons.TimestampPast(1, 2), None))
+    logged.log.dropped(Dropped(DropEffect.DROPPED, reasons.ParentHashMismatch(H, H), None))
     logged.log.reset_needed("reorg")
     text = logged.meter.text().decode()
     assert 'derivation_drop_effects_total{effect="dropped"} 4.0' in text
@@ -286,7 +280,7 @@ def _buffer(count: int, kept: int = 1000) -> DropBuffer:
 
 
 def _add(buffer: DropBuffer, number: int) -> None:
-    buffer.add(Dropped(DropEffect.DROPPED, EpochUnknown(number), None))
+    buffer.add(Dropped(DropEffect.DROPPED, reasons.EpochUnknown(number), None))
 
 
 def _page(buffer: DropBuffer, first: int) -> tuple[int, list[int], int]:
@@ -333,19 +327,19 @@ def test_the_buffer_is_full_of_drops_that_no_reader_has() -> None:
 
 def test_the_latest_drops_are_messages_with_all_that_the_reason_says() -> None:
     buffer = _buffer(9, kept=5)
-    buffer.add(Dropped(DropEffect.FLUSHED, ParentHashMismatch(b"\1", b"\2"), None))
+    buffer.add(Dropped(DropEffect.FLUSHED, reasons.ParentHashMismatch(b"\1", b"\2"), None))
     text = "batch dropped with the rest of its span and channel: epoch 8 is not known yet [V8]"
     assert [drop.values.get("epoch") for drop in buffer.latest(3)] == [7, 8, None]
     assert buffer.latest(2)[0].text == text.replace(" with the rest of its span and channel", "")
     assert buffer.latest(1) == (
         Drop(
-            rule=ParentHashMismatch.rule,
-            text=str(Dropped(DropEffect.FLUSHED, ParentHashMismatch(b"\1", b"\2"), None)),
+            rule=reasons.ParentHashMismatch.rule,
+            text=str(Dropped(DropEffect.FLUSHED, reasons.ParentHashMismatch(b"\1", b"\2"), None)),
             origin=None,
             needs_parent_hash=True,
             effect=DropEffect.FLUSHED,
             reason="parent_hash_mismatch",
-            values=ParentHashMismatch(b"\1", b"\2").values,
+            values=reasons.ParentHashMismatch(b"\1", b"\2").values,
         ),
     )
     assert len(buffer.latest(32)) == 5 and buffer.latest(0) == ()

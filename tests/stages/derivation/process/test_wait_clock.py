@@ -2,16 +2,8 @@
 
 import pytest
 
+from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Output
-from rollup_node.stages.derivation.pipeline.outputs import (
-    AwaitSafeHead,
-    NeedBlobs,
-    NeedChallenges,
-    NeedDecoded,
-    NeedInput,
-    NeedL1Block,
-    NeedL2Blocks,
-)
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.protocol.commitments import Commitment
@@ -24,13 +16,13 @@ BLOCK = L1BlockRef(b"\1" * 32, 1, b"\0" * 32, 12)
 @pytest.mark.parametrize(
     ("need", "waits"),
     [
-        (NeedL1Block(5), DerivationWaits(l1=3)),
-        (NeedChallenges(5), DerivationWaits(l1=3)),
-        (NeedBlobs(BLOCK, ()), DerivationWaits(blobs=3)),
-        (NeedInput(BLOCK, Commitment(0, bytes(32))), DerivationWaits(blobs=3)),
-        (NeedDecoded(b"", TASK), DerivationWaits(compute=3)),
-        (NeedL2Blocks(1, 2), DerivationWaits(engine=3)),
-        (AwaitSafeHead(), DerivationWaits(engine=3)),
+        (outputs.NeedL1Block(5), DerivationWaits(l1=3)),
+        (outputs.NeedChallenges(5), DerivationWaits(l1=3)),
+        (outputs.NeedBlobs(BLOCK, ()), DerivationWaits(blobs=3)),
+        (outputs.NeedInput(BLOCK, Commitment(0, bytes(32))), DerivationWaits(blobs=3)),
+        (outputs.NeedDecoded(b"", TASK), DerivationWaits(compute=3)),
+        (outputs.NeedL2Blocks(1, 2), DerivationWaits(engine=3)),
+        (outputs.AwaitSafeHead(), DerivationWaits(engine=3)),
         (None, DerivationWaits(engine=3)),
     ],
 )
