@@ -108,11 +108,8 @@ def adopt_level(shared_level: SharedWord) -> None:
 
 def dropped_lines(process: str, lines: int) -> Record:
     """Return the record that reports dropped log lines."""
-    return Record(time.time(), Level.WARN, process, "log", "log lines dropped", _dropped_fields(lines), None)
-
-
-def _dropped_fields(lines: int) -> dict[str, object]:
-    return {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
+    fields = {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
+    return Record(time.time(), Level.WARN, process, "log", "log lines dropped", fields, None)
 
 
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
@@ -195,7 +192,7 @@ class StageProcess:
             work = (bus.run(), problems.repeat(), file.repeat(), profiles.serve())
             services = [group.create_task(each) for each in work]
             await asyncio.sleep(0)
-            self._handle_stop_signal()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
             self._shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
             await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
@@ -207,9 +204,6 @@ class StageProcess:
             heartbeat.cancel()
         self._log.debug("stopped")
         return self._code
-
-    def _handle_stop_signal(self) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
 
     def _bus(self) -> Bus:
         identity, shared = self._identity, self._shared

@@ -58,19 +58,18 @@ STABLE_SECONDS = 5.0
 RESTART_PAUSE, MAX_RESTART_PAUSE = 0.1, 6.4
 FORK_RETRY_PAUSE = 1.0
 FATAL_ENDS = {
-    ExitCode.CRITICAL: "failed with a critical error",
-    ExitCode.HALT: "halted the node",
-    ExitCode.FORK_MISMATCH: f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
-    ExitCode.NETWORK_LEFT: f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
+    ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
+    ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
+    ExitCode.FORK_MISMATCH: (
+        Code.FORK_MISMATCH,
+        f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
+    ),
+    ExitCode.NETWORK_LEFT: (
+        Code.NETWORK_LEFT,
+        f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
+    ),
 }
-"""What the exit codes mean that end the node."""
-
-FATAL_CODES = {
-    ExitCode.CRITICAL: Code.CRITICAL,
-    ExitCode.HALT: Code.PROTOCOL_VERSION,
-    ExitCode.FORK_MISMATCH: Code.FORK_MISMATCH,
-    ExitCode.NETWORK_LEFT: Code.NETWORK_LEFT,
-}
+"""The codes and the meaning of the exit codes that end the node."""
 
 
 def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
@@ -294,10 +293,9 @@ class Supervisor:
         elif code == RESTART:
             self._fail(code, "")
         elif code in FATAL_ENDS:
-            self._log.error(
-                "process ends the node", code=FATAL_CODES[ExitCode(code)].text, name=process.name, reason=reason
-            )
-            self._fail(code, f"process {process.name} {FATAL_ENDS[ExitCode(code)]}: see its last log lines")
+            kind, text = FATAL_ENDS[ExitCode(code)]
+            self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
+            self._fail(code, f"process {process.name} {text}: see its last log lines")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)

@@ -3,7 +3,6 @@
 Values are converted without checks: a wrong one shows in the transactions root."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -94,15 +93,6 @@ def _number(text: str) -> bytes:
     return encode_bytes(data)
 
 
-_cached_number = lru_cache(4096)(_number)
-
-
-def _repeated(text: str) -> bytes:
-    """As `_number`: chain, parity, value, gas and fees repeat, the numbers of a signature do not."""
-    # A cache of long ones would be as large as an endpoint likes.
-    return _cached_number(text) if len(text) < 32 else _number(text)
-
-
 def _data(text: str) -> bytes:
     return encode_bytes(bytes.fromhex(text[2:]))
 
@@ -137,27 +127,27 @@ def _authorizations(found: Object) -> bytes:
 def _signature(found: Object) -> bytes:
     # Older servers send the parity as `v` alone.
     parity = found.get("yParity")
-    return _repeated(found["v"] if parity is None else parity) + _number(found["r"]) + _number(found["s"])
+    return _number(found["v"] if parity is None else parity) + _number(found["r"]) + _number(found["s"])
 
 
 def _call(found: Object) -> bytes:
-    return _repeated(found["gas"]) + _recipient(found) + _repeated(found["value"]) + _data(found["input"])
+    return _number(found["gas"]) + _recipient(found) + _number(found["value"]) + _data(found["input"])
 
 
 def _legacy(found: Object) -> bytes:
-    price = _repeated(found["nonce"]) + _repeated(found["gasPrice"])
-    signature = _repeated(found["v"]) + _number(found["r"]) + _number(found["s"])
+    price = _number(found["nonce"]) + _number(found["gasPrice"])
+    signature = _number(found["v"]) + _number(found["r"]) + _number(found["s"])
     return rlp.wrap_list(price + _call(found) + signature)
 
 
 def _access(found: Object) -> bytes:
-    head = _repeated(found["chainId"]) + _repeated(found["nonce"]) + _repeated(found["gasPrice"])
+    head = _number(found["chainId"]) + _number(found["nonce"]) + _number(found["gasPrice"])
     return rlp.wrap_list(head + _call(found) + _access_list(found) + _signature(found))
 
 
 def _fee_head(found: Object) -> bytes:
-    fees = _repeated(found["maxPriorityFeePerGas"]) + _repeated(found["maxFeePerGas"])
-    return _repeated(found["chainId"]) + _repeated(found["nonce"]) + fees + _call(found) + _access_list(found)
+    fees = _number(found["maxPriorityFeePerGas"]) + _number(found["maxFeePerGas"])
+    return _number(found["chainId"]) + _number(found["nonce"]) + fees + _call(found) + _access_list(found)
 
 
 def _dynamic_fee(found: Object) -> bytes:
@@ -165,7 +155,7 @@ def _dynamic_fee(found: Object) -> bytes:
 
 
 def _blob(found: Object) -> bytes:
-    blobs = _repeated(found["maxFeePerBlobGas"]) + _hashes(found["blobVersionedHashes"])
+    blobs = _number(found["maxFeePerBlobGas"]) + _hashes(found["blobVersionedHashes"])
     return rlp.wrap_list(_fee_head(found) + blobs + _signature(found))
 
 
@@ -185,8 +175,8 @@ def _deposit(found: Object) -> bytes:
         _data(found["from"]),
         _recipient(found),
         rlp.EMPTY_STRING if mint is None else _number(mint),
-        _repeated(found["value"]),
-        _repeated(found["gas"]),
+        _number(found["value"]),
+        _number(found["gas"]),
         _flag(found.get("isSystemTx")),
         _data(found["input"]),
     )

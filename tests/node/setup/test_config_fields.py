@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.node.options.option import Option
+from rollup_node.node.options.option import AnyOption, Option
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import COUNT
 from rollup_node.node.options.values import GivenTexts, Values
@@ -36,7 +36,9 @@ WIDTH = Option(name="width", value_type=COUNT, default="1", variable="WIDTH", he
 
 @pytest.fixture(autouse=True)
 def door_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FIELD_OPTIONS, DoorConfig, {"width": WIDTH})
+    config: type[msgspec.Struct] = DoorConfig
+    options: dict[str, AnyOption] = {"width": WIDTH}
+    monkeypatch.setitem(FIELD_OPTIONS, config, options)
     monkeypatch.setitem(OPTIONS, "width", WIDTH)
 
 
