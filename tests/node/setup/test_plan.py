@@ -98,54 +98,26 @@ def test_options_are_checked_before_any_file_is_created(working_directory: Path)
 
 
 @pytest.mark.option("workers", "runtime.dir")
-def test_values_reach_the_configurations() -> None:
-    node = prepare(
-        *("--l1=http://a,http://b", "--l1.trustrpc", "--l1.rpckind=any", "--l1.http-poll-interval=500ms"),
-        *("--l1.epoch-poll-interval=-1s", "--l1.max-concurrency=3", "--l1.rpc-max-batch-size=4"),
-        *("--l1.rpc-rate-limit=2.5", "--l1.cache-size=0", "--verifier.l1-confs=7"),
-        *("--l1.beacon-fallbacks=http://c", "--l1.beacon-header=X-Key: y", "--l1.beacon.fetch-all-sidecars"),
-        *("--l1.beacon.slot-duration-override=2", "--rollup.span-overlap-check=false"),
-        *("--l2.engine-rpc-timeout=3s", "--l2.enginekind=reth", "--l2.skip-sync-start-check"),
-        *("--sequencer.enabled", "--sequencer.stopped", "--sequencer.l1-confs=1", "--sequencer.max-safe-lag=9"),
-        *("--sequencer.recover", "--sequencer.sealing-duration=10ms", "--finality.lookback=5", "--finality.delay=6"),
-        *("--fetch-withdrawal-root-from-state", "--rpc.addr=127.0.0.1", "--rpc.port=1", "--rpc.enable-admin"),
-        *("--metrics.enabled", "--metrics.addr=127.0.0.2", "--metrics.port=2", "--runtime.dir=run", "--workers=5"),
-        *("--log.level=debug", "--log.format=json", "--log.color", "--log.pid"),
-    )
+def test_what_no_option_sets_reaches_the_configurations() -> None:
+    """That every option reaches its field is test_config_fields."""
+    node = prepare("--verifier.l1-confs=7", "--runtime.dir=run", "--workers=5", "--l2.engine-rpc-timeout=3s")
     rollup = find_network("op-sepolia").config
-    l1, blobs, derivation, engine, rpc = (
-        node.configs.l1,
-        node.configs.blobs,
-        node.configs.derivation,
-        node.configs.engine,
-        node.configs.rpc,
+    configs = node.configs
+    assert configs.blobs is not None and configs.derivation is not None
+    assert (configs.l1.rollup, configs.derivation.rollup, configs.derivation.l1_chain.chain_id) == (
+        rollup,
+        rollup,
+        11155111,
     )
-    assert blobs is not None and derivation is not None
-    assert (l1.endpoints, l1.trust_rpc, l1.rpc_kind) == (("http://a", "http://b"), True, "any")
-    assert (l1.poll_interval, l1.epoch_poll_interval, l1.max_concurrency, l1.max_batch) == (0.5, -1.0, 3, 4)
-    assert (l1.rate_limit, l1.cache_size, l1.verifier_confs, l1.rollup) == (2.5, 0, 7, rollup)
-    assert (blobs.beacon, blobs.fallbacks, blobs.header) == ("http://b:5052", ("http://c",), ("X-Key", "y"))
-    assert (blobs.fetch_all_sidecars, blobs.slot_seconds) == (True, 2)
-    assert (derivation.rollup, derivation.span_overlap_check) == (rollup, False)
-    assert derivation.l1_chain.chain_id == 11155111
-    assert (engine.url, engine.jwt_secret, engine.timeout) == ("http://e:8551", JWT, 3.0)
-    assert (engine.engine_kind, engine.skip_sync_start_check) == ("reth", True)
-    assert (engine.sequencer_enabled, engine.sequencer_stopped, engine.sequencer_recover) == (True, True, True)
-    assert (engine.sequencer_l1_confs, engine.sequencer_max_safe_lag, engine.sealing_duration) == (1, 9, 0.01)
-    assert (engine.finality_lookback, engine.finality_delay) == (5, 6)
-    assert engine.withdrawal_root_from_state
-    assert engine.sequencer_state_file == f"{Path.cwd()}/run/sequencer.state"
-    settings = node_settings(node.plan, node.configs, node.secrets)
-    assert (rpc.addr, rpc.port, rpc.enable_admin, rpc.version) == ("127.0.0.1", 1, True, settings.version)
-    assert (rpc.metrics_enabled, rpc.metrics_addr, rpc.metrics_port) == (True, "127.0.0.2", 2)
-    assert rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
-    assert rpc.processes_file == f"{Path.cwd()}/run/processes.json"
-    assert rpc.l1_confs == 7
-    assert (rpc.ready_l1_lag, rpc.ready_safe_age, rpc.ready_unsafe_age) == (12, 0.0, 0.0)
+    assert (configs.engine.url, configs.engine.jwt_secret, configs.engine.timeout) == ("http://e:8551", JWT, 3.0)
+    assert configs.engine.sequencer_state_file == f"{Path.cwd()}/run/sequencer.state"
+    settings = node_settings(node.plan, configs, node.secrets)
+    assert (configs.rpc.version, configs.rpc.l1_confs) == (settings.version, 7)
+    assert configs.rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
+    assert configs.rpc.processes_file == f"{Path.cwd()}/run/processes.json"
     assert settings.runtime_dir == Path.cwd() / "run"
-    assert settings.log == LogSettings(Level.DEBUG, "json", True, True)
     assert settings.version.startswith("v") and settings.precheck is not None
-    assert next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute") == 5
+    assert next(spec.copies for spec in processes(node.plan, configs) if spec.role == "compute") == 5
 
 
 @pytest.mark.option("l2.engine-sync", "syncmode", "syncmode.offset-el-safe")
