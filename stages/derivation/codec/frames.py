@@ -3,18 +3,7 @@
 from struct import Struct
 from typing import NamedTuple
 
-from rollup_node.stages.derivation.reasons.l1 import (
-    FrameAfterLast,
-    FrameEndMarkInvalid,
-    FrameNotFirst,
-    FrameOfUnclosedChannel,
-    FrameOutOfOrder,
-    FramesEmpty,
-    FramesMissing,
-    FramesVersionUnknown,
-    FrameTooLong,
-    FrameTruncated,
-)
+from rollup_node.stages.derivation.reasons import l1 as l1_reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 
 VERSION = 0
@@ -46,26 +35,26 @@ class Frame(NamedTuple):
 def parse_frames(data: bytes) -> list[Frame] | Reason:
     """Return all frames of a data item, or why it is ignored: one malformed frame takes the others [P1 to P11]."""
     if not data:
-        return FramesEmpty()
+        return l1_reasons.FramesEmpty()
     if data[0] != VERSION:
-        return FramesVersionUnknown(data[0])
+        return l1_reasons.FramesVersionUnknown(data[0])
     if len(data) == 1:
-        return FramesMissing()
+        return l1_reasons.FramesMissing()
     frames: list[Frame] = []
     at, end, head_size, read_head = 1, len(data), _HEAD.size, _HEAD.unpack_from
     while at < end:
         start = at + head_size
         if start > end:
-            return FrameTruncated(len(frames), at, _truncated_field(end - at))
+            return l1_reasons.FrameTruncated(len(frames), at, _truncated_field(end - at))
         channel, number, length = read_head(data, at)
         stop = start + length
         if length > MAX_DATA:
-            return FrameTooLong(len(frames), at, length)
+            return l1_reasons.FrameTooLong(len(frames), at, length)
         if stop >= end:
-            return FrameTruncated(len(frames), at, "data" if stop > end else "end mark")
+            return l1_reasons.FrameTruncated(len(frames), at, "data" if stop > end else "end mark")
         end_mark = data[stop]
         if end_mark > 1:
-            return FrameEndMarkInvalid(len(frames), at, end_mark)
+            return l1_reasons.FrameEndMarkInvalid(len(frames), at, end_mark)
         frames.append(Frame(channel, number, data[start:stop], end_mark == 1))
         at = stop + 1
     return frames
@@ -87,7 +76,7 @@ def prune_frames(frames: list[Frame]) -> tuple[list[Frame], list[Reason]]:
         while kept and (reason := _rejection(kept[-1], frame)) is None and _is_abandoned(kept[-1], frame):
             # Goes on backwards: the earlier frames of the unclosed channel are dropped one by one.
             left = kept.pop()
-            reasons.append(FrameOfUnclosedChannel(left.number, left.channel, frame.channel))
+            reasons.append(l1_reasons.FrameOfUnclosedChannel(left.number, left.channel, frame.channel))
         if reason is None:
             kept.append(frame)
         else:
@@ -99,11 +88,11 @@ def _rejection(previous: Frame, frame: Frame) -> Reason | None:
     """Why `frame` does not continue `previous` [Q3a, Q3b, Q3d]."""
     number, channel = frame.number, frame.channel
     if channel != previous.channel:
-        return FrameNotFirst(number, channel, previous.channel) if number else None
+        return l1_reasons.FrameNotFirst(number, channel, previous.channel) if number else None
     if previous.is_last:
-        return FrameAfterLast(number, channel, previous.number)
+        return l1_reasons.FrameAfterLast(number, channel, previous.number)
     follows = number == (previous.number + 1) & _LAST_NUMBER
-    return None if follows else FrameOutOfOrder(number, channel, previous.number)
+    return None if follows else l1_reasons.FrameOutOfOrder(number, channel, previous.number)
 
 
 def _is_abandoned(previous: Frame, frame: Frame) -> bool:

@@ -5,19 +5,10 @@ from collections.abc import Callable
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.l1 import verify
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import code_of
-from rollup_node.stages.l1.verify import (
-    RECOMMENDED_SLOT,
-    REQUIRED_SLOT,
-    SIGNER_SLOT,
-    InvalidDataError,
-    address_in,
-    proven_value,
-    stored_value,
-    verify_header,
-)
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -86,12 +77,12 @@ class RuntimeConfigReader:
             endpoint = self._endpoints.pick()
             found = await endpoint.block_json(block)
             if found is None:
-                raise InvalidDataError(f"there is no block {block}")
-            header, block_hash = verify_header(found, self._config.trust_rpc)
+                raise verify.InvalidDataError(f"there is no block {block}")
+            header, block_hash = verify.verify_header(found, self._config.trust_rpc)
             slots = self._slots()
             values = [await self._read_slot(endpoint, header, block_hash, *slot) for slot in slots]
-            return RuntimeConfig(address_in(values[0]), *values[1:])
-        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            return RuntimeConfig(verify.address_in(values[0]), *values[1:])
+        except (EndpointError, RpcFailure, verify.InvalidDataError) as error:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
             text = describe_error(endpoint, error)
@@ -100,14 +91,14 @@ class RuntimeConfigReader:
     def _slots(self) -> list[tuple[Address, Hash]]:
         """Contract and slot of the values to read, in the order of RuntimeConfig [RTC4, PRV2]."""
         rollup = self._config.rollup
-        slots = [(rollup.l1_system_config, SIGNER_SLOT)]
+        slots = [(rollup.l1_system_config, verify.SIGNER_SLOT)]
         if self._config.protocol_versions:
-            slots += [(rollup.protocol_versions, slot) for slot in (REQUIRED_SLOT, RECOMMENDED_SLOT)]
+            slots += [(rollup.protocol_versions, slot) for slot in (verify.REQUIRED_SLOT, verify.RECOMMENDED_SLOT)]
         return slots
 
     async def _read_slot(
         self, endpoint: L1Endpoint, header: Header, block_hash: Hash, contract: Address, slot: Hash
     ) -> bytes:
         if self._config.trust_rpc:
-            return stored_value(await endpoint.storage(contract, slot, block_hash))
-        return proven_value(await endpoint.proof(contract, slot, block_hash), header.state_root, contract, slot)
+            return verify.stored_value(await endpoint.storage(contract, slot, block_hash))
+        return verify.proven_value(await endpoint.proof(contract, slot, block_hash), header.state_root, contract, slot)
