@@ -28,7 +28,7 @@ class Action(msgspec.Struct, frozen=True):
 # --- the log, metrics and problems -----------------------------------------------------------------------------------
 
 
-class Log(Action, frozen=True):
+class LogLine(Action, frozen=True):
     """Write a line to the log."""
 
     level: LogLevel

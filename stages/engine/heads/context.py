@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import Action, Count, Log, LogLevel, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.actions import (
+    Action,
+    Count,
+    LogLevel,
+    LogLine,
+    Severity,
+    WorkFailed,
+    WorkRecovered,
+)
 from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall, Read
 from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
@@ -82,7 +90,7 @@ class CoreContext(ABC):
 
     def write(self, level: LogLevel, text: str, code: Code | None = None, /, **fields: object) -> None:
         """Have a line written to the log."""
-        self.do(Log(level, text, code, fields))
+        self.do(LogLine(level, text, code, fields))
 
     def count(self, metric: str, /, **labels: str) -> None:
         """Have one added to a counter."""

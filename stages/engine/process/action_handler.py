@@ -109,7 +109,7 @@ class ActionHandler:
 
     def _report_handlers(self) -> Handlers:
         return {
-            act.Log: self._log,
+            act.LogLine: self._log,
             act.Count: lambda action: self._meter.count(action.metric, action.value, **action.labels),
             act.Observe: lambda action: self._meter.observe(action.metric, action.value),
             act.Lasts: lambda action: self._lasting[action.name].report(action.code, action.text, **action.fields),
@@ -122,7 +122,7 @@ class ActionHandler:
             act.ResetStarted: self._reset_started,
         }
 
-    def _log(self, action: act.Log) -> None:
+    def _log(self, action: act.LogLine) -> None:
         code = {} if action.code is None else {"code": action.code.text}
         getattr(log, action.level)(action.text, **code, **action.fields)
 

@@ -9,7 +9,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.texts import duration
-from rollup_node.stages.rpc.status.node_status import DerivationProgress, Heads, L1Status, NodeStatus
+from rollup_node.stages.rpc.status.node_status import DerivationProgress, HeadsStatus, L1Status, NodeStatus
 
 STALE_SECONDS = 3.0
 
@@ -73,7 +73,7 @@ def slow_sync_reason(progress: DerivationProgress, chain_speed: float) -> Unread
     return _reason("derivation", f"{speeds}{limit}", Code.SYNC_SLOW)
 
 
-def age_reasons(heads: Heads, limits: ReadyLimits) -> list[UnreadyReason]:
+def age_reasons(heads: HeadsStatus, limits: ReadyLimits) -> list[UnreadyReason]:
     """The L2 heads that are older than the options allow [RPC92]."""
     reasons = []
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):

@@ -10,7 +10,7 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
 from rollup_node.stages.engine.calls.actions import (
     Action,
-    Log,
+    LogLine,
     PublishBlock,
     PublishStatus,
     RequestL1Blocks,
@@ -231,7 +231,7 @@ class CoreHarness:
 
     def logged(self, text: str) -> list[Mapping[str, Any]]:
         """The fields of the lines of log with this text so far."""
-        return [action.fields for action in self.done(Log) if action.text == text]
+        return [action.fields for action in self.done(LogLine) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
 

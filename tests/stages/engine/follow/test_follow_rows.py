@@ -162,7 +162,7 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     follower.engine.fetch()
     follower.round()
     follower.round()
-    (moved,) = [each for each in follower.harness.done(act.Log) if each.text == MOVED]
+    (moved,) = [each for each in follower.harness.done(act.LogLine) if each.text == MOVED]
     del follower.harness.actions[: follower.harness.actions.index(moved)]
     published = follower.harness.done(act.PublishBlock)
     assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]

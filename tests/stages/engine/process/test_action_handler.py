@@ -105,7 +105,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
     start = PipelineStart(1, ref, info.config, ref.l1_origin, info.config)
     result = AttributesResult(1, 1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
     return [
-        act.Log("info", "a line", Code.RESET, {"block": ref}),
+        act.LogLine("info", "a line", Code.RESET, {"block": ref}),
         act.Count("sequencing_errors"),
         act.Observe("sequencer_sealing_seconds", 0.25),
         act.Lasts("EL sync", Code.EL_SYNC_STALLED, "no new block", {"block": 5}),
@@ -139,11 +139,11 @@ def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
 
 
 def test_a_line_has_its_level_code_and_fields(handled: Handled) -> None:
-    assert handled.line(act.Log("info", "sequencer started", None, {"head": 7})) == "INFO sequencer started head=7"
-    line = act.Log("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, {"reason": "no leader"})
+    assert handled.line(act.LogLine("info", "sequencer started", None, {"head": 7})) == "INFO sequencer started head=7"
+    line = act.LogLine("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, {"reason": "no leader"})
     assert handled.line(line) == "WARN stopping without the last block code=SEQUENCER-ADMIN reason=no leader"
     for level in get_args(act.LogLevel):
-        assert handled.line(act.Log(level, "text")) == f"{level.upper()} text"
+        assert handled.line(act.LogLine(level, "text")) == f"{level.upper()} text"
 
 
 def test_following_another_node_is_counted(handled: Handled) -> None:

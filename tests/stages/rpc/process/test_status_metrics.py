@@ -10,7 +10,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.own_metrics import STATES
 from rollup_node.stages.rpc.process.status_metrics import STEP_SECONDS, StatusMetrics
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.status.node_status import BlockStatus, Heads, NodeStatus, SequencingWindow, State
+from rollup_node.stages.rpc.status.node_status import BlockStatus, HeadsStatus, NodeStatus, SequencingWindow, State
 from rollup_node.stages.rpc.status.readiness import ReadyLimits
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
@@ -60,7 +60,7 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
             nothing,
             state=State.SYNCING,
             ready=True,
-            heads=Heads(block, change(block, age_s=20.0), None),
+            heads=HeadsStatus(block, change(block, age_s=20.0), None),
             l1=change(nothing.l1, lag_blocks=55, lag_s=660),
             progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
             sequencing_window=SequencingWindow(100, 40, 60),

@@ -12,7 +12,7 @@ from rollup_node.stages.rpc.status.node_state import SLOW_SECONDS
 from rollup_node.stages.rpc.status.node_status import (
     ChainStatus,
     DerivationProgress,
-    Heads,
+    HeadsStatus,
     L1Status,
     NodeStatus,
     Peers,
@@ -44,7 +44,7 @@ def status(
         sentence="",
         ready=True,
         reasons=[],
-        heads=Heads(None, None, None),
+        heads=HeadsStatus(None, None, None),
         l1=L1Status(None, None, None, None, None, None),
         progress=DerivationProgress(None, speed, None, limited_by, None),
         sequencing_window=None,
