@@ -14,10 +14,9 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.base import EndpointCounts, Problem
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.commitments import KECCAK, Commitment
 
 log = get_logger("da")

@@ -50,7 +50,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
-from rollup_node.stages.messages.attributes.receiver import MAX_UNREPORTED, AttributesReceiver
+from rollup_node.stages.messages.attributes_channel import MAX_UNREPORTED, AttributesReceiver
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult

@@ -11,9 +11,9 @@ from rollup_node.stages.engine.attributes.attributes_handler import AttributesHa
 from rollup_node.stages.engine.calls.actions import Action, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import is_syncing
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
-from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.protocol.errors import TemporaryError
 

@@ -57,7 +57,6 @@ from collections.abc import Iterator
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Action, PublishStatus, SendToDerivation, SendToP2P, SendToRpc
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
@@ -65,16 +64,14 @@ from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest, ReadRows
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.el_sync.el_sync import ELSync
-from rollup_node.stages.engine.el_sync.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
-from rollup_node.stages.engine.heads.context import ReadRow, Row
+from rollup_node.stages.engine.heads.context import ReadRow, Row, TaskBackoff
 from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow, moves_heads
-from rollup_node.stages.engine.interop.interop import Interop
-from rollup_node.stages.engine.interop.interop_row import Decision
+from rollup_node.stages.engine.heads.interop import Decision, Interop
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
-from rollup_node.stages.engine.unsafe.lost_blocks_row import LostBlocksRow
-from rollup_node.stages.engine.unsafe.unsafe_rows import GapConfirmRow, UnsafeBlockRow
+from rollup_node.stages.engine.starts.el_sync import ELSync
+from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
+from rollup_node.stages.engine.unsafe.unsafe_rows import GapConfirmRow, LostBlocksRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import (
     OutputResponse,
     SafeHeadResponse,

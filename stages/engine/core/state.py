@@ -15,23 +15,21 @@ from rollup_node.stages.engine.calls.actions import (
     UnsafeBlockReceived,
     WorkFailed,
 )
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncOptions
-from rollup_node.stages.engine.el_sync.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.follow.follow_rows import Following
 from rollup_node.stages.engine.follow.follow_source import FollowSource
-from rollup_node.stages.engine.heads.context import CoreContext
+from rollup_node.stages.engine.heads.context import CoreContext, TaskBackoff
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
-from rollup_node.stages.engine.interop.interop import Interop, OrdinarySearch
-from rollup_node.stages.engine.interop.interop_row import InteropRow
-from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
+from rollup_node.stages.engine.heads.interop import Interop, InteropRow, OrdinarySearch
+from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
-from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
+from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncOptions
+from rollup_node.stages.engine.starts.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks

@@ -5,7 +5,15 @@ Reads of the source, and the forkchoice update that moves to its chain [FSR1 to 
 from collections.abc import Iterator
 
 from rollup_node.stages.engine.calls.actions import Action, FetchEnded, FetchLasts, LogLevel
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CoreAnswer,
+    CoreCall,
+    FollowReason,
+    GetL1BlockRef,
+    Instant,
+    PendingCall,
+)
 from rollup_node.stages.engine.calls.engine_api import (
     INVALID_FORKCHOICE,
     ErrorAnswer,
@@ -16,7 +24,6 @@ from rollup_node.stages.engine.calls.engine_api import (
     is_syncing,
 )
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason
 from rollup_node.stages.engine.follow.follow_source import (
     FollowCall,
     FollowError,

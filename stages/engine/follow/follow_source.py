@@ -22,10 +22,15 @@ from itertools import pairwise
 
 import msgspec
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.calls import (
+    FollowReason,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+    GetL1BlockRef,
+)
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig, network_left
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError

@@ -8,9 +8,8 @@ Without a source nobody names another block, and the L1 origins may be of a chai
 | reached | L1 blocks: the origins of the heads, each once  | the move, all are canonical; else the target is |
 |         |                                                 | given up                                        |"""
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.calls import FollowStatus, GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
-from rollup_node.stages.engine.calls.neighbour_api import FollowStatus
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 

@@ -15,7 +15,6 @@ from rollup_node.stages.engine.calls.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall, Read
 from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
@@ -26,34 +25,54 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
 from rollup_node.stages.protocol.errors import StageError, TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import L2BlockRef
 
+FIRST_SECONDS = 1.0
+MAX_SECONDS = 10.0
 
-class Row(Protocol):
-    """A row of the priority table of the engine core: which call is due, and what follows from its answer."""
 
-    outlives_resets: bool
-    """Whether answers count to calls that were made before a reset."""
+class TaskBackoff:
+    """Times are monotonic seconds. `jitter` returns the seconds to add to a pause; `first` is the first pause."""
 
-    @property
-    def purpose(self) -> CallPurpose:
-        """The purpose of the next call."""
+    def __init__(self, jitter: Callable[[], float] = lambda: 0.0, first: float = FIRST_SECONDS) -> None:
+        self._jitter, self._first = jitter, first
+        self._failures: dict[str, int] = {}
+        self._retry_at: dict[str, float] = {}
 
-    def due(self, now: Instant) -> CoreCall | None:
-        """Return the call to make now. Raises TemporaryError and ResetError as `answer`."""
+    def fail(self, task: str, now: float, pause: float | None = None) -> float:
+        """Note a temporary failure; returns the seconds until the task may go on.
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of this row.
+        They are those of `pause` for one that goes on at its own rhythm."""
+        failures = self._failures.get(task, 0)
+        self._failures[task] = failures + 1
+        seconds = self._pause(failures) if pause is None else pause
+        self._retry_at[task] = now + seconds
+        return seconds
 
-        Raises TemporaryError when the call is to be made again, ResetError when a new start is needed."""
+    def reset(self, task: str, now: float) -> float:
+        """Note a reset; the seconds until the task may go on, 0 unless it has failed before."""
+        failures = self._failures.get(task, 0)
+        self._failures[task] = failures + 1
+        seconds = self._pause(failures - 1) if failures else 0.0
+        self._retry_at[task] = now + seconds
+        return seconds
 
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take that there is no answer. Raises as `answer`."""
+    def recover(self, task: str) -> int:
+        """Note that the task works; returns how often it failed before, 0 if it did not."""
+        self._retry_at.pop(task, None)
+        return self._failures.pop(task, 0)
 
-    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Note that a call of this purpose failed.
+    def is_waiting(self, task: str, now: float) -> bool:
+        """Return whether the task must not go on yet."""
+        return now < self._retry_at.get(task, now)
 
-        Returns the seconds until a forkchoice update that failed with it is due again; None if it is due at once."""
+    def next_retry(self, now: float) -> float | None:
+        """Return when the next task may go on; None if none is waiting."""
+        return min((at for at in self._retry_at.values() if at > now), default=None)
+
+    def _pause(self, failures: int) -> float:
+        return backoff(failures + 1, self._first, MAX_SECONDS) + self._jitter()
 
 
 class CoreContext(ABC):
@@ -190,6 +209,33 @@ class CoreContext(ABC):
     @abstractmethod
     def force_start(self, heads: Heads | None, now: Instant) -> None:
         """Start over at heads that a supervisor has chosen, None: where the ordinary search finds them [IOP20]."""
+
+
+class Row(Protocol):
+    """A row of the priority table of the engine core: which call is due, and what follows from its answer."""
+
+    outlives_resets: bool
+    """Whether answers count to calls that were made before a reset."""
+
+    @property
+    def purpose(self) -> CallPurpose:
+        """The purpose of the next call."""
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the call to make now. Raises TemporaryError and ResetError as `answer`."""
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to a call of this row.
+
+        Raises TemporaryError when the call is to be made again, ResetError when a new start is needed."""
+
+    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
+        """Take that there is no answer. Raises as `answer`."""
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Note that a call of this purpose failed.
+
+        Returns the seconds until a forkchoice update that failed with it is due again; None if it is due at once."""
 
 
 class CoreRow(ABC):

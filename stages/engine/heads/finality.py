@@ -5,8 +5,8 @@ from math import inf
 import msgspec
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
-from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetBlockRef, Unavailable, is_syncing
+from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadRecorder, SafeHeadsWritten
 from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadRecorder, SafeHeadsWritten
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 
 

@@ -1,31 +1,35 @@
-"""Performs the actions of the engine core: sends messages, publishes, writes the log, counts."""
+"""Performs the actions of the engine core: sends messages, publishes, counts, writes the log and upgrade bundles."""
 
+import re
+import time
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Server
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowResult
+from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
-from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.reset_watch import ResetWatch
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.process.upgrade_files import UpgradeFiles
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQUENCER_WAITS
+from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_payload
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.deposits import is_deposit
+from rollup_node.stages.protocol.errors import RestartError
+from rollup_node.stages.protocol.forks.bundles import CHOSEN_FILE, DRAFTS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -233,3 +237,102 @@ def _code_of(failed: act.WorkFailed) -> Code:
     if failed.task == CallPurpose.FOLLOW.task:
         return Code.FOLLOW_SOURCE
     return Code.ENGINE_ANSWER if "engine" in failed.error else Code.RETRYING
+
+
+SAME_RESETS = 3
+QUIET_SECONDS = 120.0
+_VALUES = re.compile("0x[0-9a-f]+|[0-9]+")
+
+
+class ResetWatch:
+    """Logs the resets: one by one, and as one condition from the third for the same reason on.
+
+    Numbers and hashes in a reason do not make it another one. `show` takes the health problem, None when there is
+    none."""
+
+    def __init__(
+        self, log: Logger, show: Callable[[Problem | None], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._show, self._clock = log, show, clock
+        self._condition = LastingCondition(log, clock)
+        self._reason = ""
+        self._times = self._highest = 0
+        self._last_at = float("-inf")
+
+    def reset(self, reason: str) -> None:
+        """There was a reset."""
+        kind = _VALUES.sub("", reason)
+        self._times = self._times + 1 if kind == self._reason else 1
+        self._reason, self._last_at = kind, self._clock()
+        if self._times < SAME_RESETS:
+            self._end()
+            self._log.warn("resetting", code=Code.RESET.text, reason=reason)
+            return
+        self._condition.report(
+            Code.RESET_LOOP, "resetting again for the same reason", resets=self._times, reason=reason
+        )
+        text = f"{self._times} resets for the same reason: {reason}"
+        self._show(Problem(Code.RESET_LOOP, "", text))
+
+    def processed(self, safe: int) -> None:
+        """Note that a derived block was processed; `safe` is the number of the safe head.
+
+        One that was not reached before ends a loop."""
+        if safe > self._highest:
+            self._highest = safe
+            self._clear()
+
+    def tick(self) -> None:
+        """End a loop when there has been no reset for long."""
+        if self._times and self._clock() - self._last_at > QUIET_SECONDS:
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._times:
+            self._times, self._reason = 0, ""
+            self._end()
+
+    def _end(self) -> None:
+        self._condition.end("resets do not repeat any more")
+        self._show(None)
+
+
+class UpgradeFiles:
+    """Writes to `folder`, which is `rollup.bundle-dir`."""
+
+    def __init__(self, folder: str, log: Logger) -> None:
+        self._folder, self._log = Path(folder).absolute(), log
+
+    def differs(self, other: OtherUpgrade, confirmed: bool) -> None:
+        """Says that derivation waits before a block with another bundle, and writes that bundle."""
+        fields: dict[str, object] = {"fork": other.fork, "block": other.number, "hash": to_hex(other.hash)}
+        fields |= {"difference": other.difference, "used": other.used, "confirmed_by_l1": confirmed}
+        if not other.same_bundle:
+            path = self._folder / other.file_name
+            fields |= {"seen": other.sha256, "known": _known(other), "file": self._written(path, other.file)}
+        text = "the chain has other upgrade transactions than this node"
+        self._log.error(text, code=Code.BUNDLE_DIFFERS.text, **fields, do=Code.BUNDLE_DIFFERS.remedy)
+
+    def choose(self, other: OtherUpgrade) -> None:
+        """Keep the chain's bundle for this and the next starts. Raises RestartError once it is written."""
+        path = self._folder / CHOSEN_FILE.format(fork=other.fork)
+        written = self._written(path, other.file)
+        if written == str(path):
+            text = "taking the upgrade bundle of the chain, which this package has and L1 confirms"
+            self._log.warn(text, code=Code.BUNDLE_CHOSEN.text, fork=other.fork, sha256=other.sha256, file=written)
+            raise RestartError(f"the bundle {other.sha256[:8]} takes the place of {other.used[:8]}")
+
+    def _written(self, path: Path, content: bytes) -> str:
+        """Return the path from the root on, or why nothing could be written to it."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_private_file(path, content, 0o644, durable=True)
+        except OSError as error:
+            return f"not written to {path}: {error.strerror or error}"
+        return str(path)
+
+
+def _known(other: OtherUpgrade) -> str:
+    if other.carried is not None:
+        return f"this package has it ({other.carried.found})"
+    return DRAFTS.get(other.sha256, "not known to this version")

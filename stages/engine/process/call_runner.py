@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
-from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
+from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import RestartError, TemporaryError

@@ -11,20 +11,20 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.io.client import EngineClient
-from rollup_node.stages.engine.calls.replacement import ReplacementError, replaced_output, replacement_attributes
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.interop.interop import Interop, block_ref
-from rollup_node.stages.engine.interop.interop_row import (
+from rollup_node.stages.engine.heads.interop import (
     Decision,
     ForceStart,
+    Interop,
     Invalidate,
     PromoteCrossSafe,
     PromoteCrossUnsafe,
     PromoteFinalized,
     ProvideL1,
+    block_ref,
 )
-from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.process.bus_clients import L1Client
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.messages.control import OutputRequest
@@ -38,11 +38,20 @@ from rollup_node.stages.messages.interop import (
 )
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
+from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, SERVER_ERROR
-from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.output_root import output_preimage
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import (
+    OPTIMISTIC_BLOCK_DEPOSITOR,
+    ZERO_HASH,
+    BlockId,
+    Hash,
+    L1BlockRef,
+    L2BlockRef,
+)
 
 BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002
@@ -61,6 +70,14 @@ RESPONSE_BYTES = 256
 """What a response takes without its texts."""
 
 RESET_TARGETS = ("unsafe", "cross-unsafe", "safe", "cross-safe", "finalized")
+
+
+PREIMAGE_BYTES = 128
+_WITH_MIN_BASE_FEE = 17
+
+
+class ReplacementError(Exception):
+    """The block cannot be replaced, or is no valid replacement."""
 
 
 class InteropError(Exception):
@@ -357,3 +374,47 @@ def _shown_output(state_root: Hash, storage_root: Hash, block_hash: Hash) -> dic
 
 def _show(block: BlockId) -> str:
     return f"{to_hex(block.hash)}:{block.number}"
+
+
+def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
+    """Return the attributes of the replacement: the block's deposits and one more.
+
+    Raises ReplacementError for a block of before Isthmus, whose header has no withdrawals root."""
+    if payload.withdrawals_root is None:
+        raise ReplacementError("withdrawals-root is nil")
+    preimage = output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
+    deposits = tuple(raw for raw in payload.transactions if is_deposit(raw))
+    extra = payload.extra_data
+    return PayloadAttributes(
+        timestamp=payload.timestamp,
+        prev_randao=payload.prev_randao,
+        fee_recipient=payload.fee_recipient,
+        withdrawals=payload.withdrawals,
+        parent_beacon_root=payload.parent_beacon_root,
+        transactions=(*deposits, invalidated_block_deposit(preimage)),
+        no_tx_pool=True,
+        gas_limit=payload.gas_limit,
+        eip1559_params=extra[1:9],
+        min_base_fee=int.from_bytes(extra[9:], "big") if len(extra) == _WITH_MIN_BASE_FEE else None,
+    )
+
+
+def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None:
+    """State root, message passer storage root and hash of the block that this one replaced; None if it replaced none.
+
+    Raises ReplacementError for a replacement that is malformed."""
+    if not payload.transactions:
+        raise ReplacementError("expected block-replacement tx and more")
+    last = payload.transactions[-1]
+    if not is_deposit(last):
+        return None
+    try:
+        deposit = decode_deposit(last)
+    except DepositError as error:
+        raise ReplacementError(f"failed to unmarshal invalidated-block system tx: {error}") from None
+    if deposit.sender != OPTIMISTIC_BLOCK_DEPOSITOR:
+        return None
+    data = deposit.data
+    if len(data) != PREIMAGE_BYTES or data[:32] != ZERO_HASH:
+        raise ReplacementError("failed to unmarshal output-root preimage: it is not of version 0")
+    return data[32:64], data[64:96], data[96:]

@@ -6,8 +6,8 @@ an engine that cannot answer is an error text in it."""
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse

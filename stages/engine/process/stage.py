@@ -10,36 +10,44 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, GetL1BlockRef, Instant
-from rollup_node.stages.engine.calls.io.client import EngineClient
-from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
-from rollup_node.stages.engine.calls.io.follow_client import FollowClient
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, GetFollowStatus, GetLeader
+from rollup_node.stages.engine.calls.calls import (
+    CommitPayload,
+    CoreAnswer,
+    CoreCall,
+    GetFollowStatus,
+    GetL1BlockRef,
+    GetLeader,
+    Instant,
+)
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    FindSafeHeads,
+    KeepSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+)
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import Notification, PeerRequest
-from rollup_node.stages.engine.interop.interop_row import Decision
+from rollup_node.stages.engine.heads.context import TaskBackoff
+from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler
+from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.call_runner import CallRunner, stimuli_logged
-from rollup_node.stages.engine.process.control_server import ControlServer
+from rollup_node.stages.engine.process.control_server import ControlServer, StoredRequest, StoredRequests
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.interop_server import InteropServer
-from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.process.p2p_client import P2PClient
+from rollup_node.stages.engine.process.neighbour_clients import ConductorClient, FollowClient
 from rollup_node.stages.engine.process.protocol_versions import ForkWatch, ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.process.stored_requests import StoredRequest, StoredRequests
-from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import ForkDoubt, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest

@@ -13,9 +13,9 @@ from collections import deque
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import SendToRpc
-from rollup_node.stages.engine.calls.build_api import BuildError, commit_error, open_error, seal_error
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import (
+    BuildError,
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
@@ -23,6 +23,9 @@ from rollup_node.stages.engine.calls.engine_api import (
     GetPayload,
     NewPayload,
     Unavailable,
+    commit_error,
+    open_error,
+    seal_error,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow

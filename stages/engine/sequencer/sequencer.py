@@ -23,6 +23,7 @@ from enum import Enum, Flag, auto
 import msgspec
 
 from rollup_node.stages.engine.calls.actions import Action
+from rollup_node.stages.engine.calls.calls import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import (
     CallResult,
     CallStatus,
@@ -38,7 +39,6 @@ from rollup_node.stages.engine.calls.engine_api import (
     raise_for_fork_mismatch,
 )
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig

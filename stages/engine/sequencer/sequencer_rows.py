@@ -23,10 +23,19 @@ from rollup_node.stages.engine.calls.actions import (
     SendToRpc,
     ShowProblem,
 )
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CommitPayload,
+    Committed,
+    CoreAnswer,
+    CoreCall,
+    GetLeader,
+    Instant,
+    Leadership,
+    PendingCall,
+)
 from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable, is_syncing
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
 from rollup_node.stages.engine.sequencer.block_production import BlockProduction

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.messages.base import QueueLength
+from rollup_node.stages.messages.base import EndpointCounts, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus

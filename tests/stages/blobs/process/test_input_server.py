@@ -16,10 +16,9 @@ from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Endpoints, Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import run_within, running_stage

@@ -16,12 +16,12 @@ from rollup_node.stages.engine.calls.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.heads.context import TaskBackoff
+from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart
 from rollup_node.stages.engine.starts.start_search import Base
 from rollup_node.stages.messages.base import Problem

@@ -22,10 +22,10 @@ from rollup_node.stages.engine.calls.actions import AttributesProcessed, LogLine
 from rollup_node.stages.engine.calls.calls import CallPurpose, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayload
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads
 from rollup_node.stages.engine.calls.stimulus_log import SIZE
 from rollup_node.stages.engine.core.inbox import AdminRequest
-from rollup_node.stages.engine.el_sync.el_sync import RESEND_SECONDS
-from rollup_node.stages.engine.safedb.entries import ResetSafeHeads
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
 from rollup_node.stages.messages.control import (
     OutputRequest,
     OverrideLeaderRequest,

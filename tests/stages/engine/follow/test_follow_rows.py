@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.calls import CallPurpose, FollowReason, FollowStatus
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus
 from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from tests.support.chains.chain_fixture import chain_with

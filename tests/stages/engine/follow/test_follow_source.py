@@ -8,10 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.calls import (
+    FollowReason,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+    GetL1BlockRef,
+)
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.engine.follow.follow_source import (
     HOLD_BLOCK_TIMES,
     HOLD_EVERY_SECONDS,

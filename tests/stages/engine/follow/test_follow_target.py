@@ -2,9 +2,8 @@
 
 import pytest
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.calls import FollowStatus, GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef
-from rollup_node.stages.engine.calls.neighbour_api import FollowStatus
 from rollup_node.stages.engine.follow.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef

@@ -17,15 +17,14 @@ from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_resul
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowResult
-from rollup_node.stages.engine.process.action_handler import ActionHandler
+from rollup_node.stages.engine.process.action_handler import QUIET_SECONDS, ActionHandler, ResetWatch, UpgradeFiles
+from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
-from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -33,8 +32,9 @@ from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import RestartError
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
 from rollup_node.stages.topology import CHANNELS
+from tests.stages.derivation.process.test_derivation_log import RecordingLogger
 from tests.support.chains.chain_fixture import ChainFixture
 
 PEER = ProcessId(0, 1)
@@ -325,3 +325,113 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
     handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
     assert not handled.status.problems
     assert any(record.message == "resets do not repeat any more" for record in handled.records)
+
+
+class Watched:
+    """A watch with a clock that stands still, and the problem that it shows."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.problem: Problem | None = None
+        self.watch = ResetWatch(get_logger("engine"), self._show, lambda: self.now)
+
+    def _show(self, problem: Problem | None) -> None:
+        self.problem = problem
+
+    def repeat(self, times: int, reason: str = "the unsafe head is below block {}") -> None:
+        for number in range(times):
+            self.watch.reset(reason.format(number))
+            self.now += 10
+
+
+@pytest.mark.sign("RESET-LOOP", line=True)
+def test_an_hour_of_resets_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    watched = Watched()
+    watched.repeat(360)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.count("code=RESET ") for line in lines[:3]] == [1, 1, 0]
+    assert "code=RESET-LOOP resets=3 reason=the unsafe head is below block 2" in lines[2]
+    assert 55 <= len(lines) <= 65 and all(line.endswith(Code.RESET_LOOP.remedy) for line in lines[2:])
+    assert watched.problem is not None and str(watched.problem).startswith("RESET-LOOP: 360 resets for the same reason")
+
+
+def test_a_new_safe_block_ends_it_and_one_that_was_safe_before_does_not() -> None:
+    watched = Watched()
+    watched.watch.processed(7)
+    watched.repeat(3)
+    watched.watch.processed(7)
+    assert watched.problem is not None
+    watched.watch.processed(8)
+    assert watched.problem is None
+
+
+def test_quiet_ends_it() -> None:
+    watched = Watched()
+    watched.repeat(3)
+    watched.watch.tick()
+    assert watched.problem is not None
+    watched.now += QUIET_SECONDS
+    watched.watch.tick()
+    assert watched.problem is None
+
+
+def test_other_reasons_are_no_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    watched = Watched()
+    for reason in ("an L1 reorg", "the engine has lost its head", "an L1 reorg"):
+        watched.repeat(1, reason)
+    assert watched.problem is None
+    assert capsys.readouterr().err.count("code=RESET ") == 3
+
+
+OTHER = OtherUpgrade("lagoon", 7, b"\1" * 32, "transaction 4: its gas is 1", "ab" * 32, b"{}", "cd" * 32, CARRIED)
+
+
+def test_the_bundle_of_the_chain_is_written_and_named(tmp_path: Path) -> None:
+    lines = RecordingLogger()
+    folder = tmp_path / "made" / "when needed"
+    UpgradeFiles(str(folder), lines).differs(OTHER, False)
+    ((_, _, fields),) = lines.lines
+    assert (folder / "lagoon_bundle_cdcdcdcd.json").read_bytes() == b"{}"
+    assert fields["file"] == str(folder / "lagoon_bundle_cdcdcdcd.json")
+    assert (fields["code"], fields["block"], fields["seen"]) == ("BUNDLE-DIFFERS", 7, "cd" * 32)
+    assert CARRIED.found in str(fields["known"]) and fields["confirmed_by_l1"] is False
+
+
+def test_the_file_is_named_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory of a service is not that of who reads its log."""
+    monkeypatch.chdir(tmp_path)
+    lines = RecordingLogger()
+    UpgradeFiles(".", lines).differs(OTHER, False)
+    assert lines.lines[0][2]["file"] == str(tmp_path / OTHER.file_name)
+
+
+def test_bundles_that_are_not_carried(tmp_path: Path) -> None:
+    for sha256, known in (("ef" * 32, "not known"), (next(iter(DRAFTS)), "draft")):
+        lines = RecordingLogger()
+        other = msgspec.structs.replace(OTHER, sha256=sha256, carried=None)
+        UpgradeFiles(str(tmp_path), lines).differs(other, True)
+        assert known in str(lines.lines[0][2]["known"])
+
+
+def test_no_file_is_written_where_the_dependency_set_differs(tmp_path: Path) -> None:
+    lines = RecordingLogger()
+    UpgradeFiles(str(tmp_path), lines).differs(msgspec.structs.replace(OTHER, same_bundle=True), False)
+    assert list(tmp_path.iterdir()) == [] and "file" not in lines.lines[0][2]
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    lines = RecordingLogger()
+    files = UpgradeFiles(str(tmp_path / "file"), lines)
+    files.differs(OTHER, False)
+    files.choose(OTHER)
+    assert str(lines.lines[0][2]["file"]).startswith("not written to ")
+    assert len(lines.lines) == 1, "without the file a new start would not have the bundle"
+
+
+def test_the_choice_is_written_before_the_new_start(tmp_path: Path) -> None:
+    lines = RecordingLogger()
+    with pytest.raises(RestartError, match="cdcdcdcd takes the place of abababab"):
+        UpgradeFiles(str(tmp_path), lines).choose(OTHER)
+    assert (tmp_path / "lagoon_bundle_auto.json").read_bytes() == b"{}"
+    assert lines.lines[0][2]["code"] == "BUNDLE-CHOSEN"

@@ -4,9 +4,15 @@ import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Lasts, ShowProblem, WorkFailed
-from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CommitPayload,
+    Committed,
+    GetLeader,
+    Leadership,
+    PendingCall,
+)
 from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS, AdminRequests
 from rollup_node.stages.messages.control import (
     ControlResponse,
