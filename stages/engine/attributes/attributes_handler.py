@@ -113,10 +113,7 @@ class AttributesHandler:
         self.run.add(derived, newest)
 
     def note_signed(self, payload: ExecutionPayload) -> None:
-        """Note that the sequencer has signed a block.
-
-        One that activates a fork is kept: the unsafe queue drops what does not fit the current tip, but after a reorg
-        it is the sequencer's block there [UPG24]."""
+        """Keep a block that the sequencer has signed, if it activates a fork: a reorg may lead back to it [UPG24]."""
         if has_selectable_bundle(self.rollup, payload.timestamp):
             self._signed.append(payload)
 
@@ -210,9 +207,7 @@ class AttributesHandler:
         return True
 
     def check(self) -> AttributesResult | None:
-        """Refuse the attributes whose build is due if no engine can execute them [ATT48].
-
-        The outcome if the job is done by that."""
+        """Refuse attributes that no engine can execute before their build [ATT48]; the outcome if the job is done."""
         job = self.job
         if job is None or job.step is not AttributesStep.START or job.replaced:
             return None
@@ -242,9 +237,7 @@ class AttributesHandler:
 
     @property
     def result_due(self) -> bool:
-        """Whether derivation gets the last outcome at once.
-
-        Not while more attributes wait and few blocks were accepted."""
+        """Whether derivation gets the last outcome at once, and not with one of the next few."""
         last = self.last
         if last is None or last.outcome is not AttributesOutcome.ACCEPTED or (self.job is None and not self.run.ahead):
             return True
@@ -305,10 +298,7 @@ class AttributesHandler:
         return self.next()
 
     def _forkchoice_first(self, job: AttributesJob) -> bool:
-        """Return whether an update precedes the job.
-
-        A displaced tip is tried before anything is built, and the safe heads from one L1 block are sent before those
-        from the next [ENG37]."""
+        """Return whether an update is sent before the job: a displaced tip, or other safe heads first [ENG37]."""
         controller = self.controller
         return controller.restoring_backup or controller.promoted_from not in (None, job.derived.derived_from)
 
@@ -345,7 +335,7 @@ class AttributesHandler:
             number = job.derived.parent.number + 1
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
         if not isinstance(answer, ExecutionPayload):
-            raise TemporaryError("the engine's answer is not a block")
+            raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
         result = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
         if result is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
@@ -372,9 +362,7 @@ class AttributesHandler:
     def _joined(
         self, job: AttributesJob, following: AttributesReady, sent: Forkchoice, answer: object
     ) -> AttributesResult | None:
-        """Take the answer to the update that makes the inserted block the head, and perhaps begins the next one.
-
-        After any other answer the two are asked apart, which shows what is wrong."""
+        """Take the answer to a joint update; after any other than success the two are asked apart."""
         job.following, job.apart = None, True
         if build_start_result(answer).status is not CallStatus.DONE:
             return None
@@ -443,9 +431,7 @@ class AttributesHandler:
         return self._done(job.derived, outcome, job.reason, job.payload)
 
     def _invalid(self, job: AttributesJob, reason: Problem) -> AttributesResult | None:
-        """Note that the attributes, or the block made of them, are invalid.
-
-        Their deposits alone replace them where the fork allows it [ATT34, ATT38]."""
+        """Replace invalid attributes by their deposits alone, where the fork allows it [ATT34, ATT38]."""
         if is_deposits_only(job.attributes):
             block = job.derived.parent.number + 1
             raise CriticalError(f"failed to process block {block} with only deposit transactions: {reason}")

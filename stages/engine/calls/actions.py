@@ -115,9 +115,7 @@ class SendToP2P(Action, frozen=True):
 
 
 class PublishBlock(Action, frozen=True):
-    """Have the p2p process sign and gossip a block that the sequencer sealed, with its parent.
-
-    The chain up to number `derived` follows from L1, or from what a follow source has proven [FSR11]."""
+    """Have p2p sign and gossip a sealed block; the chain up to `derived` follows from L1 or is proven [FSR11]."""
 
     payload: ExecutionPayload
     parent: L2BlockRef

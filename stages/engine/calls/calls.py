@@ -75,9 +75,7 @@ class FollowReason(StrEnum):
 
 
 class GetFollowStatus(msgspec.Struct, frozen=True):
-    """optimism_syncStatus; answered by FollowStatus or FollowUnread.
-
-    With `check_chain` the node's chain is compared before, as it is with the first call and after a failure [FSR8]."""
+    """optimism_syncStatus; answered by FollowStatus or FollowUnread. `check_chain`: first the chain [FSR8]."""
 
     check_chain: bool = False
 
@@ -100,9 +98,7 @@ class FollowUnread(msgspec.Struct, frozen=True):
 
 
 class GetL1BlockRef(msgspec.Struct, frozen=True):
-    """The canonical L1 block of a number; answered by its reference, None if L1 has none yet.
-
-    `fresh`: references read before may be of a chain before a reorg."""
+    """The canonical L1 block of a number, or None. `fresh`: references read before may be of another chain."""
 
     number: int
     fresh: bool

@@ -205,9 +205,7 @@ def forkchoice_result(answer: object) -> CallResult:
 
 
 def insert_result(answer: object) -> CallResult:
-    """Classify the answer to engine_newPayload.
-
-    The block is one that this node had built [ENG23 to ENG25], or an unsafe block in CL mode [ENG30 to ENG32]."""
+    """Classify the answer to engine_newPayload [ENG23 to ENG25, ENG30 to ENG32]."""
     if isinstance(answer, ErrorAnswer):
         return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer_text(answer)}")
     if not isinstance(answer, PayloadAnswer):
@@ -225,9 +223,7 @@ def _status_text(what: str, status: str, error: str | None) -> str:
 
 
 def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes, number: int, answer: object) -> None:
-    """Raise ForkMismatchError if an engine's answer to attributes says that it has other forks [ENG13].
-
-    `number` is that of the block."""
+    """Raise ForkMismatchError if the answer to attributes of block `number` says that the forks differ [ENG13]."""
     if not isinstance(answer, ErrorAnswer) or answer.code not in (INVALID_ATTRIBUTES, INVALID_PARAMS):
         return
     time = attributes.timestamp
@@ -305,9 +301,7 @@ def seal_error(answer: object, verb: str) -> BuildError:
 
 
 def commit_error(answer: object) -> BuildError | None:
-    """Return the error of engine_newPayload; None where the engine has validated the block.
-
-    Differs: op-node makes a block the head that the engine could not validate yet."""
+    """Return the error of engine_newPayload, None for VALID alone. Differs: op-node takes other blocks as well."""
     if not isinstance(answer, PayloadAnswer):
         return BuildError(SERVER_ERROR, f"failed to insert payload: failed to execute payload: {_reason(answer)}")
     if answer.status == "VALID":

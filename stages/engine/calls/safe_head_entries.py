@@ -102,10 +102,7 @@ class PastSafeHeads(msgspec.Struct, frozen=True):
 
 
 def record(entry: SafeHeadEntry) -> EntriesChange:
-    """Return the change by a new safe head.
-
-    It takes the place of an entry for the same L1 block, and entries of higher L1 blocks, which are of another chain,
-    go [SDB2, SDB11]."""
+    """Return the change by a new safe head: entries of its L1 block and of higher ones go [SDB2, SDB11]."""
     return EntriesChange(entry.l1_block.number, (entry,), entry.safe_head.number)
 
 
@@ -136,9 +133,7 @@ def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, earlier: SafeHeadE
 
 
 def _gap(safe: L2BlockRef, earlier: SafeHeadEntry | None) -> Gap:
-    """Return the gap below a safe head.
-
-    Without an earlier entry the first one will show which block is safe from then on, though not since when."""
+    """Return the gap below a safe head; without an entry before, the next one will show what is safe."""
     if earlier is None:
         return Gap(0, 0, 1, safe.number)
     return Gap(earlier.l1_block.number, None, earlier.safe_head.number + 1, safe.number)

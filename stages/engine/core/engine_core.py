@@ -65,13 +65,13 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest, ReadRows
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
-from rollup_node.stages.engine.heads.context import ReadRow, Row, TaskBackoff
-from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow, moves_heads
+from rollup_node.stages.engine.heads.context import ReadRow, Row, SharedRow, TaskBackoff, moves_heads
+from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
 from rollup_node.stages.engine.heads.interop import Decision, Interop
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
 from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
-from rollup_node.stages.engine.unsafe.unsafe_rows import GapConfirmRow, LostBlocksRow, UnsafeBlockRow
+from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import (
     OutputResponse,
     SafeHeadResponse,
@@ -120,17 +120,17 @@ class EngineCore:
         return (
             state.el_sync_row,
             DoubtRow(state),
-            GapConfirmRow(state, state.gap_row, state.unsafe),
-            FinishRow(state, state.forkchoice_row),
+            SharedRow(state, state.gap_row, state.gap_row.due_at_once),
+            FinishRow(state),
             state.forkchoice_row,
             FollowHeadRow(state, state.following),
             state.attributes_row,
             UnsafeBlockRow(state, state.unsafe),
             state.gap_row,
             state.interop_row,
-            SequencerRow(state, state.sequencer, state.unsafe, state.forkchoice_row),
+            SequencerRow(state, state.sequencer, state.unsafe),
             state.build_api_row,
-            state.ahead_row,
+            SharedRow(state, state.attributes_row, state.attributes_row.due_ahead),
         )
 
     def _other_rows(self, reads: ReadRows) -> tuple[Row, ...]:
@@ -190,9 +190,7 @@ class EngineCore:
 
     @property
     def last_safe_head(self) -> L2BlockRef | None:
-        """The safe head once no block after it can be derived [LFT4]; None before.
-
-        The engine and the safe head database have it then."""
+        """The safe head, if the engine and the record have it and no block after it can be derived [LFT4]."""
         heads = self._state.controller.announced
         if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
             return None
@@ -210,9 +208,7 @@ class EngineCore:
         self._inbox.on_message(message, now)
 
     def sequencer_change(self, message: PeerRequest) -> bool | None:
-        """Return whether the sequencer is started or stopped by a request that succeeds now.
-
-        None for any other [ADM5]."""
+        """Return whether a request that succeeds now starts or stops the sequencer; None for others [ADM5]."""
         sequencer = self._state.sequencer.sequencer
         match message:
             case StartSequencerRequest(head=head) if sequencer.start_error(head) is None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
-from rollup_node.stages.engine.attributes.attributes_row import AheadRow, AttributesRow, DerivationSession
+from rollup_node.stages.engine.attributes.attributes_row import AttributesRow, DerivationSession
 from rollup_node.stages.engine.calls.actions import (
     AttributesProcessed,
     PublishStatus,
@@ -34,9 +34,10 @@ from rollup_node.stages.engine.starts.pipeline_start import FoundStart, Pipeline
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
 from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
@@ -84,8 +85,7 @@ class CoreState(CoreContext):
 
     def _add_rows(self) -> None:
         self.forkchoice_row = ForkchoiceRow(self)
-        self.attributes_row = AttributesRow(self, self.attributes, self.session, self.safe_heads, self.forkchoice_row)
-        self.ahead_row = AheadRow(self, self.attributes_row)
+        self.attributes_row = AttributesRow(self, self.attributes, self.session, self.safe_heads)
         self.gap_row = GapRow(self, self.unsafe)
         self.el_sync_row = ELSyncRow(self, self.el_sync, self.unsafe)
         self.following = Following(self, self.follow)
@@ -171,9 +171,7 @@ class CoreState(CoreContext):
         return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
 
     def reset(self, error: ResetError, now: Instant) -> None:
-        """Clear what was built on the heads and search for a new start, or have the supervisor choose it.
-
-        Answers to open calls are ignored."""
+        """Clear what was built on the heads, and search for a new start or have the supervisor choose it."""
         self.interop.reset(str(error), now.monotonic)
         self._clear(error, now)
 
@@ -214,7 +212,7 @@ class CoreState(CoreContext):
         if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
             self.start_row.search = None
             self.el_sync.lacks_block()
-            self.fail(purpose, error, now)
+            self.fail(purpose, TemporaryError(str(error), Code.ENGINE_ANSWER), now)
             return
         self.reset(error, now)
         seconds = self.backoff.reset(purpose.task, now.monotonic)
@@ -324,9 +322,7 @@ class CoreState(CoreContext):
         self.recover_drive(processed=True)
 
     def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
-        """Note that a block became safe on this chain.
-
-        Safe across chains it becomes by itself only without a supervisor, or before interop."""
+        """Note that a block became safe on this chain, and across chains unless a supervisor decides that."""
         if self.interop.is_active(ref.timestamp):
             self.interop.on_local_safe(ref, source, now.monotonic)
             return
@@ -348,9 +344,7 @@ class CoreState(CoreContext):
             self.send_start()
 
     def recover_drive(self, processed: bool = False) -> None:
-        """End the back-off that starts, forkchoice updates and attributes share.
-
-        When none of them is under way, and with each block that is processed."""
+        """End the back-off that starts, forkchoice updates and attributes share, unless one is under way."""
         if (processed or self.attributes.job is None) and not self.session.restart_wanted:
             self.recover(CallPurpose.FORKCHOICE)
 

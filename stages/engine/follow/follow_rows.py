@@ -20,7 +20,6 @@ from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlockRef,
-    Unavailable,
     is_syncing,
 )
 from rollup_node.stages.engine.calls.heads import Heads
@@ -32,7 +31,7 @@ from rollup_node.stages.engine.follow.follow_source import (
     FollowSource,
 )
 from rollup_node.stages.engine.follow.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -142,9 +141,10 @@ class Following:
         self._core.fail(purpose, error, now, reason=reason, pause=pause)
 
 
-class FollowReadRow(CoreRow):
+class FollowReadRow(Row):
     """The reads of a round."""
 
+    takes_silence = True
     purpose = CallPurpose.FOLLOW
 
     def __init__(self, core: CoreContext, following: Following) -> None:
@@ -171,10 +171,6 @@ class FollowReadRow(CoreRow):
                 core.controller.distrust()
             raise
 
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer, which ends the round."""
-        self.answer(pending, answer, now)
-
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Wait for the next round."""
         if self._source.taken is not None:
@@ -183,7 +179,7 @@ class FollowReadRow(CoreRow):
         return None
 
 
-class FollowTargetRow(CoreRow):
+class FollowTargetRow(Row):
     """The reads that show whether the engine has fetched the chain of a source that is away [FSR10]."""
 
     purpose = CallPurpose.FOLLOW_TARGET

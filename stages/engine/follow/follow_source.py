@@ -62,7 +62,7 @@ class FollowError(TemporaryError):
     """A round ended without heads. `result` is None where the source is not the cause."""
 
     def __init__(self, result: FollowResult | None, reason: FollowReason, text: str, code: Code | None = None) -> None:
-        super().__init__(text, code)
+        super().__init__(text, code or Code.FOLLOW_SOURCE)
         self.result, self.reason = result, reason
 
 
@@ -200,9 +200,7 @@ class FollowSource:
     # --- what the source says ----------------------------------------------------------------------------------------
 
     def _check(self, status: FollowStatus, heads: Heads, unix: float) -> None:
-        """Raise FollowError for heads that contradict each other, the chain's config or what is final [FSR2, FSR6].
-
-        Raises NetworkLeftError where the source is beyond a foreign fork [LFT4]."""
+        """Raise FollowError for heads that contradict each other, the config or finality [FSR2, FSR6, LFT4]."""
         if self._rollup.is_foreign(status.local_safe.timestamp):
             raise network_left(self._rollup, status.local_safe)
         named = ((status.finalized, "finalized"), (status.safe, "safe"), (status.local_safe, "local safe"))
@@ -262,9 +260,7 @@ class FollowSource:
     # --- our chain ---------------------------------------------------------------------------------------------------
 
     def _to_compare(self, status: FollowStatus, heads: Heads) -> Iterator[tuple[L2BlockRef, str]]:
-        """Return the blocks that our chain should have, and has not been asked for.
-
-        Our tip as well while the engine fetches another chain, which it may have moved to by itself."""
+        """Return what our chain should have and was not asked for, with our tip while the engine fetches."""
         if self._is_ahead(status, heads):
             return
         if self.syncing is not None and heads.unsafe.number not in self._compared:
@@ -317,9 +313,7 @@ class FollowSource:
         self._compared.add(answer.number)
 
     def confirm(self, call: GetBlockRef, answer: object) -> bool:
-        """Take the answer to what `to_confirm` asks for; whether all is confirmed.
-
-        Raises FollowError for a block that is not as the source says."""
+        """Take the answer about `to_confirm`; whether all is confirmed. Raises FollowError for another block."""
         wanted = self.to_confirm()
         if wanted is None or call != GetBlockRef(wanted.hash):
             return False
@@ -332,9 +326,7 @@ class FollowSource:
         return self.to_confirm() is None
 
     def to_confirm(self) -> L2BlockRef | None:
-        """Return the block of the target to ask the engine for, once it has accepted the move.
-
-        The source may have named it with another number or origin."""
+        """Return the block of the target that is to be compared, once the engine has accepted the move."""
         if self.target is None or self.taken is None:
             return None
         refs = self.target.local_safe, self.target.safe
@@ -352,18 +344,14 @@ class FollowSource:
         return moved.with_finalized(self.status.finalized)
 
     def moved(self, heads: Heads) -> Heads | None:
-        """Return the heads after the move to the source's chain.
-
-        The finalized block stays, so that the engine checks that it is an ancestor."""
+        """Return the heads after the move to the source's chain, which must have our finalized block."""
         if self.target is None:
             return None
         tip = self.target.local_safe
         return Heads(tip, tip, _higher(self.target.safe, heads.finalized), heads.finalized)
 
     def forkchoice(self, heads: Heads) -> Forkchoice | None:
-        """Return the forkchoice state of the move; None when none is due.
-
-        Our chain may have grown up to the target meanwhile: they are compared then."""
+        """Return the forkchoice state of the move; None when none is due, as when our chain has grown up to it."""
         if self.target is not None and not self._replaces and not self._is_ahead(self.target, heads):
             self.target = None
             self.resumed = False
@@ -371,9 +359,7 @@ class FollowSource:
         return None if moved is None else moved.forkchoice()
 
     def wait_for_sync(self, now: float) -> None:
-        """Note that the engine lacks the target and fetches the chain.
-
-        Our own is held for a while, unless it was just held for another block that did not come [FSR3]."""
+        """Note that the engine lacks the target and fetches the chain; our own is held for a while [FSR3]."""
         # A target that the engine has and still does not take is replaced without asking for it again.
         unreached = self.target if self.target is self.syncing else None
         self._unreached = None if unreached is None else unreached.local_safe.hash

@@ -10,6 +10,7 @@ Without a source nobody names another block, and the L1 origins may be of a chai
 
 from rollup_node.stages.engine.calls.calls import FollowStatus, GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
@@ -55,9 +56,7 @@ class FollowTarget:
         return GetL1BlockRef(number, fresh=not self._canonical)
 
     def answer(self, call: GetBlockRef | GetL1BlockRef, answer: object, now: float) -> bool:
-        """Take the answer to a call; whether the chain may be moved to the target.
-
-        Raises TemporaryError when it is asked again, StaleTargetError when it is given up."""
+        """Take an answer; whether the chain may be moved to the target. Raises StaleTargetError to give it up."""
         if self._status is None:
             return False
         if isinstance(call, GetL1BlockRef):
@@ -65,7 +64,8 @@ class FollowTarget:
         if call.name != self._status.local_safe.hash:
             return False
         if answer is not None and not isinstance(answer, L2BlockRef):
-            raise TemporaryError(f"the execution engine does not say how far it is: {type(answer).__name__}")
+            text = f"the execution engine does not say how far it is: {type(answer).__name__}"
+            raise TemporaryError(text, Code.ENGINE_ANSWER)
         if answer is None:
             self.retry(now + ASK_SECONDS)
         else:

@@ -290,9 +290,7 @@ class InteropRow(HeadRow):
         core.publish(now)
 
     def _promote_safe(self, verified: L2BlockRef, block: L2BlockRef, source: L1BlockRef) -> None:
-        """Promote a safe block.
-
-        An older promotion is ignored: recorded, it would delete what came after it [SDB11, SDB14]."""
+        """Promote a safe block; an older promotion would delete what came after it [SDB11, SDB14]."""
         last = self._safe_heads.last_l1
         if block.number < verified.number or (last is not None and source.number < last):
             return
@@ -303,18 +301,14 @@ class InteropRow(HeadRow):
             self._safe_heads.note_safe(block, source)
 
     def promote_due(self, now: Instant) -> None:
-        """Apply the promotions that came before the heads.
-
-        The supervisor repeats none, and a safe head that is not recorded would make the record wrong [SDB2]."""
+        """Apply the promotions that came before the heads: the supervisor repeats none [SDB2]."""
         if self._early and self._core.confirmed_heads is not None:
             early, self._early = self._early, []
             for decision, reset_count in early:
                 self.decide(decision, now, reset_count)
 
     def finalize_due(self, now: Instant) -> None:
-        """Finalize the block that the supervisor has named, once all safe heads are recorded [SDB13].
-
-        A reset ends it."""
+        """Finalize the supervisor's block once all safe heads are recorded [SDB13]; a reset ends it."""
         core, final = self._core, self._final
         if final is None or (self._safe_heads.pending and self._final_resets == core.reset_count):
             return
@@ -326,9 +320,7 @@ class InteropRow(HeadRow):
     # --- replacement -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call for the replacement, while no derived block is being built.
-
-        A reset ends it. The caller makes each call that is returned."""
+        """Return the next call for the replacement, which the caller makes; a reset ends it."""
         core, heads, replacing = self._core, self._core.confirmed_heads, self._replacing
         if replacing is None or heads is None or core.building_derived:
             return None

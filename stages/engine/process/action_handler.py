@@ -11,7 +11,6 @@ from rollup_node.ipc.bus.bus import Server
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowResult
@@ -141,7 +140,7 @@ class ActionHandler:
 
     def _work_failed(self, action: act.WorkFailed) -> None:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
-        code = action.code or _code_of(action)
+        code = action.code or (Code.RESET if action.severity is act.Severity.RESET else Code.RETRYING)
         self._status.set_failure(action, code)
         if action.severity is act.Severity.TEMPORARY:
             if code in LOGGED_BY_L1:
@@ -230,15 +229,6 @@ class ActionHandler:
         self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
 
 
-def _code_of(failed: act.WorkFailed) -> Code:
-    """Return the code of a failure whose error names none: that of an answer, or of a machine of the core."""
-    if failed.severity is act.Severity.RESET:
-        return Code.RESET
-    if failed.task == CallPurpose.FOLLOW.task:
-        return Code.FOLLOW_SOURCE
-    return Code.ENGINE_ANSWER if "engine" in failed.error else Code.RETRYING
-
-
 SAME_RESETS = 3
 QUIET_SECONDS = 120.0
 _VALUES = re.compile("0x[0-9a-f]+|[0-9]+")
@@ -275,9 +265,7 @@ class ResetWatch:
         self._show(Problem(Code.RESET_LOOP, "", text))
 
     def processed(self, safe: int) -> None:
-        """Note that a derived block was processed; `safe` is the number of the safe head.
-
-        One that was not reached before ends a loop."""
+        """Note that a derived block was processed; a safe head not reached before ends a loop."""
         if safe > self._highest:
             self._highest = safe
             self._clear()

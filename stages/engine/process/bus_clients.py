@@ -126,9 +126,7 @@ class _Publishing:
 
 
 class P2PClient:
-    """The client of `p2p.blocks`; `on_block` takes the blocks that arrive.
-
-    Publishing errors are logged and counted, and never delay the sequencer [SEQ24]."""
+    """The client of `p2p.blocks`; `on_block` takes what arrives. Errors never delay the sequencer [SEQ24]."""
 
     def __init__(
         self,
@@ -146,9 +144,7 @@ class P2PClient:
         self._client = bus.connect("p2p.blocks", self._take)
 
     def publish(self, payload: ExecutionPayload, parent: L2BlockRef, derived: int) -> None:
-        """Have a block signed and gossiped; returns at once.
-
-        Its parent goes with it, and the number up to which the chain is derived from L1."""
+        """Have a block signed and gossiped, with its parent and the number up to which the chain is derived."""
         self._last += 1
         message, now = PublishRequest(self._last, payload, parent, derived), self._clock()
         self._publishing[message.id] = _Publishing(message, now, now + P2P_REPEAT_SECONDS)
@@ -163,9 +159,7 @@ class P2PClient:
         self._request_at = self._clock() + P2P_REPEAT_SECONDS
 
     def request_latest(self, head: BlockId) -> None:
-        """Request the latest blocks above the unsafe head.
-
-        Those that are not published yet are sent before, so that they count among them."""
+        """Request the latest blocks above the unsafe head; those that are not published yet are sent before."""
         for waiting in self._publishing.values():
             self._client.send(waiting.message)
         self._client.send(LatestBlocksRequest(head))

@@ -22,9 +22,7 @@ log = get_logger("engine")
 
 
 class CallRunner:
-    """`ask` makes one call; its TemporaryError becomes the answer Unavailable.
-
-    `wake` is called when an answer is there."""
+    """`ask` makes a call, whose TemporaryError is the answer Unavailable; `wake` is called for each answer."""
 
     def __init__(self, ask: Callable[[CoreCall], Awaitable[CoreAnswer]], wake: Callable[[], None]) -> None:
         self._ask, self._wake = ask, wake

@@ -134,9 +134,7 @@ def ref_of_block(rollup: RollupConfig, answer: Any) -> L2BlockRef:
 
 
 def ref_of_result(rollup: RollupConfig, result: msgspec.Raw) -> L2BlockRef | None:
-    """Return the reference of the block in an undecoded result; None if it is null.
-
-    Raises BlockError and MalformedJsonError."""
+    """Return the reference of a block in an undecoded result, or None. Raises BlockError and MalformedJsonError."""
     value = decode_json(bytes(result), BlockWithCalls | None, L2_BLOCK.values)
     return None if value is None else ref_of_block(rollup, value)
 
@@ -158,9 +156,7 @@ def proven_storage_root(answer: AccountProof, state_root: Hash, address: Address
 
 
 def _optional(name: str, value: S | None, convert: Callable[[S], T]) -> T | None:
-    """Return what a function makes of a member, unless that is null or missing.
-
-    Raises HexError, which names the member."""
+    """Return what a function makes of a member, unless it is missing. Raises HexError, which names it."""
     try:
         return None if value is None else convert(value)
     except HexError as error:

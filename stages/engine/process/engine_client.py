@@ -96,9 +96,7 @@ class Token:
 
 
 class EngineClient:
-    """Calls one engine; `timeout` in seconds.
-
-    Without a `secret` only the eth namespace answers. `record` takes how it answers."""
+    """Calls one engine, without a `secret` in the eth namespace alone; `timeout` in seconds."""
 
     def __init__(
         self,
@@ -193,9 +191,7 @@ class EngineClient:
         return SyncingBlocks(number, number)
 
     async def fork_doubts(self, network: str, now: float) -> list[ForkDoubt]:
-        """Return the forks to come that the engine seems not to know; as the function of that name.
-
-        Raises TemporaryError when the engine does not answer."""
+        """Return the forks to come that the engine seems not to know. Raises TemporaryError."""
         identity = await engine_identity(self._call)
         return list(fork_doubts(self._rollup, identity, await chain_config(self._call), network, now))
 
@@ -210,10 +206,7 @@ class EngineClient:
             raise self._error(f"it is on chain {result}, not on {self._rollup.l2_chain_id}")
 
     async def signal_versions(self, recommended: Hash, required: Hash) -> Hash | None:
-        """Signals the protocol versions of L1.
-
-        The version that the engine supports, None if it lacks the method [PRV3]. Raises TemporaryError when the engine
-        does not answer."""
+        """Signal the versions of L1; return the engine's, None if it lacks the method [PRV3]. Raises TemporaryError."""
         method = "engine_signalSuperchainV1"
         versions = {"recommended": to_hex(recommended), "required": to_hex(required)}
         try:
@@ -231,16 +224,12 @@ class EngineClient:
         return None if block is None else self._read(method, lambda: answers.ref_of_block(self._rollup, block))
 
     async def payload(self, name: BlockName) -> ExecutionPayload | None:
-        """Return a block with its transactions, whose hash is checked; None if the engine has no such block.
-
-        Raises TemporaryError when it does not answer or the block cannot be read."""
+        """Return a block, whose hash is checked; None if the engine has no such block. Raises TemporaryError."""
         block, method = await self._block(answers.Block, name)
         return None if block is None else self._read(method, lambda: answers.payload_of_block(block))
 
     async def payloads(self, first: int, last: int) -> list[ExecutionPayload] | None:
-        """Return the canonical blocks of a range, None if the engine lacks one of them.
-
-        Raises TemporaryError when it does not answer or a block cannot be read."""
+        """Return the canonical blocks of a range, None if one is missing. Raises TemporaryError."""
         result = [block for block in await self._range(first, last, answers.Block | None) if block is not None]
         if len(result) < last - first + 1:
             return None
@@ -272,9 +261,7 @@ class EngineClient:
         return [block for block in result if not isinstance(block, RpcFailure)]
 
     async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
-        """Return the receipts of a block, each as JSON text; None if the engine has no such block.
-
-        Raises TemporaryError when it does not answer."""
+        """Return the receipts of a block, each as JSON text; None without the block. Raises TemporaryError."""
         method = "eth_getBlockReceipts"
         try:
             result: list[msgspec.Raw] | None = await self._call(list[msgspec.Raw] | None, method, to_hex(block_hash))
@@ -283,9 +270,7 @@ class EngineClient:
         return result
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
-        """Return the storage root of an account in a block, proven against the block's state root.
-
-        Raises TemporaryError when the engine returns no valid proof."""
+        """Return the storage root of an account, proven against the block's state root. Raises TemporaryError."""
         method = "eth_getProof"
         try:
             result = await self._call(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
@@ -297,9 +282,7 @@ class EngineClient:
         return root
 
     async def _block(self, shape: Any, name: BlockName) -> tuple[Any, str]:
-        """Return a block, or None if the engine has no such block, and the method that returned it.
-
-        The block of a label that is pruned is unreadable: there is one [STA18]."""
+        """Return a block or None, and the method; that of a label which is pruned is unreadable [STA18]."""
         method = "eth_getBlockByHash" if isinstance(name, bytes) else BY_NUMBER
         param = to_hex(name) if isinstance(name, bytes) else hex(name) if isinstance(name, int) else name
         try:
@@ -350,9 +333,7 @@ def _message(failure: RpcFailure) -> str:
 
 
 async def engine_identity(call: TypedCall) -> EngineIdentity | None:
-    """Who the engine says it is; None if it has neither method, or answers in another form.
-
-    Raises what the call raises for an engine that does not answer."""
+    """Return who the engine says it is, or None. Raises what the call raises besides RpcFailure."""
     for method, params, read in (
         ("engine_getClientVersionV1", (OWN_VERSION,), identity_of_versions),
         ("engine_getClientVersionV1", (LISTED_VERSION,), identity_of_versions),
@@ -366,9 +347,7 @@ async def engine_identity(call: TypedCall) -> EngineIdentity | None:
 
 
 async def chain_config(call: TypedCall) -> dict[str, Any] | None:
-    """Return the configuration that the engine executes by.
-
-    None if the port does not serve `debug_chainConfig`, as that of most engines. Raises as `engine_identity`."""
+    """Return the configuration that the engine executes by, None if it does not serve `debug_chainConfig`."""
     result = await _or_none(call, "debug_chainConfig")
     return result if isinstance(result, dict) else None
 
@@ -388,10 +367,7 @@ _HOST_WORDS = ("invalid host", "host header", "host not allowed", "virtual host"
 
 
 def code_of(failure: EndpointError | RpcFailure) -> Code:
-    """Return the code for a call that failed.
-
-    Our host name, the time of our token, our secret, TLS, an error of the engine, no answer of an engine that is up, or
-    none of these: it cannot be reached."""
+    """Return the code of a failed call: of our token or host name, TLS, the answer, or none in time."""
     words, status = str(failure).lower(), getattr(failure, "status", None)
     if status in (400, 403) and any(item in words for item in _HOST_WORDS):
         return Code.ENGINE_VHOST

@@ -377,9 +377,7 @@ def _show(block: BlockId) -> str:
 
 
 def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
-    """Return the attributes of the replacement: the block's deposits and one more.
-
-    Raises ReplacementError for a block of before Isthmus, whose header has no withdrawals root."""
+    """Return the block's deposits and one more. Raises ReplacementError for a block of before Isthmus."""
     if payload.withdrawals_root is None:
         raise ReplacementError("withdrawals-root is nil")
     preimage = output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
@@ -400,9 +398,7 @@ def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
 
 
 def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None:
-    """State root, message passer storage root and hash of the block that this one replaced; None if it replaced none.
-
-    Raises ReplacementError for a replacement that is malformed."""
+    """Return state root, storage root and hash of the block that this one replaced. Raises ReplacementError."""
     if not payload.transactions:
         raise ReplacementError("expected block-replacement tx and more")
     last = payload.transactions[-1]

@@ -43,9 +43,7 @@ RPC = "conductor"
 
 
 class ConductorClient:
-    """Calls one conductor; `timeout` in seconds of a call with all its attempts, at most MAX_CALL_SECONDS [CND5].
-
-    It connects with the first call."""
+    """Calls one conductor; `timeout` in seconds with all attempts, at most MAX_CALL_SECONDS [CND5]."""
 
     def __init__(self, url: str, timeout: float, meter: Meter | None = None) -> None:
         self._timeout = min(timeout, MAX_CALL_SECONDS)
@@ -158,9 +156,7 @@ class FollowClient:
             return FollowUnread(error.reason, str(error), error.code)
 
     async def status(self, *, check_chain: bool = False) -> FollowStatus:
-        """Return the heads of the node, after a check that it is one of this chain.
-
-        With the first call, after a failure, and with `check_chain`. Raises FollowClientError."""
+        """Return the heads of the node, whose chain was checked before. Raises FollowClientError."""
         if check_chain or not self._chain_checked:
             await self.check_chain()
         try:
@@ -172,9 +168,7 @@ class FollowClient:
         return FollowStatus(current if any(current.hash) else None, *refs)
 
     async def check_chain(self) -> bool:
-        """Check chain id and genesis; false if the node does not serve its config.
-
-        Raises FollowClientError, and WrongChainError for another chain."""
+        """Check chain id and genesis; False if the node does not serve its config. Raises FollowClientError."""
         try:
             result = await self._call(_RollupConfig, "optimism_rollupConfig")
             genesis = hash_from_hex(result.genesis.l2.hash)

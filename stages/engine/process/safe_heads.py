@@ -79,9 +79,7 @@ class HistoryUnavailableError(Exception):
 
 
 class SafeHeadStore:
-    """The database in the file `path`.
-
-    All errors are StoreErrors, with a text that names the option; what was written before one is unchanged."""
+    """The database in the file `path`. All errors are StoreErrors, which change nothing and name the option."""
 
     def __init__(self, path: str, rollup: RollupConfig, *, check: bool = False) -> None:
         """Open the file, which is created if it is missing; `check` reads all of it for damage."""
@@ -161,9 +159,7 @@ class SafeHeadStore:
             raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
-        """Return the last entry at or below an L1 block; None if there is none [SDB5].
-
-        Raises HistoryUnavailableError in a gap [SDB15]."""
+        """Return the last entry at or below an L1 block [SDB5]. Raises HistoryUnavailableError in a gap [SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L1, number, "safe head history unavailable")
             return self._find(_AT_L1, min(number, MAX_NUMBER))
@@ -174,9 +170,7 @@ class SafeHeadStore:
             return FoundSafeHeads(self._find(_AT_L1, MAX_NUMBER), self._find(_L1_OF, min(wanted.number, MAX_NUMBER)))
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:
-        """Return the first entry whose safe head has reached an L2 block; None if it is above the last entry.
-
-        Raises HistoryUnavailableError for a block that was safe before the first entry or in a gap [SDB6, SDB15]."""
+        """Return the first entry that has reached an L2 block. Raises HistoryUnavailableError [SDB6, SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L2, number, UNAVAILABLE)
             result = self._find(_L1_OF, min(number, MAX_NUMBER))

@@ -68,10 +68,7 @@ def present() -> Instant:
 
 
 class EngineStage:
-    """The engine process.
-
-    `periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
-    process."""
+    """The engine process: its loop, a watch over an engine with nothing to do, and what is repeated."""
 
     def __init__(
         self,
@@ -157,9 +154,7 @@ class EngineStage:
             log.info("following the heads of another node instead of deriving", source=self._follow.name)
 
     async def close(self) -> None:
-        """Wait a moment for a sealed block and for the calls that move and record heads.
-
-        Then connections and files are closed."""
+        """Wait a moment for a sealed block and for calls that move or record heads, then close all."""
         self._stored.close()
         await self._finish_last_block(SEAL_SECONDS)
         if self._interop is not None:
@@ -285,9 +280,7 @@ class EngineStage:
     # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
-        """Notice that the engine is away also while no call shows it.
-
-        There may be nothing to call it for, or what it is called for fails by something else."""
+        """Notice that the engine is away also while no call shows it."""
         if self._silent >= WATCH_SECONDS and not self._status.engine_fails:
             await self._client.check_chain()
         left = WATCH_SECONDS - self._silent

@@ -16,6 +16,7 @@ from rollup_node.stages.engine.calls.engine_api import BlockName, EngineCall, Fo
 from rollup_node.stages.engine.calls.heads import Heads, l2_block_info
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, NeedAttributes, SequencedBlock, Sequencer
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.attributes import prepare_attributes
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -71,9 +72,7 @@ class BlockProduction:
         return None if self.without_origin else self.sequencer.wait_until()
 
     def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
-        """Return the call that is due now; `forkchoice_due` is the update that the engine lacks.
-
-        Raises TemporaryError when no block can be built yet, ResetError when the tip cannot be built on."""
+        """Return the call that is due now. Raises TemporaryError when no block can be built yet, and ResetError."""
         need = self.sequencer.next(now)
         self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
         if isinstance(need, NeedAttributes):
@@ -110,7 +109,7 @@ class BlockProduction:
         if answer is None:
             raise ResetError(f"the engine has lost its head {show_name(name)}")
         if not isinstance(answer, ExecutionPayload) or answer.block_hash != name:
-            raise TemporaryError("the engine's answer is not its head")
+            raise TemporaryError("the engine's answer is not its head", Code.ENGINE_ANSWER)
         self.tip_config = (answer.block_hash, l2_block_info(answer, self.config.rollup).config)
 
     def on_reset(self) -> None:
@@ -181,10 +180,7 @@ class L1Window:
         return True
 
     def note_block(self, block: L1Block) -> None:
-        """Add a canonical block.
-
-        Blocks that do not link to it are removed with all beyond them, since they are of a chain before a reorg, and so
-        are the lowest beyond MAX_BLOCKS."""
+        """Add a canonical block; those that do not link to it are removed, and the lowest beyond MAX_BLOCKS."""
         number, header = block.header.number, block.header
         below, above = self.blocks.get(number - 1), self.blocks.get(number + 1)
         if below is not None and below.header.hash != header.parent_hash:
@@ -221,10 +217,7 @@ class OriginSelector:
         return (missing[0], last - missing[0] + 1) if missing else (current, 0)
 
     def select(self, head: L2BlockRef, window: L1Window) -> SelectedOrigin | NoOrigin:
-        """Return the origin of the block after `head`.
-
-        Raises InconsistentOriginError when the head's origin is not on the L1 chain, or the next L1 block does not
-        follow it [SEQ14]."""
+        """Return the origin of the block after `head`. Raises InconsistentOriginError [SEQ14]."""
         current = window.get(head.l1_origin.number)
         if current is None:
             return NoOrigin(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")

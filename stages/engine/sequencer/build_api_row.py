@@ -44,10 +44,9 @@ BuildRequest = OpenBlockRequest | SealBlockRequest | CommitBlockRequest
 
 
 class BuildApiRow(HeadRow):
-    """The oldest request is the one under way.
+    """The oldest request is under way. A reset undoes its calls, made after `_reset_count` resets."""
 
-    A reset undoes its calls so far, which were made after `_reset_count` resets."""
-
+    takes_silence = True
     purpose = CallPurpose.BUILD_API
 
     def __init__(self, core: CoreContext) -> None:
@@ -70,9 +69,7 @@ class BuildApiRow(HeadRow):
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call of the oldest request.
-
-        Requests wait for heads, and while a derived block is being built."""
+        """Return the next call of the oldest request; it waits for heads, and while a derived block is built."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
             return None
@@ -130,10 +127,6 @@ class BuildApiRow(HeadRow):
                 self._respond(None, payload=None if cancel or not isinstance(answer, ExecutionPayload) else answer)
             case CommitBlockRequest():
                 self._inserted(answer, now)
-
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer: the request fails."""
-        self.answer(pending, answer, now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         seconds = super().failed(call, error, now)

@@ -34,10 +34,9 @@ from rollup_node.stages.engine.calls.calls import (
     Leadership,
     PendingCall,
 )
-from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable, is_syncing
+from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
-from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.engine.sequencer.block_production import BlockProduction
 from rollup_node.stages.engine.sequencer.sequencer import (
     NOT_ENABLED,
@@ -148,18 +147,14 @@ class Sequencing:
         return accepted is None or accepted.head != heads.unsafe.hash
 
     def finish_stops(self, now: Instant) -> None:
-        """Answer admin_stopSequencer once the sequencer has stopped, and the engine has its last block as its head.
-
-        That holds also where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
+        """Answer admin_stopSequencer once the engine has the last block as its head [SEQ27, SEQ42]."""
         waits = self.sequencer.active or self.last_block_waits or self._lost.pending
         if self.admin.stops and not waits:
             self.answer_stops()
             self._core.publish(now)
 
     def answer_stops(self) -> None:
-        """Answer admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting.
-
-        The last one that was known, the zero hash where none ever was."""
+        """Answer the stops that wait with the last head that was known, or the zero hash."""
         core, heads = self._core, self.sequencer.heads or self.last_announced
         head = None if heads is None else heads.unsafe
         stops = self.admin.take_stops()
@@ -175,10 +170,9 @@ class SequencerRow(HeadRow):
 
     purpose = CallPurpose.SEQUENCER
 
-    def __init__(self, core: CoreContext, state: Sequencing, blocks: UnsafeBlocks, forkchoice: ForkchoiceRow) -> None:
+    def __init__(self, core: CoreContext, state: Sequencing, blocks: UnsafeBlocks) -> None:
         super().__init__(core)
         self._state, self._production, self._lost = state, state.production, blocks.lost
-        self._forkchoice = forkchoice
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
@@ -195,12 +189,6 @@ class SequencerRow(HeadRow):
         self._state.show_problem()
         core.recover(self.purpose)
         return call
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        if moves_heads(pending.call):
-            self._forkchoice.answer(pending, answer, now)
-        elif not (is_syncing(answer) and self.hold(pending, answer)):
-            self.take(pending, answer, now)
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Move the block on."""
@@ -228,9 +216,10 @@ class SequencerRow(HeadRow):
         return RETRY_SECONDS
 
 
-class CommitRow(CoreRow):
+class CommitRow(Row):
     """The commit of the block that is fetched: it is published and inserted then, or committed again later."""
 
+    takes_silence = True
     purpose = CallPurpose.COMMIT
 
     def __init__(self, core: CoreContext, state: Sequencing) -> None:
@@ -251,17 +240,11 @@ class CommitRow(CoreRow):
         elif state.sequencer.committed(call.payload, now.unix):
             state.publish_block(call.payload)
 
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer: the block is committed again later."""
-        self.answer(pending, answer, now)
 
+class LeaderRow(Row):
+    """The sequencer's admin calls; `ask_at` is when a waiting stop asks for the leader again."""
 
-class LeaderRow(CoreRow):
-    """The admin calls of the sequencer, and the question for the leader.
-
-    `ask_at` is the monotonic time from which a waiting stop asks for the leader again."""
-
-    outlives_resets = True
+    outlives_resets = takes_silence = True
     purpose = CallPurpose.LEADER
 
     def __init__(self, core: CoreContext, state: Sequencing) -> None:
@@ -369,7 +352,3 @@ class LeaderRow(CoreRow):
             self._sequencer.stop_without_last()
             self._state.answer_stops()
             self._core.publish(now)
-
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer: the conductor does not confirm that this node leads."""
-        self.answer(pending, answer, now)

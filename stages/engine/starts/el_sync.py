@@ -38,6 +38,7 @@ from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, RecordCall, RecordedSafeHead
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -191,9 +192,7 @@ class ELSync:
             self.state = ELSyncState.STARTED
 
     def take_unreadable(self, call: object) -> bool:
-        """Take that the engine has answered with a block that is incomplete, or of before the rollup.
-
-        Whether that is an answer, which it is for a label."""
+        """Take a block that is incomplete, or of before the rollup; whether that is an answer, as for a label."""
         is_label = isinstance(call, GetBlockRef) and isinstance(call.name, str)
         if self.state is ELSyncState.WILL_START and is_label:
             self.answer(call, None, 0.0)
@@ -256,7 +255,7 @@ class ELSync:
                 self._kind = named or self._options.engine_kind
             case GetBlockRef():
                 if answer is not None and not isinstance(answer, L2BlockRef):
-                    raise TemporaryError("the engine's answer is not a block")
+                    raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
                 self._take_block(call, answer)
             case NewPayload():
                 self._take_insertion(call.payload, answer)
@@ -342,7 +341,7 @@ class ELSync:
             self._drop(payload, result.text)
             return
         if result.status is not CallStatus.DONE and not is_syncing(answer):
-            raise TemporaryError(f"unsafe block {payload.block_number}: {result.text}")
+            raise TemporaryError(f"unsafe block {payload.block_number}: {result.text}", Code.ENGINE_ANSWER)
         if result.status is CallStatus.DONE:
             self.state = ELSyncState.FINISHED_NOT_FINALIZED
         self.chosen = True
@@ -362,7 +361,7 @@ class ELSync:
             self.synced = l2_block_info(payload, self._rollup).ref
             self._listen_until = inf
         else:
-            raise TemporaryError(result.text)
+            raise TemporaryError(result.text, Code.ENGINE_ANSWER)
 
     def _drop(self, payload: ExecutionPayload, reason: str) -> None:
         self.state, self.attempt, self.sent = ELSyncState.STARTED, None, None
@@ -374,9 +373,7 @@ class ELSync:
     # --- finished, not finalized -----------------------------------------------------------------------------------
 
     def _next_lookup(self) -> EngineCall | RecordCall | None:
-        """Return the block behind the synced one, then those of the labels above it: they may be of another chain.
-
-        And where the record of safe heads goes on."""
+        """Return the next lookup: the block behind the synced one, those of the labels above it, the record."""
         if self.heads is not None or self.synced is None:
             return None
         number = max(self._rollup.genesis.l2.number, self.synced.number - self.offset)

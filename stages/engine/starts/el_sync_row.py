@@ -12,7 +12,7 @@ from rollup_node.stages.engine.calls.actions import Ends, Lasts, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetSyncProgress, NewPayload, SyncingBlocks, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncSkipped, ELSyncStarted, ELSyncState
 from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
 from rollup_node.stages.messages.base import Problem
@@ -31,9 +31,7 @@ MAX_ETA = 10 * 365 * 86_400
 
 
 class SyncEstimate(msgspec.Struct, frozen=True):
-    """The engine's block and those left; `rate` in blocks a second, `eta` in seconds and None without a rate.
-
-    `stalled` are the seconds since the block last changed."""
+    """The engine's block, those left, blocks a second, and seconds to go; `stalled` since the last new block."""
 
     current: int
     to_go: int
@@ -157,10 +155,8 @@ class ELSyncRow(HeadRow):
             core.do(ShowProblem("start", problem))
 
 
-class SyncProgressRow(CoreRow):
-    """The engine's progress, every ten seconds while it syncs [ELS13].
-
-    An engine that does not tell it is left alone."""
+class SyncProgressRow(Row):
+    """The engine's progress, every ten seconds while it syncs, if it tells it [ELS13]."""
 
     purpose = CallPurpose.EL_SYNC_PROGRESS
 

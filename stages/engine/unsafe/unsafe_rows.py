@@ -11,8 +11,8 @@ from rollup_node.stages.engine.calls.actions import (
     UnsafeQueueChanged,
 )
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import NewPayload, is_syncing
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.engine.calls.engine_api import NewPayload
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks, LostBlocksPhase
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
 from rollup_node.stages.messages.base import Problem
@@ -86,10 +86,6 @@ class UnsafeBlockRow(HeadRow):
             core.recover(self.purpose)
         return due
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        if not (is_syncing(answer) and self.hold(pending, answer)):
-            self.take(pending, answer, now)
-
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Make the block the tip, or drop it."""
         if not isinstance(pending.call, NewPayload):
@@ -153,6 +149,10 @@ class GapRow(HeadRow):
             return None
         return self._chain.fetch.next(heads)
 
+    def due_at_once(self, now: Instant) -> CoreCall | None:
+        """Return the call once the engine has moved to the chain above the gap: nothing comes in between."""
+        return None if self._chain.fetch.taken is None else self.due(now)
+
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         core, fetch, heads = self._core, self._chain.fetch, self._core.confirmed_heads
         if heads is None or not isinstance(pending.call, GapCall):
@@ -204,26 +204,10 @@ class GapRow(HeadRow):
         self._blocks.show_queue()
 
 
-class GapConfirmRow(HeadRow):
-    """The call of the gap that is due once the engine has moved to the chain above it: nothing comes in between."""
-
-    purpose = CallPurpose.UNSAFE_GAP
-
-    def __init__(self, core: CoreContext, gap: GapRow, blocks: UnsafeBlocks) -> None:
-        super().__init__(core)
-        self._gap, self._chain = gap, blocks.chain
-
-    def due(self, now: Instant) -> CoreCall | None:
-        return None if self._chain.fetch.taken is None else self._gap.due(now)
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        self._gap.answer(pending, answer, now)
-
-
 PROBLEM = "lost blocks"
 
 
-class LostBlocksRow(CoreRow):
+class LostBlocksRow(Row):
     """`_is_reported`: operators were told since the last start; `_problem` is what `/readyz` says."""
 
     purpose = CallPurpose.LOST_BLOCKS
