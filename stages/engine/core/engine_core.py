@@ -56,16 +56,16 @@ work that failed; CriticalError goes through."""
 from collections.abc import Iterator
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import Action, PublishStatus, SendToDerivation, SendToP2P, SendToRpc
+from rollup_node.stages.engine.calls.actions import Action, PublishStatus
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest, ReadRows
+from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
-from rollup_node.stages.engine.heads.context import ReadRow, Row, SharedRow, TaskBackoff, moves_heads
+from rollup_node.stages.engine.heads.context import Row, SharedRow, TaskBackoff, moves_heads
 from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
 from rollup_node.stages.engine.heads.interop import Decision, Interop
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
@@ -73,19 +73,15 @@ from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import (
-    OutputResponse,
-    SafeHeadResponse,
     StartSequencerRequest,
     StopSequencerRequest,
 )
-from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
-from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
 POLL_SECONDS = 1.0
 IDLE_SECONDS = 30.0
-MAX_OVERLAP_REQUESTS = 8
 
 
 class EngineCore:
@@ -100,14 +96,8 @@ class EngineCore:
         state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
         self._state = state
         self._lost_blocks = LostBlocksRow(state, state.unsafe, lambda: state.sequencer.sequencer.enabled)
-        reads = ReadRows(
-            ReadRow(state, CallPurpose.OVERLAP_BLOCKS, L2BlocksResponse, SendToDerivation, MAX_OVERLAP_REQUESTS),
-            ReadRow(state, CallPurpose.OUTPUT, OutputResponse, SendToRpc),
-            ReadRow(state, CallPurpose.SAFE_HEAD, SafeHeadResponse, SendToRpc),
-            ReadRow(state, CallPurpose.PEER_PAYLOAD, PayloadResponse, SendToP2P),
-        )
-        self._inbox = Inbox(state, reads)
-        self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows(reads))
+        self._inbox = Inbox(state)
+        self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows())
         self._owners: dict[CallPurpose, Row] = {}
         for row in (state.forkchoice_row, state.gap_row, state.attributes_row, *self._rows):
             self._owners.setdefault(row.purpose, row)
@@ -133,7 +123,7 @@ class EngineCore:
             SharedRow(state, state.attributes_row, state.attributes_row.due_ahead),
         )
 
-    def _other_rows(self, reads: ReadRows) -> tuple[Row, ...]:
+    def _other_rows(self) -> tuple[Row, ...]:
         state = self._state
         return (
             CommitRow(state, state.sequencer),
@@ -142,11 +132,11 @@ class EngineCore:
             state.finality_row,
             FollowReadRow(state, state.following),
             FollowTargetRow(state, state.following),
-            reads.overlap_blocks,
+            state.overlap_row,
             SafeHeadsRow(state, state.safe_heads, state.safe_head_written),
-            reads.outputs,
-            reads.safe_heads,
-            reads.peer_payloads,
+            state.output_row,
+            state.safe_head_row,
+            state.payload_row,
             SyncProgressRow(state, state.el_sync, state.el_sync_row),
             self._lost_blocks,
         )

@@ -9,6 +9,7 @@ from rollup_node.stages.engine.calls.actions import (
     PublishStatus,
     ResetStarted,
     SendToDerivation,
+    SendToP2P,
     SendToRpc,
     Severity,
     ShowProblem,
@@ -21,7 +22,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import Following
 from rollup_node.stages.engine.follow.follow_source import FollowSource
-from rollup_node.stages.engine.heads.context import CoreContext, TaskBackoff
+from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBackoff
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
 from rollup_node.stages.engine.heads.interop import Interop, InteropRow, OrdinarySearch
@@ -35,8 +36,15 @@ from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import ControlResponse
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
+from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.engine import (
+    AttributesOutcome,
+    AttributesResult,
+    EngineStatus,
+    L2BlocksResponse,
+    PipelineStart,
+)
+from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
@@ -45,6 +53,7 @@ FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
 the other share an update [ENG37]."""
 
+MAX_OVERLAP_REQUESTS = 8
 AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
 
 
@@ -94,6 +103,12 @@ class CoreState(CoreContext):
         self.leader_row = LeaderRow(self, self.sequencer)
         self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
         self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
+        self.overlap_row = ReadRow(
+            self, CallPurpose.OVERLAP_BLOCKS, L2BlocksResponse, SendToDerivation, MAX_OVERLAP_REQUESTS
+        )
+        self.output_row = ReadRow(self, CallPurpose.OUTPUT, OutputResponse, SendToRpc)
+        self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD, SafeHeadResponse, SendToRpc)
+        self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD, PayloadResponse, SendToP2P)
 
     def status(self) -> EngineStatus:
         """Return heads and sequencer as other processes see them."""
@@ -303,7 +318,8 @@ class CoreState(CoreContext):
             sequencer.on_start(heads, now.unix)
             self._begin(start)
             self.el_sync_row.finish(heads, now)
-            for peer, number in self.sequencer.admin.take_resets():
+            resets, self.sequencer.resets = self.sequencer.resets, []
+            for peer, number in resets:
                 self.do(SendToRpc(peer, ControlResponse(number, None, None)))
             self.do(ShowProblem("start", None))
         self.recover_drive()

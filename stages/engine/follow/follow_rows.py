@@ -24,13 +24,15 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.follow.follow_source import (
+    ASK_SECONDS,
     FollowCall,
     FollowError,
     FollowResetError,
     FollowResult,
     FollowSource,
+    FollowTarget,
+    StaleTargetError,
 )
-from rollup_node.stages.engine.follow.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError

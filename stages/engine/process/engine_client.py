@@ -197,10 +197,7 @@ class EngineClient:
 
     async def check_chain(self) -> None:
         """Raise TemporaryError when the engine is away, or on another chain."""
-        try:
-            text = await self._call(str, "eth_chainId")
-        except RpcFailure as failure:
-            raise self._error(failure) from None
+        text = await self._result(str, "eth_chainId")
         result = self._read("eth_chainId", lambda: from_quantity(text, bits=256))
         if result != self._rollup.l2_chain_id:
             raise self._error(f"it is on chain {result}, not on {self._rollup.l2_chain_id}")
@@ -263,19 +260,13 @@ class EngineClient:
     async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
         """Return the receipts of a block, each as JSON text; None without the block. Raises TemporaryError."""
         method = "eth_getBlockReceipts"
-        try:
-            result: list[msgspec.Raw] | None = await self._call(list[msgspec.Raw] | None, method, to_hex(block_hash))
-        except RpcFailure as failure:
-            raise self._error(failure) from None
+        result: list[msgspec.Raw] | None = await self._result(list[msgspec.Raw] | None, method, to_hex(block_hash))
         return result
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """Return the storage root of an account, proven against the block's state root. Raises TemporaryError."""
         method = "eth_getProof"
-        try:
-            result = await self._call(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
-        except RpcFailure as failure:
-            raise self._error(failure) from None
+        result = await self._result(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
         root = self._read(method, lambda: answers.proven_storage_root(result, block.state_root, address))
         if root is None:
             raise self._error(f"the account {to_hex(address)} is not in the state of block {block.block_number}")
@@ -310,6 +301,13 @@ class EngineClient:
         except EndpointError as error:
             self.record.failed(error)
             raise TemporaryError(f"execution engine {error}", code_of(error)) from None
+
+    async def _result(self, shape: Any, method: str, *params: Any) -> Any:
+        """Make a call whose error is a TemporaryError."""
+        try:
+            return await self._call(shape, method, *params)
+        except RpcFailure as failure:
+            raise self._error(failure) from None
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
         """Return what a function makes of an answer. Raises UnreadableAnswerError if it cannot."""

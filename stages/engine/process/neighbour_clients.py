@@ -42,22 +42,29 @@ MAX_ANSWER = 64 << 10
 RPC = "conductor"
 
 
-class ConductorClient:
-    """Calls one conductor; `timeout` in seconds with all attempts, at most MAX_CALL_SECONDS [CND5]."""
+class NeighbourClient:
+    """Calls one neighbour over JSON-RPC; `timeout` in seconds. It connects with the first call."""
 
-    def __init__(self, url: str, timeout: float, meter: Meter | None = None) -> None:
-        self._timeout = min(timeout, MAX_CALL_SECONDS)
-        self._meter = RpcMeter(meter, RPC)
-        self._rpc = JsonRpcClient(url, timeout=self._timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
+    def __init__(self, kind: str, url: str, timeout: float, meter: Meter | None) -> None:
+        self._meter = RpcMeter(meter, kind)
+        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
 
     @property
     def name(self) -> str:
-        """Host and port of the conductor."""
+        """Host and port of the neighbour."""
         return self._rpc.name
 
     async def close(self) -> None:
         """Close the connections."""
         await self._rpc.close()
+
+
+class ConductorClient(NeighbourClient):
+    """Calls one conductor; `timeout` in seconds with all attempts, at most MAX_CALL_SECONDS [CND5]."""
+
+    def __init__(self, url: str, timeout: float, meter: Meter | None = None) -> None:
+        self._timeout = min(timeout, MAX_CALL_SECONDS)
+        super().__init__(RPC, url, self._timeout, meter)
 
     async def ask(self, call: ConductorCall) -> ConductorAnswer:
         """Make a call. Raises TemporaryError when the conductor refuses it, or does not answer as it should."""
@@ -130,23 +137,13 @@ class _RollupConfig(msgspec.Struct):
     genesis: _Genesis
 
 
-class FollowClient:
+class FollowClient(NeighbourClient):
     """Calls one node; `timeout` in seconds of one call. It connects with the first call."""
 
     def __init__(self, url: str, timeout: float, rollup: RollupConfig, meter: Meter | None = None) -> None:
-        self._meter = RpcMeter(meter, FOLLOW_RPC)
-        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
+        super().__init__(FOLLOW_RPC, url, timeout, meter)
         self._rollup = rollup
         self._chain_checked = False
-
-    @property
-    def name(self) -> str:
-        """Host and port of the node."""
-        return self._rpc.name
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._rpc.close()
 
     async def ask(self, *, check_chain: bool = False) -> FollowStatus | FollowUnread:
         """Return the heads of the node, or why there are none."""

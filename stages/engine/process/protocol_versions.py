@@ -85,17 +85,11 @@ class ProtocolVersions:
     def _show_versions(self, own: Hash, engine: Hash | None, recommended: Hash, required: Hash) -> None:
         versions = (own, engine, recommended, required)
         labels = tuple("unknown" if version is None else shown(version) for version in versions)
+        names = "local", "engine", "recommended", "required"
         if self._labels not in (None, labels):
-            self._set_versions(self._labels, 0)
+            self._meter.set("protocol_versions", 0, **dict(zip(names, self._labels or (), strict=True)))
         self._labels = labels
-        self._set_versions(labels, 1)
-
-    def _set_versions(self, labels: tuple[str, ...] | None, value: int) -> None:
-        if labels is not None:
-            local, engine, recommended, required = labels
-            self._meter.set(
-                "protocol_versions", value, local=local, engine=engine, recommended=recommended, required=required
-            )
+        self._meter.set("protocol_versions", 1, **dict(zip(names, labels, strict=True)))
 
     def _report(self, node: str, version: Hash, kind: str, wanted: Hash) -> None:
         comparison = compare(version, wanted)

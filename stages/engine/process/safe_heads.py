@@ -289,26 +289,26 @@ class SafeHeadDatabase:
 
     async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
         """optimism_safeHeadAtL1Block [RPC35]."""
-        try:
-            result: SafeHeadEntry | None = await self._run(lambda store: store.at_l1(request.number))
-        except StoreError as error:
-            text = f"failed to get safe head at l1 block {hex(request.number)}: {error}"
-            return SafeHeadResponse(request.id, text, _NO_BLOCK, _NO_BLOCK)
-        except HistoryUnavailableError as error:
-            return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
-        if result is None:
-            return SafeHeadResponse(request.id, NOT_FOUND, _NO_BLOCK, _NO_BLOCK)
-        return SafeHeadResponse(request.id, None, result.l1_block, result.safe_head)
+        failed = f"failed to get safe head at l1 block {hex(request.number)}: "
+        return await self._respond(request.id, lambda store: store.at_l1(request.number), NOT_FOUND, failed)
 
     async def l1_of(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse:
         """Return the record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
+        return await self._respond(request.id, lambda store: store.l1_of(request.number), "l1 at safe head not found")
+
+    async def _respond(
+        self, number: int, read: Callable[[SafeHeadStore], SafeHeadEntry | None], missing: str, failed: str = ""
+    ) -> SafeHeadResponse:
+        result, error = None, missing
         try:
-            result: SafeHeadEntry | None = await self._run(lambda store: store.l1_of(request.number))
-        except (StoreError, HistoryUnavailableError) as error:
-            return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
+            result = await self._run(read)
+        except StoreError as failure:
+            error = f"{failed}{failure}"
+        except HistoryUnavailableError as failure:
+            error = str(failure)
         if result is None:
-            return SafeHeadResponse(request.id, "l1 at safe head not found", _NO_BLOCK, _NO_BLOCK)
-        return SafeHeadResponse(request.id, None, result.l1_block, result.safe_head)
+            return SafeHeadResponse(number, error, _NO_BLOCK, _NO_BLOCK)
+        return SafeHeadResponse(number, None, result.l1_block, result.safe_head)
 
     async def close(self, seconds: float) -> None:
         """Close the file, and wait up to `seconds` for a call that is open."""

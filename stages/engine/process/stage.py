@@ -6,8 +6,9 @@ core as they arrive."""
 import asyncio
 import random
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.calls import (
@@ -94,6 +95,16 @@ class EngineStage:
         self._follow = _follow_client(config, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._safe_heads = SafeHeadDatabase(config)
+        self._asked: dict[type, Callable[[Any], Awaitable[CoreAnswer]]] = {
+            L2BlocksRequest: self._reader.overlap_blocks,
+            OutputRequest: self._reader.output,
+            PayloadRequest: self._reader.payload,
+            SafeHeadRequest: self._safe_heads.at_l1,
+            L1AtSafeHeadRequest: self._safe_heads.l1_of,
+            FindSafeHeads: self._safe_heads.find,
+            **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
+            **dict.fromkeys((GetLeader, CommitPayload), self._conductor.ask),
+        }
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
@@ -190,11 +201,17 @@ class EngineStage:
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
-    def _decide(self, decision: Decision, reset_count: int) -> None:
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Perform the actions of what the core takes in the block; the loop goes on then."""
         with stimuli_logged(self.core.log):
-            self.core.decide(decision, self._clock(), reset_count)
+            yield
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
+
+    def _decide(self, decision: Decision, reset_count: int) -> None:
+        with self._turn():
+            self.core.decide(decision, self._clock(), reset_count)
 
     async def _step(self) -> float:
         self._take_answers()
@@ -229,23 +246,7 @@ class EngineStage:
             case GetFollowStatus(check_chain=check_chain):
                 assert self._follow is not None
                 return await self._follow.ask(check_chain=check_chain)
-            case L2BlocksRequest():
-                return await self._reader.overlap_blocks(call)
-            case OutputRequest():
-                return await self._reader.output(call)
-            case PayloadRequest():
-                return await self._reader.payload(call)
-            case GetLeader() | CommitPayload():
-                return await self._conductor.ask(call)
-            case SafeHeadRequest():
-                return await self._safe_heads.at_l1(call)
-            case L1AtSafeHeadRequest():
-                return await self._safe_heads.l1_of(call)
-            case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
-                return await self._safe_heads.write(call)
-            case FindSafeHeads():
-                return await self._safe_heads.find(call)
-        return await self._client.ask(call)
+        return await self._asked.get(type(call), self._client.ask)(call)
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -256,16 +257,12 @@ class EngineStage:
             self._take_request(peer, message)
 
     def _take_request(self, peer: ProcessId, message: PeerRequest) -> None:
-        with stimuli_logged(self.core.log):
+        with self._turn():
             self.core.request(peer, message, self._clock())
-            self._actions.perform(self.core.take_actions())
-        self._loop.wake.set()
 
     def _on_message(self, message: Notification) -> None:
-        with stimuli_logged(self.core.log):
+        with self._turn():
             self.core.on_message(message, self._clock())
-            self._actions.perform(self.core.take_actions())
-        self._loop.wake.set()
 
     def _on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, L1Heads):

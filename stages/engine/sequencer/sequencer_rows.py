@@ -56,7 +56,7 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 
 CONDITION = "sequencer"
 ASK_AGAIN_SECONDS = 1.0
@@ -69,36 +69,6 @@ AdminKey = tuple[ProcessId, int]
 SequencerRequest = StartSequencerRequest | StopSequencerRequest | OverrideLeaderRequest
 
 
-class AdminRequests:
-    """Stops and resets that are not done yet."""
-
-    def __init__(self) -> None:
-        self.stops: list[AdminKey] = []
-        self.resets: list[AdminKey] = []
-
-    def add_stop(self, key: AdminKey) -> None:
-        """Keep a request for which the sequencer is stopping."""
-        if len(self.stops) < MAX_ADMIN_REQUESTS:
-            self.stops.append(key)
-
-    def add_reset(self, key: AdminKey) -> bool:
-        """Keep a request for a reset; False if it was made before, or there is no room."""
-        if key in self.resets or len(self.resets) >= MAX_ADMIN_REQUESTS:
-            return False
-        self.resets.append(key)
-        return True
-
-    def take_stops(self) -> list[AdminKey]:
-        """Return the stops, which are done now."""
-        stops, self.stops = self.stops, []
-        return stops
-
-    def take_resets(self) -> list[AdminKey]:
-        """Return the resets, which are done now."""
-        resets, self.resets = self.resets, []
-        return resets
-
-
 class Sequencing:
     """The sequencer with the admin calls that wait for it.
 
@@ -108,10 +78,11 @@ class Sequencing:
     def __init__(self, core: CoreContext, stopped: bool, blocks: UnsafeBlocks, derived: Callable[[Heads], int]) -> None:
         self.production = BlockProduction(core.config, stopped)
         self.sequencer = self.production.sequencer
-        self.admin = AdminRequests()
+        self.stops: list[AdminKey] = []
+        self.resets: list[AdminKey] = []
         self.last_announced: Heads | None = None
         self._core, self._lost, self._derived = core, blocks.lost, derived
-        self._last_sequenced: Hash | None = None
+        self.last_sequenced: Hash | None = None
         self._shown: tuple[Problem | None, int] = (None, 0)
 
     def publish_block(self, payload: ExecutionPayload) -> None:
@@ -134,22 +105,25 @@ class Sequencing:
         if problem != last:
             core.do(ShowProblem("sequencer", problem))
 
-    def note_sequenced(self, block: L2BlockRef) -> None:
-        """Note that the engine has validated a block of this sequencer."""
-        self._last_sequenced = block.hash
+    def add_reset(self, key: AdminKey) -> bool:
+        """Keep a request for a reset; False if it was made before, or there is no room."""
+        if key in self.resets or len(self.resets) >= MAX_ADMIN_REQUESTS:
+            return False
+        self.resets.append(key)
+        return True
 
     @property
     def last_block_waits(self) -> bool:
         """Whether the block that was sequenced last is the tip, and not the engine's head yet."""
         heads, accepted = self._core.controller.heads, self._core.controller.accepted
-        if heads is None or heads.unsafe.hash != self._last_sequenced:
+        if heads is None or heads.unsafe.hash != self.last_sequenced:
             return False
         return accepted is None or accepted.head != heads.unsafe.hash
 
     def finish_stops(self, now: Instant) -> None:
         """Answer admin_stopSequencer once the engine has the last block as its head [SEQ27, SEQ42]."""
         waits = self.sequencer.active or self.last_block_waits or self._lost.pending
-        if self.admin.stops and not waits:
+        if self.stops and not waits:
             self.answer_stops()
             self._core.publish(now)
 
@@ -157,7 +131,7 @@ class Sequencing:
         """Answer the stops that wait with the last head that was known, or the zero hash."""
         core, heads = self._core, self.sequencer.heads or self.last_announced
         head = None if heads is None else heads.unsafe
-        stops = self.admin.take_stops()
+        stops, self.stops = self.stops, []
         if stops:
             core.do(Ends(CONDITION, "the sequencer is to build no blocks any more"))
             core.write("info", "sequencer stopped", head=head)
@@ -203,7 +177,7 @@ class SequencerRow(HeadRow):
             core.count("sequencing_errors")
         elif isinstance(event, SequencedBlock):
             core.controller.advance(event.block.ref)
-            state.note_sequenced(event.block.ref)
+            state.last_sequenced = event.block.ref.hash
             core.finishing = self
             core.do(event)
             core.publish(now)
@@ -286,7 +260,7 @@ class LeaderRow(Row):
 
     def _stop(self, key: AdminKey, now: Instant) -> None:
         state = self._state
-        if key in state.admin.stops:
+        if key in state.stops:
             return
         if not self._sequencer.stopping:
             error = self._sequencer.stop()
@@ -295,7 +269,8 @@ class LeaderRow(Row):
                 return
             self.ask_at = 0.0
             self._core.publish(now)
-        state.admin.add_stop(key)
+        if len(state.stops) < MAX_ADMIN_REQUESTS:
+            state.stops.append(key)
 
     def _override(self, key: AdminKey, now: Instant) -> None:
         state, sequencer = self._state, self._sequencer
@@ -324,7 +299,7 @@ class LeaderRow(Row):
     def _stop_waits(self) -> bool:
         """Whether a stop waits for the engine, as it only does while this node is the leader [SEQ27]."""
         committing = self._sequencer.phase is SequencerPhase.COMMITTING
-        return self._sequencer.conducted and bool(self._state.admin.stops) and not committing
+        return self._sequencer.conducted and bool(self._state.stops) and not committing
 
     def due(self, now: Instant) -> CoreCall | None:
         stop_waits = self._stop_waits and now.monotonic >= self.ask_at

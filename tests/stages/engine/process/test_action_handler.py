@@ -13,10 +13,12 @@ from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import FollowReason
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
-from rollup_node.stages.engine.follow.follow_source import FollowResult
+from rollup_node.stages.engine.follow.follow_source import FollowError, FollowResult
+from rollup_node.stages.engine.heads.engine_controller import raise_unless_done
 from rollup_node.stages.engine.process.action_handler import QUIET_SECONDS, ActionHandler, ResetWatch, UpgradeFiles
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
@@ -31,7 +33,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
-from rollup_node.stages.protocol.errors import RestartError
+from rollup_node.stages.protocol.errors import RestartError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.derivation.process.test_derivation_log import RecordingLogger
@@ -239,7 +241,9 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
         "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
     )
     assert handled.status.engine_fails
-    syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
+    syncing = act.WorkFailed(
+        "drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0, "", Code.ENGINE_ANSWER
+    )
     line = handled.line(syncing)
     assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
     assert handled.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
@@ -247,8 +251,11 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
 
 def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
     """MEMORY is a code of this node's own memory, not a word of an engine's error."""
-    error = insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")).text
-    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0))
+    with pytest.raises(TemporaryError) as caught:
+        raise_unless_done(insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")))
+    problem = Problem.of(caught.value)
+    error = problem.text
+    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0, code=problem.code))
     assert " code=ENGINE-ANSWER task=unsafe blocks " in line and "OUT OF MEMORY" in line
     assert handled.problems == (f"ENGINE-ANSWER: unsafe blocks: {error}",)
     assert handled.status.engine_fails
@@ -270,7 +277,9 @@ def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: H
 def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
     """[FSR12]"""
     for reason, error in (("future", "6 s ahead"), ("head order", "safe above local safe")):
-        line = handled.line(act.WorkFailed("follow source", act.Severity.TEMPORARY, error, 4.0, reason))
+        code = FollowError(None, FollowReason.FUTURE, error).code
+        assert code is Code.FOLLOW_SOURCE
+        line = handled.line(act.WorkFailed("follow source", act.Severity.TEMPORARY, error, 4.0, reason, code))
         assert f" code=FOLLOW-SOURCE reason={reason} task=follow source error={error} retry_in=4.0 " in line
 
 
