@@ -39,9 +39,8 @@ from rollup_node.stages.messages.interop import (
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, SERVER_ERROR
 from rollup_node.stages.protocol.output_root import output_preimage
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import (

@@ -29,9 +29,8 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import encode_payload
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 

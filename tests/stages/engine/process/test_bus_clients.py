@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.bus_clients import (
     MAX_PUBLISHING,
     MAX_PUBLISHING_SECONDS,
@@ -31,6 +30,7 @@ from rollup_node.stages.messages.p2p import (
 )
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
 

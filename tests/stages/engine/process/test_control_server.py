@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import RpcRequest
 from rollup_node.stages.engine.process.control_server import (
@@ -47,6 +46,7 @@ from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import RPC, CoreHarness, started
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import block
 
 PEER = ProcessId(0, 1)
