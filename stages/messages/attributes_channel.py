@@ -19,9 +19,7 @@ MAX_UNREPORTED = 8
 
 
 class AttributesReceiver:
-    """`offered` are attributes on a known parent, `ahead` those that follow, in sequence.
-
-    `reported` is the sequence of the last result that was sent."""
+    """`offered` are on a known parent, `ahead` follow in sequence; `reported` is the last result sent."""
 
     def __init__(self) -> None:
         self.offered: AttributesReady | None = None
@@ -77,9 +75,7 @@ class AttributesReceiver:
         self.reported = min(self.reported, sequence - 1)
 
     def take_accepted(self, last: int) -> tuple[Hash, ...]:
-        """Return the blocks accepted before number `last` whose results were not sent.
-
-        They count as sent now, with it."""
+        """Return the accepted blocks before number `last` whose results were not sent; they count as sent."""
         result = tuple(block for sequence, block in self._accepted if self.reported < sequence < last)
         self.reported = last
         return result

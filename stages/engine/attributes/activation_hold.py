@@ -1,6 +1,4 @@
-"""Compares the chain's block at the activation of a fork with this node's upgrade transactions [UPG24 to UPG26].
-
-Nothing is guessed where they differ: derivation waits before the block, and the engine keeps it."""
+"""Compares the chain's activation block of a fork with this node's upgrade transactions [UPG24 to UPG26]."""
 
 import hashlib
 

@@ -155,10 +155,7 @@ class AttributesHandler:
             job.following = result
 
     def offer(self, derived: AttributesReady) -> AttributesResult | None:
-        """Take attributes as the current job.
-
-        Returns an outcome when they were processed before or do not follow the pending safe head; attributes of another
-        reset, or beside a job, are ignored. Raises ResetError when they build on another chain [CON27]."""
+        """Take attributes as the current job; the outcome if there is one already. Raises ResetError [CON27]."""
         heads = self.controller.heads
         if heads is None or derived.reset != self.reset:
             return None
@@ -219,10 +216,7 @@ class AttributesHandler:
         return None
 
     def _defect(self, derived: AttributesReady, failed: bool = False) -> str | None:
-        """Return what makes the attributes unexecutable.
-
-        Signatures are recovered only of those with which an engine has `failed`. `_sound` is the sequence of the last
-        ones in which nothing else was found."""
+        """Return what makes attributes unexecutable; signatures count after an engine has `failed` with them."""
         if derived.sequence == self._sound and not failed:
             return None
         defect = unexecutable(self.rollup, derived.attributes, senders=failed)

@@ -1,7 +1,4 @@
-"""The rows of derived attributes, and which life of the derivation process works on which start.
-
-A start belongs to one incarnation of derivation; a new one, or one that has given its start up, gets another start.
-"""
+"""The rows of derived attributes, and which life of the derivation process works on which start."""
 
 from enum import Enum
 
@@ -79,9 +76,7 @@ class DerivationSession:
 
 
 class UpgradeDiffers(Action, frozen=True):
-    """Report that derivation waits before a block with other upgrade transactions.
-
-    `confirmed`: batches on L1 build on it. `is_chosen`: the node starts again with the bundle of the chain."""
+    """Report other upgrade transactions, perhaps `confirmed` by L1; `is_chosen`: the node takes them."""
 
     other: OtherUpgrade
     confirmed: bool

@@ -1,7 +1,4 @@
-"""What the engine core has the process do besides calls.
-
-Messages to send, the status to publish, lines of the log and metrics. What concerns one topic alone lies with the
-topic."""
+"""What the engine core has the process do besides calls; what concerns one topic alone is there."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -10,10 +10,9 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import INVALID_PARAMS, ForkMismatchError
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR, ForkMismatchError
 from rollup_node.stages.protocol.forks.table import disputed_fork
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
@@ -105,9 +104,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """No answer, or none that can be read: the endpoint is away, slow or broken.
-
-    `unreadable`: it has answered, with a block that is incomplete or of another form."""
+    """No answer, or none that can be read; `unreadable`: a block that is incomplete or of another form."""
 
     reason: str
     unreadable: bool = False

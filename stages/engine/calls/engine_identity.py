@@ -1,6 +1,4 @@
-"""Which engine it is and which forks it knows, by what it says of itself.
-
-By its name where `l2.enginekind` is not given, and by release and chain config before a fork [ENG41, ENG42]."""
+"""Which engine it is and which forks it knows, by what it says of itself [ENG41, ENG42]."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -60,23 +60,20 @@ from rollup_node.stages.engine.calls.actions import Action, PublishStatus
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
 from rollup_node.stages.engine.heads.context import Row, SharedRow, TaskBackoff, moves_heads
 from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
-from rollup_node.stages.engine.heads.interop import Decision, Interop
+from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
-from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import (
     StartSequencerRequest,
     StopSequencerRequest,
 )
-from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -88,13 +85,15 @@ class EngineCore:
     """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
 
     Neither clock needs to be steady: all times come from the caller. `_rows` is the table above; `_owners` are the rows
-    that take the failures of a purpose."""
+    that take the failures of a purpose. `log` are
+    the last stimuli, for a bug report."""
 
     def __init__(
         self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
     ) -> None:
         state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
         self._state = state
+        self.log, self.interop, self.el_sync, self.status = state.log, state.interop, state.el_sync, state.status
         self._lost_blocks = LostBlocksRow(state, state.unsafe, lambda: state.sequencer.sequencer.enabled)
         self._inbox = Inbox(state)
         self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows())
@@ -149,16 +148,6 @@ class EngineCore:
         return self._state.controller.heads
 
     @property
-    def el_sync(self) -> ELSync:
-        """How far EL sync is."""
-        return self._state.el_sync
-
-    @property
-    def log(self) -> StimulusLog:
-        """The last stimuli, for a bug report."""
-        return self._state.log
-
-    @property
     def open_calls(self) -> tuple[PendingCall, ...]:
         """The calls that are not answered yet."""
         return tuple(pending for pending, _ in self._open.values())
@@ -167,11 +156,6 @@ class EngineCore:
     def reset_count(self) -> int:
         """How many resets there were."""
         return self._state.reset_count
-
-    @property
-    def interop(self) -> Interop:
-        """The events for the supervisor, and its decisions."""
-        return self._state.interop
 
     @property
     def last_block_waits(self) -> bool:
@@ -185,10 +169,6 @@ class EngineCore:
         if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
             return None
         return heads.safe
-
-    def status(self) -> EngineStatus:
-        """Return heads and sequencer as other processes see them."""
-        return self._state.status()
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 
@@ -218,10 +198,7 @@ class EngineCore:
         self._inbox.request(peer, message, now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to an open call.
-
-        One to any other call is ignored, and of one from before a reset only that it has come counts. Raises
-        CriticalError when the engine contradicts a rule that holds for every engine."""
+        """Take the answer to an open call. Raises CriticalError where the engine contradicts every engine's rules."""
         state = self._state
         state.log.add(now.unix, f"answer {pending.number}", answer)
         opened = self._open.get(pending.purpose.lane)

@@ -58,10 +58,7 @@ AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the l
 
 
 class CoreState(CoreContext):
-    """The machines and the rows that several topics name.
-
-    `first_reset` numbers the starts of this life of the process. `l1_genesis` is L1 block 0 if the unconfirmed start is
-    the L2 genesis and safe heads are recorded."""
+    """The machines and the rows that several topics name; `first_reset` numbers the starts of this process."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
         super().__init__(config, backoff)
@@ -267,10 +264,7 @@ class CoreState(CoreContext):
         return msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
 
     def restart_due(self, now: Instant) -> None:
-        """Restart derivation, if that is due.
-
-        The current job ends before, unless it waits before an activation block [UPG24] or fails before its block is
-        inserted: the safe head is that block then, and has to be recorded [SDB2]."""
+        """Restart derivation, if that is due and no job has its block inserted [SDB2, UPG24]."""
         waits = self.attributes.hold is not None or self.waits(CallPurpose.ATTRIBUTES, now)
         is_free = self.attributes.job is None or (waits and not self.attributes.inserted)
         if self.start_row.restart is not None and is_free:

@@ -1,6 +1,4 @@
-"""The rows that follow another node.
-
-Reads of the source, and the forkchoice update that moves to its chain [FSR1 to FSR13]."""
+"""The rows that follow another node [FSR1 to FSR13]."""
 
 from collections.abc import Iterator
 
@@ -49,10 +47,7 @@ class FollowSourceRead(Action, frozen=True):
 
 
 class Following:
-    """What the rows share.
-
-    `_behind` is the source's safe head while it is below ours; `_shown`: operators were told that the engine does not
-    get a block."""
+    """What the rows share: the source's safe head while it is below ours, and what operators were told."""
 
     def __init__(self, core: CoreContext, source: FollowSource) -> None:
         self._core, self.source = core, source
@@ -86,10 +81,7 @@ class Following:
         core.publish(now)
 
     def watch_sync(self, now: Instant) -> None:
-        """Go on with our own chain without a block that the engine does not get soon [FSR3].
-
-        A block of a source that is away is given up once our chain is as long [FSR10]. No head-moving call may be
-        open."""
+        """Go on with our own chain without a block that does not come [FSR3, FSR10]; no move may be open."""
         source, heads = self.source, self._core.confirmed_heads
         if source.syncing is None:
             self._end_show()
@@ -234,10 +226,7 @@ class FollowHeadRow(HeadRow):
         return None if forkchoice is None else ForkchoiceUpdate(forkchoice)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to such a call.
-
-        Raises FollowError when the engine refuses the block or has another, and FollowResetError when a sequencer has
-        to start over on it [FSR3]."""
+        """Take the answer to such a call. Raises FollowError and FollowResetError [FSR3]."""
         source, heads = self._source, self._core.confirmed_heads
         moved = None if heads is None else source.moved(heads)
         if heads is None or moved is None:

@@ -374,10 +374,7 @@ class FollowSource:
             self.due_at = min(now + SYNCING_SECONDS, self.hold_until)
 
     def reached(self, now: float) -> bool:
-        """Note that the engine has taken the target.
-
-        Whether it replaces a block of our chain, which proves that the chain is another one up to there [FSR11]. The
-        next round begins at once."""
+        """Note that the engine has taken the target; whether it replaces a block of our chain [FSR11]."""
         replaces = self._replaces
         if self.target is not None and replaces:
             self.proven = self.target.local_safe.number

@@ -121,9 +121,7 @@ class CoreContext(ABC):
     def fail(
         self, purpose: CallPurpose, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
     ) -> float:
-        """Note a temporary failure; returns the seconds until the next attempt, those of `pause` if it is set.
-
-        `reason` tells apart what one task fails by."""
+        """Note a temporary failure of a kind; return the seconds until the next attempt, or `pause` if it is set."""
         seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
         problem = Problem.of(error)
         self.log.add(now.unix, "failed", purpose, str(problem))
@@ -228,9 +226,7 @@ class Row(ABC):
 
     @abstractmethod
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of this row.
-
-        Raises TemporaryError when the call is to be made again, ResetError when a new start is needed."""
+        """Take the answer to a call of this row. Raises TemporaryError for another try, and ResetError."""
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Take that there is no answer. Raises TemporaryError, so that the call is made again."""
@@ -240,9 +236,7 @@ class Row(ABC):
             raise TemporaryError(answer.reason, answer.code)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Pause the calls of this purpose.
-
-        Returns the seconds until a forkchoice update that failed with one is due again; None if it is due at once."""
+        """Pause the calls; return the seconds until a failed forkchoice update is due, None for at once."""
         return self._core.fail(self.purpose, error, now)
 
 

@@ -75,10 +75,7 @@ class Finality:
         del self.safe[: -self.lookback]
 
     def note_finalized_l1(self, head: L1BlockRef | None) -> bool:
-        """Note L1's finalized head; False if it is lower than before, which is ignored [FIN6].
-
-        None: the l1 process has none (it was started again) or dropped it as disproved, so that any may follow
-        [FIN9]."""
+        """Note L1's finalized head; False if it is lower than before [FIN6]; None drops a disproved one [FIN9]."""
         if head is None:
             self.finalized_l1, self.due, self.checked = None, False, ()
             self.settled_l1 = self._unsettled

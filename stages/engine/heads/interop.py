@@ -259,10 +259,7 @@ class InteropRow(HeadRow):
         self._resets = self._final_resets = self._number = self._called = 0
 
     def decide(self, decision: Decision, now: Instant, reset_count: int) -> None:
-        """Apply a decision for which blocks were read after so many resets; a promotion once there are heads.
-
-        Ignored are blocks that were read before a reset [IOP28]: they may be of another chain, and the supervisor has
-        gone on from the start that it chose."""
+        """Apply a decision, a promotion once there are heads; void if its blocks were read before a reset [IOP28]."""
         core, heads = self._core, self._core.confirmed_heads
         if reset_count != core.reset_count and not isinstance(decision, ForceStart | ProvideL1):
             return
@@ -338,9 +335,7 @@ class InteropRow(HeadRow):
         return ForkchoiceUpdate(forkchoice, replacing.attributes)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call; one of a replacement whose place another has taken is ignored.
-
-        Raises ResetError when the block cannot be replaced."""
+        """Take the answer to a call of this replacement. Raises ResetError when the block cannot be replaced."""
         replacing = self._replacing
         if replacing is None or self._called != self._number:
             return

@@ -235,10 +235,7 @@ _VALUES = re.compile("0x[0-9a-f]+|[0-9]+")
 
 
 class ResetWatch:
-    """Logs the resets: one by one, and as one condition from the third for the same reason on.
-
-    Numbers and hashes in a reason do not make it another one. `show` takes the health problem, None when there is
-    none."""
+    """Logs the resets; those that repeat for one reason, numbers aside, as one condition. `show` takes it."""
 
     def __init__(
         self, log: Logger, show: Callable[[Problem | None], None], clock: Callable[[], float] = time.monotonic

@@ -48,10 +48,7 @@ class L1Client:
         self._client = bus.connect("l1.origins", self._take)
 
     async def ref(self, number: int, fresh: bool = False) -> L1BlockRef | None:
-        """Return the canonical L1 block of a number, None if there is none yet.
-
-        With `fresh`, what was read before is forgotten first, since L1 may have had a reorg. Raises TemporaryError when
-        the l1 process cannot answer."""
+        """Return the canonical L1 block of a number, or None; `fresh` forgets others. Raises TemporaryError."""
         if fresh:
             self._refs.clear()
             self._missing.clear()

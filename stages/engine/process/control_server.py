@@ -1,6 +1,4 @@
-"""The requests of the rpc process, and admin calls whose effect is stored before they take effect [ADM5, ADM7].
-
-The files are written in a thread, for a slow disk must delay neither heads nor the sequencer."""
+"""The requests of the rpc process, and admin calls that are stored before they take effect [ADM5, ADM7]."""
 
 import asyncio
 from collections.abc import Callable

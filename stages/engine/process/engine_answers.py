@@ -1,7 +1,4 @@
-"""What an engine's answers may be.
-
-The types that JSON is decoded to, and the values that the machines take of them [ENG1 to ENG10]. Members that are not
-named are skipped; hex strings are checked where they become values."""
+"""The types of an engine's answers, and the values that are made of them [ENG1 to ENG10]."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

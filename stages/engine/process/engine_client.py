@@ -1,7 +1,4 @@
-"""The execution engine over HTTP: its calls, and answers as the values that the machines take.
-
-Calls of the engine and eth namespaces have a fresh token and method versions by fork [ENG1 to ENG10]. An endpoint
-that is away is a TemporaryError."""
+"""The execution engine over HTTP, with a fresh token and method versions by fork [ENG1 to ENG10]."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,4 @@
-"""The server of `engine.interop`: events for the supervisor, and its calls [IOP5 to IOP20].
-
-Results and errors are those of op-node."""
+"""The server of `engine.interop`: events and calls, with the results of op-node [IOP5 to IOP20]."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,4 @@
-"""The protocol versions that L1 signals.
-
-They are passed on to the execution engine, compared, and may halt the node [PRV3 to PRV7]."""
+"""The protocol versions of L1: told to the engine, compared, and perhaps a reason to halt [PRV3 to PRV7]."""
 
 import asyncio
 import time

@@ -1,7 +1,4 @@
-"""Reads of the execution engine on behalf of other processes.
-
-Blocks for the overlap rules of span batches, the parts of output roots, and blocks for peers. Each ends in a response;
-an engine that cannot answer is an error text in it."""
+"""Reads of the engine for other processes: blocks for span batches and peers, parts of output roots."""
 
 from collections.abc import Callable
 from typing import NamedTuple

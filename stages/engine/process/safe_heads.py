@@ -1,7 +1,4 @@
-"""The safe head database of the running process.
-
-A thread of its own opens and uses the file, so that a slow disk delays nothing else. Reads and writes are done in the
-order in which they are asked for."""
+"""The safe head database, used in order by a thread of its own, so that a slow disk delays nothing else."""
 
 import asyncio
 import sqlite3
@@ -105,9 +102,7 @@ class SafeHeadStore:
         self._connection.close()
 
     def write(self, write: SafeHeadWrite) -> SafeHeadEntry | None:
-        """Make the change that a write asks for, in one transaction; it is on disk when this returns [SDB3].
-
-        Returns the entry where the record ended if it has a gap now, or is cleared because of one [SDB7, SDB15]."""
+        """Make a change, on disk when this returns; the last entry if a gap begins [SDB3, SDB7, SDB15]."""
         ended_at: SafeHeadEntry | None = None
         with self._errors(), self._transaction():
             match write:
@@ -124,9 +119,7 @@ class SafeHeadStore:
         return ended_at
 
     def add_past(self, past: PastSafeHeads, entries: Iterable[SafeHeadEntry]) -> int:
-        """Add entries of L1 blocks below those that the file has, in one transaction; returns how many.
-
-        Raises StoreError, with nothing added, unless they reach the first entry of the file and have it [SDB16]."""
+        """Add entries below those of the file, which they must reach; returns how many. Raises StoreError [SDB16]."""
         with self._errors(), self._transaction():
             first = self._find(_FIRST)
             self._check_reaches(past, first)

@@ -79,10 +79,7 @@ class AdminStateFile:
         return self._last
 
     def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
-        """Store what is given, whether the sequencer is started or the SDM opt-in, and keep the other.
-
-        It is on disk when this returns. A file that cannot be read is overwritten. Raises AdminStateError when it
-        cannot be written [ADM2, ADM5]."""
+        """Store what is set, on disk when this returns, and keep the other. Raises AdminStateError [ADM2, ADM5]."""
         try:
             self.load()
         except AdminStateError as error:

@@ -1,7 +1,4 @@
-"""The engine process: one loop around the engine core, which decides everything.
-
-The loop makes the core's calls, hands it their answers, and performs its actions; messages of other processes go to the
-core as they arrive."""
+"""The engine process: one loop around the engine core, which decides everything."""
 
 import asyncio
 import random
@@ -92,7 +89,9 @@ class EngineStage:
         self._client = EngineClient(*engine)
         self._reading_client = EngineClient(*engine, self._client.record)
         self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
-        self._follow = _follow_client(config, meter)
+        self._follow: FollowClient | None = None
+        if config.follow_url is not None:
+            self._follow = FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._safe_heads = SafeHeadDatabase(config)
         self._asked: dict[type, Callable[[Any], Awaitable[CoreAnswer]]] = {
@@ -293,12 +292,6 @@ class EngineStage:
         if self._p2p is not None:
             self._p2p.repeat(0 if heads is None else heads.unsafe.number)
         return REPEAT_SECONDS
-
-
-def _follow_client(config: EngineConfig, meter: Meter) -> FollowClient | None:
-    if config.follow_url is None:
-        return None
-    return FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
 
 
 def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:

@@ -22,10 +22,7 @@ ENGINE_CODES = frozenset(
 
 
 class StatusPublisher:
-    """The publisher of `status.engine`.
-
-    Problems come from the runtime, from failed work by its task, and by name; `record` is that of the execution
-    engine."""
+    """The publisher of `status.engine`; problems are those of the runtime, of failed tasks, and named ones."""
 
     def __init__(self, bus: Bus, meter: Meter, record: EndpointRecord) -> None:
         self._publisher = bus.publish("status.engine")

@@ -53,11 +53,6 @@ class BlockProduction:
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
 
-    @property
-    def recover(self) -> bool:
-        """Whether blocks are built without transactions of the pool [SEQ19], on origins that are surely the next."""
-        return self.selector.recover
-
     def set_recover(self, recover: bool) -> None:
         """Set the mode for the next blocks."""
         self.selector.recover = recover
@@ -82,14 +77,12 @@ class BlockProduction:
     def _prepare(self, need: NeedAttributes, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         if forkchoice_due is not None:
             return forkchoice_due
-        chosen = self.selector.select(need.parent, self.window)
-        if isinstance(chosen, NoOrigin):
-            raise TemporaryError(chosen.reason)
+        origin = self.selector.select(need.parent, self.window)
         if self.tip_config is None or self.tip_config[0] != need.parent.hash:
             return GetBlock(need.parent.hash)
         config = self.config
         attributes = sequencer_attributes(
-            config.rollup, config.l1_chain, need.parent, self.tip_config[1], chosen.block, self.recover
+            config.rollup, config.l1_chain, need.parent, self.tip_config[1], origin, self.selector.recover
         )
         self.sequencer.set_attributes(need, attributes)
         call = self.sequencer.next(now)
@@ -129,10 +122,7 @@ def sequencer_attributes(
     epoch: L1Block,
     recover: bool,
 ) -> PayloadAttributes:
-    """Return the attributes of the block after `parent` with the L1 origin `epoch`.
-
-    The engine adds transactions of its pool unless the block is more than the sequencer drift after its origin,
-    activates a fork whose first block stays empty, or the sequencer is in recover mode [SEQ19]."""
+    """Return the attributes of the block after `parent`, with the pool's transactions if they may be [SEQ19]."""
     header = epoch.header
     prepared = prepare_attributes(
         rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates
@@ -148,18 +138,6 @@ MAX_BLOCKS = 64
 
 class InconsistentOriginError(ResetError):
     """The L2 head's origin is not on the L1 chain as it is now."""
-
-
-class SelectedOrigin(msgspec.Struct, frozen=True):
-    """The L1 origin of the next block."""
-
-    block: L1Block
-
-
-class NoOrigin(msgspec.Struct, frozen=True):
-    """No block can be built yet; to be tried again in a second [SEQ8]."""
-
-    reason: str
 
 
 class L1Window:
@@ -216,11 +194,11 @@ class OriginSelector:
         missing = [number for number in range(current, last + 1) if window.get(number) is None]
         return (missing[0], last - missing[0] + 1) if missing else (current, 0)
 
-    def select(self, head: L2BlockRef, window: L1Window) -> SelectedOrigin | NoOrigin:
-        """Return the origin of the block after `head`. Raises InconsistentOriginError [SEQ14]."""
+    def select(self, head: L2BlockRef, window: L1Window) -> L1Block:
+        """Return the origin of the next block. Raises TemporaryError, or InconsistentOriginError [SEQ8, SEQ14]."""
         current = window.get(head.l1_origin.number)
         if current is None:
-            return NoOrigin(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")
+            raise TemporaryError(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")
         if current.header.hash != head.l1_origin.hash:
             raise InconsistentOriginError(f"L2 head {head} has L1 origin {head.l1_origin}, but L1 has {current.ref}")
         following = window.get(current.header.number + 1) if self._visible(current.header.number + 1, window) else None
@@ -228,16 +206,16 @@ class OriginSelector:
             raise InconsistentOriginError(f"L1 block {following.ref} does not follow {current.ref}")
         time = head.timestamp + self.rollup.block_time
         if following is not None:
-            return SelectedOrigin(following if time >= following.header.timestamp else current)
+            return following if time >= following.header.timestamp else current
         drift = self.schedule.epoch(current.header.timestamp).max_sequencer_drift
         if time - current.header.timestamp > drift:
-            return NoOrigin(
+            raise TemporaryError(
                 f"the next L2 block would be {time - current.header.timestamp} s past its L1 origin {current.ref},"
                 f" more than the drift of {drift} s, and L1 block {current.header.number + 1} is not visible"
             )
         if self.recover and not self._surely_missing(current.header.number + 1, window):
-            return NoOrigin(f"recover mode: L1 block {current.header.number + 1} is not fetched yet")
-        return SelectedOrigin(current)
+            raise TemporaryError(f"recover mode: L1 block {current.header.number + 1} is not fetched yet")
+        return current
 
     def _visible(self, number: int, window: L1Window) -> bool:
         """Return whether a block is deep enough below L1's head to be built on."""

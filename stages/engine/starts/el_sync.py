@@ -201,10 +201,7 @@ class ELSync:
         return False
 
     def lacks_block(self) -> None:
-        """Note that the engine lacks a block behind the synced one, or has it without its transactions.
-
-        The heads are set nearer to the synced block, where the engine has more, and not at a safe head that is
-        recorded. At the synced block itself, a higher one is synced to [ELS12]."""
+        """Note that the engine lacks a block behind the synced one: the heads are set nearer to it [ELS12]."""
         if self.state is not ELSyncState.FINISHED_NOT_FINALIZED or self.synced is None:
             return
         if self._recorded is not None and self.heads is None:
@@ -413,9 +410,7 @@ class ELSync:
             self._refuted |= known - self._confirmed
 
     def _set_heads(self, synced: L2BlockRef, behind: L2BlockRef) -> None:
-        """Set the heads after the sync; a safe head that is recorded takes the place of the others [SDB9].
-
-        Raises TemporaryError where the synced chain lacks the finalized block; another target may have it."""
+        """Set the heads after the sync. Raises TemporaryError where it lacks the finalized block [SDB9]."""
         finalized, safe = self._known("finalized"), self._known("safe")
         if finalized is not None and finalized.hash in self._refuted:
             self.state, self.target, self.sent = ELSyncState.STARTED, None, None

@@ -1,7 +1,4 @@
-"""The rows of EL sync: its calls while there are no heads, and the engine's own progress [ELS13].
-
-Blocks to go, blocks a second and the time left come from what the engine says every ten seconds.
-"""
+"""The rows of EL sync: its calls while there are no heads, and the engine's own progress [ELS13]."""
 
 from collections import deque
 from collections.abc import Iterator

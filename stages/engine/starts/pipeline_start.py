@@ -139,10 +139,7 @@ class PipelineStartSearch:
         return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
 
     def _look_back(self, safe: L2BlockRef) -> int:
-        """Return how far below the new safe head's origin the base lies at least.
-
-        Derivation has read the L1 origin of the safe head before, and inputs used up to there may still be challenged
-        [ADA14]. Heads that derivation has not reached have no such inputs."""
+        """Return how far below its origin the base lies at least, for inputs that may be challenged [ADA14]."""
         read_to = self._read_to
         if read_to is None or read_to.number < safe.number:
             return 0

@@ -32,9 +32,7 @@ STALE_SECONDS = 60.0
 
 
 class UnsafeBlocks:
-    """The unsafe chain and the blocks that the engine lost, as several rows change them.
-
-    `forget` is called with the hash of a block that is invalid."""
+    """The unsafe chain and the lost blocks; `forget` takes the hash of a block that is invalid."""
 
     def __init__(self, core: CoreContext, forget: Callable[[Hash], None]) -> None:
         config = core.config
@@ -105,9 +103,7 @@ class UnsafeBlockRow(HeadRow):
 
 
 class GapRow(HeadRow):
-    """The calls that have the engine fetch a gap, and the requests of its blocks from peers [UNS4 to UNS6].
-
-    `_since` is when the gap was seen first, None without one; `_shown`: operators were told."""
+    """The calls that fetch a gap, seen first at `_since`, and the requests to peers [UNS4 to UNS6]."""
 
     purpose = CallPurpose.UNSAFE_GAP
 

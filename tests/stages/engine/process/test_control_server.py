@@ -41,12 +41,12 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play, RunOn
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import RPC, CoreHarness, started
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import block
 
 PEER = ProcessId(0, 1)
