@@ -56,7 +56,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import first_mismatch
+from rollup_node.stages.protocol.consolidation import Mismatch, first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
@@ -179,16 +179,11 @@ class AttributesHandler:
         exists = heads is not None and heads.unsafe.number > derived.parent.number
         step = AttributesStep.CONSOLIDATE if exists else AttributesStep.START
         self.job = AttributesJob(derived, derived.attributes, step)
-        if not exists:
-            self._hold_for_queued(self.job)
+        if not exists and (signed := self._signed_on(derived.parent.hash)) is not None:
+            self._hold(self.job, signed)
 
-    def _hold_for_queued(self, job: AttributesJob) -> bool:
-        """Return whether the sequencer has signed a block that has other upgrade transactions [UPG24]."""
-        signed = self._signed_on(job.derived.parent.hash)
-        return signed is not None and self._hold(job, signed)
-
-    def _matches(self, job: AttributesJob, block: ExecutionPayload) -> bool:
-        return first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, block) is None
+    def _mismatch(self, job: AttributesJob, block: ExecutionPayload) -> Mismatch | None:
+        return first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, block)
 
     def _signed_on(self, parent: Hash) -> ExecutionPayload | None:
         return next((item for item in reversed(self._signed) if item.parent_hash == parent), None)
@@ -284,7 +279,7 @@ class AttributesHandler:
         is_there, signed = unsafe >= number, self._signed_on(job.derived.parent.hash)
         if not (is_there and hold.look_again) and hold.contradicted(unsafe):
             job.reason = Problem(None, "", f"batches on L1 do not build on block {hold.other.block}")
-        elif signed is not None and self._matches(job, signed):
+        elif signed is not None and self._mismatch(job, signed) is None:
             job.reason = Problem(None, "", f"the sequencer has replaced block {hold.other.block}")
         elif is_there or signed is not None:
             return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
@@ -330,7 +325,7 @@ class AttributesHandler:
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
         if not isinstance(answer, ExecutionPayload):
             raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
-        result = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
+        result = self._mismatch(job, answer)
         if result is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
         if self._hold(job, answer):

@@ -82,7 +82,12 @@ class CoreState(CoreContext):
         )
         self.sdm_opt_in = config.sdm_opt_in
         self.unsafe = UnsafeBlocks(self, self.attributes.forget_signed)
-        self.sequencer = Sequencing(self, stopped, self.unsafe, self._derived_to)
+        self.sequencer = Sequencing(
+            self,
+            stopped,
+            self.unsafe,
+            lambda heads: self.follow.proven if self.follow.enabled else heads.pending_safe.number,
+        )
         self._add_rows()
         self.l1_genesis: BlockId | None = None
         self._first_reset, self._starts = first_reset, 0
@@ -155,9 +160,6 @@ class CoreState(CoreContext):
 
     def on_derived_build(self) -> None:
         self.sequencer.sequencer.on_derived_build()
-
-    def _derived_to(self, heads: Heads) -> int:
-        return self.follow.proven if self.follow.enabled else heads.pending_safe.number
 
     def publish(self, now: Instant) -> None:
         if self.controller.heads != self._logged_heads:

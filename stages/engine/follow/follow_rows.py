@@ -130,6 +130,9 @@ class Following:
 
     def fail(self, purpose: CallPurpose, error: TemporaryError, now: Instant) -> None:
         """Note that a round or a move failed: the next round begins when it is due, whatever failed before."""
+        if self.source.taken is not None:
+            # The engine may be on the source's chain.
+            self._core.controller.distrust()
         reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
         pause = max(0.0, self.source.due_at - now.monotonic)
         self._core.fail(purpose, error, now, reason=reason, pause=pause)
@@ -167,8 +170,6 @@ class FollowReadRow(Row):
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Wait for the next round."""
-        if self._source.taken is not None:
-            self._core.controller.distrust()
         self._following.fail(self.purpose, error, now)
         return None
 
@@ -268,12 +269,10 @@ class FollowHeadRow(HeadRow):
         self._core.publish(now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """End the round; the engine may be on the source's chain."""
-        if self._source.taken is not None:
-            self._core.controller.distrust()
+        """End the round."""
+        self._following.fail(self.purpose, error, now)
         self._source.end_round()
         self._following.target.retry(now.monotonic + ASK_SECONDS)
-        self._following.fail(self.purpose, error, now)
         return None
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -113,9 +114,9 @@ class InteropServer:
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
-            "updateCrossUnsafe": self._update_cross_unsafe,
+            "updateCrossUnsafe": partial(self._promote, kind=PromoteCrossUnsafe),
             "updateCrossSafe": self._update_cross_safe,
-            "updateFinalized": self._update_finalized,
+            "updateFinalized": partial(self._promote, kind=PromoteFinalized),
             "invalidateBlock": self._invalidate_block,
             "anchorPoint": self._anchor_point,
             "reset": self._reset,
@@ -190,18 +191,14 @@ class InteropServer:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    async def _update_cross_unsafe(self, request: InteropRequest) -> None:
+    async def _promote(self, request: InteropRequest, kind: type[PromoteCrossUnsafe] | type[PromoteFinalized]) -> None:
         count = self._reset_count()
-        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), count)
+        self._decide(kind(await self._block(request.blocks[0].hash)), count)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
         count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
         self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
-
-    async def _update_finalized(self, request: InteropRequest) -> None:
-        count = self._reset_count()
-        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
         count = self._reset_count()

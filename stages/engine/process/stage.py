@@ -43,9 +43,9 @@ from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
-from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import ForkDoubt, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
@@ -125,7 +125,10 @@ class EngineStage:
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
-        self._interop = self._interop_server(bus) if config.interop else None
+        self._interop: InteropServer | None = None
+        if config.interop:
+            reading = self._reading_client, self._reader, self._l1, self.core.interop
+            self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
         if self._p2p is not None:
             self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
         self._versions = ProtocolVersions(
@@ -133,23 +136,10 @@ class EngineStage:
         )
         self.periodic_tasks.append(self._versions.task)
         self.periodic_tasks.append(ForkWatch(self._fork_doubts, self._status.set_fork_doubts).task)
-        bus.subscribe("status.l1", self._on_l1_status)
+        bus.subscribe("status.l1", self._on_status)
         if self._follow is None:
-            bus.subscribe("status.derivation", self._on_derivation_status)
+            bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
-
-    def _interop_server(self, bus: Bus) -> InteropServer:
-        core = self.core
-        return InteropServer(
-            self.config,
-            bus,
-            self._reading_client,
-            self._reader,
-            self._l1,
-            core.interop,
-            self._decide,
-            lambda: core.reset_count,
-        )
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
         return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
@@ -213,6 +203,7 @@ class EngineStage:
             self.core.decide(decision, self._clock(), reset_count)
 
     async def _step(self) -> float:
+        """Make a turn. Raises NetworkLeftError at the last block that can be derived [LFT4]."""
         self._take_answers()
         now = self._clock()
         with stimuli_logged(self.core.log):
@@ -222,14 +213,9 @@ class EngineStage:
             if self._interop is not None:
                 self._interop.send_events()
             pause = max(0.0, self.core.wait_until(now) - self._clock().monotonic)
-        self._check_end()
-        return pause
-
-    def _check_end(self) -> None:
-        """Raise NetworkLeftError at the last block that can be derived [LFT4]."""
-        safe = self.core.last_safe_head
-        if safe is not None:
+        if (safe := self.core.last_safe_head) is not None:
             raise network_left(self.config.rollup, safe)
+        return pause
 
     def _take_answers(self) -> None:
         with stimuli_logged(self.core.log):
@@ -263,15 +249,11 @@ class EngineStage:
         with self._turn():
             self.core.on_message(message, self._clock())
 
-    def _on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
-        if isinstance(message, L1Heads):
+    def _on_status(self, message: Message) -> None:
+        if isinstance(message, L1Heads | DerivationStatus):
             self._on_message(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
-
-    def _on_derivation_status(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
-        if isinstance(message, DerivationStatus):
-            self._on_message(message)
 
     # --- beside the loop -------------------------------------------------------------------------------------------
 

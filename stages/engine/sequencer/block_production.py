@@ -69,7 +69,7 @@ class BlockProduction:
     def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         """Return the call that is due now. Raises TemporaryError when no block can be built yet, and ResetError."""
         need = self.sequencer.next(now)
-        self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
+        self.without_origin = isinstance(need, NeedAttributes) and self.window.get(need.parent.l1_origin.number) is None
         if isinstance(need, NeedAttributes):
             return None if self.without_origin else self._prepare(need, forkchoice_due, now)
         return need
@@ -109,9 +109,6 @@ class BlockProduction:
         """There are no heads, and L1 may have had a reorg."""
         self.sequencer.on_reset()
         self.window.clear()
-
-    def _lacks_origin(self, head: L2BlockRef) -> bool:
-        return self.window.get(head.l1_origin.number) is None
 
 
 def sequencer_attributes(
@@ -213,14 +210,10 @@ class OriginSelector:
                 f"the next L2 block would be {time - current.header.timestamp} s past its L1 origin {current.ref},"
                 f" more than the drift of {drift} s, and L1 block {current.header.number + 1} is not visible"
             )
-        if self.recover and not self._surely_missing(current.header.number + 1, window):
+        if self.recover and (window.head is None or self._visible(current.header.number + 1, window)):
             raise TemporaryError(f"recover mode: L1 block {current.header.number + 1} is not fetched yet")
         return current
 
     def _visible(self, number: int, window: L1Window) -> bool:
         """Return whether a block is deep enough below L1's head to be built on."""
         return window.head is not None and number + self.confirmations <= window.head.number
-
-    def _surely_missing(self, number: int, window: L1Window) -> bool:
-        """Return whether L1 has no such block that could be built on."""
-        return window.head is not None and not self._visible(number, window)

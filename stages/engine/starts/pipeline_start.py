@@ -216,13 +216,9 @@ class StartRow(Row):
         if self.search is None and core.controller.heads is None:
             self.search = self._begin() if now.monotonic >= self.search_at else None
             self.search_at = self.search_at if self.search is None else now.monotonic + SEARCH_PAUSE
-        elif self._needs_restart and core.confirmed_heads is not None:
+        elif self.search is None and self.restart is None and self._session.restart_wanted and core.confirmed_heads:
             self.search = PipelineStartSearch(core.config.rollup, safe=core.confirmed_heads.safe)
         return None if self.search is None else self.search.call
-
-    @property
-    def _needs_restart(self) -> bool:
-        return self.search is None and self.restart is None and self._session.restart_wanted
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         if self.search is not None:
