@@ -16,17 +16,17 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 2a       | follow source  | its local safe head is not in our chain [FSR3]           | forkchoice update             |
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
-| 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see gap_fetch                 |
-| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see interop_row          |
+| 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see unsafe_chain              |
+| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see heads.interop             |
 | 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
-| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_row           |
+| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_row             |
 | 8        | attributes     | more were derived ahead of the last block [ENG40]        | see attributes_handler        |
-| lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
-| lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
+| lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_rows            |
+| lane     | leader         | the conductor decides about a start or stop              | see sequencer_rows            |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
 | lane     | follow source  | every two blocks, with `l2.follow.source` [FSR1]         | see follow_source             |
-| lane     | follow target  | the engine fetches a chain whose source is away [FSR10]  | see follow_target             |
+| lane     | follow target  | the engine fetches a chain whose source is away [FSR10]  | see follow_source             |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
 | lane     | output         | optimism_outputAtBlock, superroot_atTimestamp            | the request, by its response  |
 | lane     | safe head      | optimism_safeHeadAtL1Block, superroot_atTimestamp        | the request, by its response  |
