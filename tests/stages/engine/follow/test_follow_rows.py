@@ -45,17 +45,6 @@ def test_l1_finality_does_not_move_the_finalized_head() -> None:
     assert follower.heads == (20, 16, 14, 8)
 
 
-def test_a_source_that_goes_back_is_named_once_and_changes_nothing() -> None:
-    """[FSR7]"""
-    follower = Follower(20)
-    follower.says(16, 14, 8)
-    for _ in range(2):
-        follower.says(12, 10, 6)
-    assert follower.heads == (20, 16, 14, 8)
-    behind = follower.harness.logged("the follow source's safe head went back")
-    assert [(line["source"].number, line["safe"].number) for line in behind] == [(10, 14)]
-
-
 def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
     """[FSR3] Our own blocks are not inserted meanwhile. If it takes longer, it is a problem for /readyz."""
     follower = Follower(2, (34, 34, 8))
@@ -378,14 +367,6 @@ def _waiting_for_a_lost_source(**config: Any) -> Follower:
     assert follower.heads[1] == 0 and follower.engine.syncing_to == 34
     follower.harness.source = None
     return follower
-
-
-def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
-    follower = Follower(20)
-    follower.chain.reorg("b", 102)
-    follower.says(16, 14, 8)
-    assert follower.heads[1:] == (0, 0, 0)
-    assert follower.results()[-1] is FollowResult.L1_MISMATCH
 
 
 def test_a_target_that_is_refused_is_not_tried_for_good() -> None:

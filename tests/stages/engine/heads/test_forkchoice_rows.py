@@ -27,7 +27,6 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -270,21 +269,6 @@ def test_a_derived_build_pauses_the_sequencer() -> None:
     harness.answer(build, BUSY)
     harness.wait(0.5)
     assert harness.step() == [], "neither the old job nor a new one goes on meanwhile"
-
-
-def test_a_stop_is_answered_when_the_engine_has_the_last_block() -> None:
-    harness = sequencing()
-    until(harness, CallPurpose.SEQUENCER, NewPayload)
-    harness.request(StopSequencerRequest(1))
-    assert harness.responses == []
-    harness.answer(harness.open[0])
-    (update,) = harness.step()
-    assert harness.responses == []
-    harness.answer(update)
-    harness.step()
-    assert harness.core.heads is not None
-    assert [response.head for response in harness.responses] == [harness.core.heads.unsafe.hash]  # type: ignore[union-attr]
-    assert harness.status.sequencer_active is False
 
 
 # --- forkchoice updates --------------------------------------------------------------------------------------------

@@ -155,22 +155,6 @@ def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> N
         machine.next(None, NOW)
 
 
-def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    assert str(machine.sequencer.problem) == "sequencer: no origin"
-    machine.sequencer.stop()
-    assert machine.next(None, NOW + 5) is None and machine.sequencer.problem is None
-
-
-def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    give_l1(machine, chain, 101, 100, 101)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    machine.on_reset()
-    assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None
-
-
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:
     epoch = chain.l1(parent.l1_origin.number)
     config = chain.rollup.genesis.system_config

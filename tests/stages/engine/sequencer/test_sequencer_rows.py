@@ -298,23 +298,6 @@ def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
     assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
 
 
-def test_after_an_override_the_conductor_is_not_asked_any_more() -> None:
-    """[CND7]"""
-    harness = conducted()
-    harness.request(OverrideLeaderRequest(1))
-    harness.request(OverrideLeaderRequest(2))
-    assert len(harness.logged(OVERRIDDEN)) == 1
-    assert not harness.status.sequencer_active, "it only stands for the leader's answer"
-    harness.request(start_request(harness, 3))
-    assert harness.responses == [ControlResponse(number, None, None) for number in (1, 2, 3)]
-    until(harness, NewPayload)
-    assert len(harness.published) == 1
-    harness.request(StopSequencerRequest(4))
-    assert harness.step() == []
-    harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
-
-
 @pytest.mark.parametrize("between_tries", [False, True])
 def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: bool) -> None:
     harness = running()
@@ -369,18 +352,6 @@ def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() ->
     for pending in harness.step():
         harness.answer(pending, AWAY)
     assert [each.id for each in harness.responses] == [1] and harness.responses[0].error is None
-
-
-def test_a_conducted_node_without_heads_does_not_wait_either() -> None:
-    harness = running()
-    harness.request(ResetDerivationRequest(2))
-    harness.request(StopSequencerRequest(3))
-    for _ in range(3):
-        for pending in harness.step():
-            harness.answer(pending, Leadership(False) if pending.call == GetLeader() else AWAY)
-        harness.wait(1)
-    assert harness.responses[-1] == ControlResponse(3, None, harness.chain.genesis.hash)
-    assert not harness.status.sequencer_active
 
 
 def test_admin_requests_are_done_together() -> None:

@@ -3,11 +3,10 @@ not, and derivation goes on [UNS4 to UNS6]."""
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -128,15 +127,6 @@ def test_the_engine_gets_the_lowest_block_above_a_gap_and_fetches_the_rest() -> 
     assert second.call == ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
     assert gap.inserted == [10, 10] and gap.requested == [] and gap.problem is None
     assert gap.engine.head == gap.refs[12].hash
-
-
-def test_blocks_that_come_in_another_order_are_no_gap() -> None:
-    gap = Gap(3, p2p=True)
-    gap.gossip(5)
-    gap.run(TICK - 1)
-    gap.gossip(4)
-    gap.run(2 * TICK)
-    assert gap.heads == (5, 0) and not gap.calls
 
 
 @pytest.mark.parametrize(
@@ -261,24 +251,6 @@ def test_an_unsafe_head_with_missing_ancestors_that_the_engine_refuses_for_ever(
     assert gap.heads[0] == 11 and gap.heads[1] > 2 and not gap.harness.done(act.ResetStarted)
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (ForkchoiceAnswer("INVALID", None, "bad block"), "bad block"),
-        (ErrorAnswer(-38002, "invalid forkchoice state"), "invalid forkchoice state (-38002)"),
-    ],
-)
-def test_a_block_whose_chain_the_engine_refuses_leaves_the_queue(answer: CoreAnswer, text: str) -> None:
-    """It is invalid, or not on the chain of our safe head; the engine gets our heads again."""
-    gap = Gap(6, p2p=True)
-    gap.gossip(12)
-    gap.harness.answer(gap.until(CallPurpose.UNSAFE_GAP, ForkchoiceUpdate), answer)
-    (dropped,) = gap.harness.logged("dropping invalid unsafe block")
-    assert dropped["number"] == 12 and text in dropped["reason"]
-    assert gap.until(CallPurpose.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
-    assert not gap.harness.done(act.ResetStarted)
-
-
 def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
     """An engine that does not answer to the question is asked again, from the start."""
     gap = Gap(6, p2p=True)
@@ -315,11 +287,3 @@ def test_a_failed_call_is_made_again() -> None:
     assert gap.harness.failing == {"unsafe gap"} and "unsafe block 12" in gap.harness.failures[-1]
     gap.run(3 * TICK)
     assert gap.heads[0] == 12 and not gap.harness.failing
-
-
-def test_a_block_that_the_queue_cannot_read_is_dropped_without_a_call() -> None:
-    gap = Gap(3, p2p=True)
-    good = gap.chain.payloads[gap.refs[9].hash]
-    gap.harness.gossip(msgspec.structs.replace(good, transactions=good.transactions[1:]))
-    gap.run(3 * TICK)
-    assert not gap.calls and len(gap.harness.logged("dropping invalid unsafe block")) == 1
