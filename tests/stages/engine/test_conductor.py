@@ -75,7 +75,6 @@ class ConductedNode(EngineNode):
 async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator[ConductedNode]:
     """A node of blocks every second whose clock is five times as fast; the sequencer is stopped."""
     engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
     async with engine.serving(), FakeConductor(is_leader=is_leader).serving() as conductor:
         node = ConductedNode(engine, conductor, directory)
         async with node.running():
@@ -151,7 +150,6 @@ def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_c
 def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(play: Play, tmp_path: Path) -> None:
     """[CND6, CND8]"""
     engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
     state = tmp_path / "sequencer.state"
 
     def life(conductor: FakeConductor, number: int) -> ConductedNode:

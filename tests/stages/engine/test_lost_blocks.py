@@ -52,7 +52,6 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn
     is read, and found to be lost."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: len(engine.canonical()) >= 4)
@@ -79,7 +78,6 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn
 def sequencing_engine() -> FakeExecutionEngine:
     """An engine of a chain with a block a second."""
     engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
     return engine
 
 

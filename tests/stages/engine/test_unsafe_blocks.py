@@ -24,7 +24,6 @@ def counted(meter: Meter, name: str) -> float:
 def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = chain.build(5)
     blocks = payloads(chain, refs)
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: node.unsafe == 0)
@@ -48,7 +47,6 @@ def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
     engine = FakeExecutionEngine(chain)
     refs = chain.build(6)
     blocks = payloads(chain, refs)
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: node.unsafe == 0)
@@ -71,7 +69,6 @@ def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
     engine = FakeExecutionEngine(chain)
     refs = chain.build(6)
     blocks = payloads(chain, refs)
-    engine.head = chain.genesis.hash
     engine.answers["engine_newPayloadV4"] = [{"status": "SYNCING"}]
 
     async def scene(node: EngineNode) -> None:
@@ -87,7 +84,6 @@ def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
 def test_a_sequencer_publishes_what_it_seals(run_on: RunOn) -> None:
     chain = chain_with(block_time=1, l1_step=1)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: node.unsafe >= 3)

@@ -26,7 +26,6 @@ class Bench:
         self.chain = chain_with()
         self.refs = self.chain.build(LENGTH)
         self.engine = ModelEngine(self.chain)
-        self.engine.head = self.chain.genesis.hash
         self.engine.lost = {ref.hash for ref in self.refs[1:]}
         self.record = record
         options = ELSyncOptions(True, kind, offset, sequencer, safe_heads=record is not None, is_given=is_given)

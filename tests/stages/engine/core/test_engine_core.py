@@ -14,7 +14,6 @@ from rollup_node.stages.engine.calls.actions import (
 )
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef, Lane
 from rollup_node.stages.engine.calls.engine_api import (
-    ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
     GetBlockRef,
@@ -108,17 +107,6 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     assert harness.responses[-1].error is None, "the admin call is answered once the new start is confirmed"
 
 
-def test_answers_to_no_open_call_are_ignored(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.derive()
-    (pending,) = harness.step()
-    harness.answer(pending)
-    before = harness.core.status()
-    harness.core.answer(pending, ForkchoiceAnswer("SYNCING"), harness.now)
-    assert harness.core.status() == before and harness.failures == []
-    assert harness.core.log.lines()[-1].endswith("answer 8 ForkchoiceAnswer(status=SYNCING payload_id=None error=None)")
-
-
 # --- lanes ---------------------------------------------------------------------------------------------------------
 
 
@@ -158,15 +146,6 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     for pending in slow:
         harness.answer(pending)
     assert len(harness.done(SendToP2P)) == len(harness.done(SendToRpc)) == 1
-
-
-def test_reads_are_answered_after_a_reset(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.request(OutputRequest(1, 0))
-    harness.step()
-    harness.request(ResetDerivationRequest(2))
-    harness.answer(harness.call(CallPurpose.OUTPUT))
-    assert harness.responses[-1].id == 1
 
 
 def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> None:

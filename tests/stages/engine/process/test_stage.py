@@ -27,7 +27,6 @@ from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine
 
 
 def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         start = await node.start()
@@ -90,7 +89,6 @@ def test_an_l1_reorg_gives_a_new_start(chain: ChainFixture, engine: FakeExecutio
 def test_an_engine_that_goes_away_loses_nothing(
     chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
 ) -> None:
-    engine.head = chain.genesis.hash
 
     async def scene() -> None:
         async with engine.serving():
@@ -149,7 +147,6 @@ def test_an_engine_that_stays_away_is_watched_with_pauses(
 
 
 def test_an_l1_that_cannot_be_asked_is_waited_for(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         node.l1_error = Problem(None, "", "endpoint is away")
@@ -222,7 +219,6 @@ def sequencing_engine(l1_step: int = 12) -> FakeExecutionEngine:
     """An engine at genesis, with a block every second."""
     chain = chain_with(block_time=1, l1_step=l1_step)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
     return engine
 
 

@@ -66,7 +66,6 @@ def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: P
     """[ADM5]: a start that is refused by the time it is stored is not what another life begins with."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
     file = AdminStateFile(str(tmp_path / "admin.json"))
     (block,) = (chain.payloads[ref.hash] for ref in chain.build(1)[1:])
 
@@ -101,7 +100,6 @@ def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: R
     """[ADM7]: or else the next life of the process undoes what was answered with success."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
     path = tmp_path / "node" / "sequencer.state"
     path.parent.mkdir()
 

@@ -72,7 +72,6 @@ def test_a_commit_that_fails_is_the_problem_until_its_block_is_inserted(chain: C
     assert machine.sequencer.start(chain.genesis.hash, NOW) is None
     give_l1(machine, chain, 101, 100, 101)
     engine = ModelEngine(chain)
-    engine.head = chain.genesis.hash
     for _ in range(3):
         call = machine.next(None, NOW + 2)
         assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None

@@ -46,20 +46,6 @@ def running() -> CoreHarness:
     return harness
 
 
-def until(harness: CoreHarness, kind: type) -> PendingCall:
-    """Works until a call of this kind is open."""
-    for _ in range(60):
-        harness.step()
-        found = [pending for pending in harness.open if isinstance(pending.call, kind)]
-        if found:
-            return found[0]
-        if harness.open:
-            harness.answer(harness.open[0])
-        else:
-            harness.sleep()
-    raise AssertionError(f"no such call: {harness.core.log.lines()[-20:]}")
-
-
 def inserts(harness: CoreHarness) -> list[PendingCall]:
     return [pending for pending in harness.open if isinstance(pending.call, NewPayload)]
 
@@ -144,7 +130,7 @@ def test_a_start_outlives_a_reset() -> None:
 
 def test_a_block_is_committed_before_it_is_published_and_inserted() -> None:
     harness = running()
-    fetch = until(harness, GetPayload)
+    fetch = harness.until(GetPayload)
     harness.answer(fetch)
     (commit,) = harness.step()
     assert commit.purpose is CallPurpose.COMMIT and isinstance(commit.call, CommitPayload)
@@ -159,7 +145,7 @@ def test_a_block_is_committed_before_it_is_published_and_inserted() -> None:
 
 def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     for _ in range(3):
         harness.answer(commit, AWAY)
         harness.wait(0.99)
@@ -181,7 +167,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
 
 def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_commit() -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     harness.derive(harness.chain.user)
     for _ in range(6):
         harness.step()
@@ -197,14 +183,14 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
 
 def test_an_answer_from_before_a_reset_commits_nothing() -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     harness.request(ResetDerivationRequest(2))
     harness.answer(commit, Committed())
     assert harness.published == []
     harness.wait(1)
     harness.run_until_idle()
     harness.derive()
-    assert isinstance(until(harness, CommitPayload).call, CommitPayload), "the next block is committed as well"
+    assert isinstance(harness.until(CommitPayload).call, CommitPayload), "the next block is committed as well"
 
 
 # --- stop ----------------------------------------------------------------------------------------------------------
@@ -213,7 +199,7 @@ def test_an_answer_from_before_a_reset_commits_nothing() -> None:
 def test_a_stop_during_a_commit_waits_for_the_block() -> None:
     """[CND9]"""
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     harness.request(StopSequencerRequest(2))
     assert harness.step() == [] and harness.status.sequencer_active
     harness.answer(commit, Committed())
@@ -226,7 +212,7 @@ def test_a_stop_during_a_commit_waits_for_the_block() -> None:
 @pytest.mark.parametrize("between_tries", [False, True])
 def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: bool) -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     if between_tries:
         harness.answer(commit, AWAY)
     harness.request(StopSequencerRequest(2))
@@ -243,7 +229,7 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
 def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Leadership | Unavailable) -> None:
     """[SEQ27]"""
     harness = running()
-    insert = until(harness, NewPayload)
+    insert = harness.until(NewPayload)
     harness.request(StopSequencerRequest(2))
     (leader,) = harness.step()
     assert leader.call == GetLeader()
@@ -266,7 +252,7 @@ def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Lead
 def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leadership | Unavailable) -> None:
     """The block is inserted, but the engine does not answer to the update that makes it the head."""
     harness = running()
-    harness.answer(until(harness, NewPayload))
+    harness.answer(harness.until(NewPayload))
     (update,) = harness.step()
     harness.request(StopSequencerRequest(2))
     (leader,) = harness.step()
@@ -301,7 +287,7 @@ def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
 @pytest.mark.parametrize("between_tries", [False, True])
 def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: bool) -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     if between_tries:
         harness.answer(commit, AWAY)
     harness.request(start_request(harness, 2))

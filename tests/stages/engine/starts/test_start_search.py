@@ -323,15 +323,6 @@ def test_few_blocks_are_read(timeout: int, granite: int) -> None:
     assert reads <= (50 if timeout == 20 else 12)
 
 
-def test_a_shorter_timeout_before_granite_ends_the_walk_above_genesis() -> None:
-    chain = chain_of_epochs([1, 1, 1])
-    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + 2 * L1_TIME}
-    rollup = make_rollup(times, channel_timeout=1)
-    found = search(rollup, chain, 2)[0]
-    assert found == plain_walk(rollup, chain, 2)
-    assert found.base.number == GENESIS_L1 + 1
-
-
 def test_a_missing_or_foreign_block_resets(chain: ChainFixture) -> None:
     refs = chain.build(40)
     machine = BaseSearch(chain.rollup, chain.known[refs[40].hash])

@@ -239,15 +239,6 @@ def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
     assert all(harness.engine.canonical()[each.block_number] == each for each in others)
 
 
-def test_a_gap_below_a_block_of_others_that_nobody_fills() -> None:
-    harness = sequencing(4)
-    top, at = height(harness), lose(harness, 2)
-    harness.gossip(blocks_of_others(harness, at, 4)[-1])
-    before = harness.now.monotonic
-    until(harness, lambda: height(harness) >= top)
-    assert harness.now.monotonic >= before + OTHERS_SECONDS and harness.keeps.refused == []
-
-
 def test_an_engine_that_refuses_one_of_them() -> None:
     harness = sequencing()
     top, at = height(harness), lose(harness, 2)
