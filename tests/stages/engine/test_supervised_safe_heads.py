@@ -111,6 +111,22 @@ def test_blocks_that_were_read_before_a_reset_are_not_promoted() -> None:
     assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
 
 
+def test_the_replacement_of_a_block_deletes_no_entry() -> None:
+    """[SDB15]"""
+    harness = recording()
+    refs = blocks(harness)
+    harness.core.decide(
+        Invalidate(refs[3], refs[2], replacement_attributes(harness.chain.payloads[refs[3].hash])), harness.now
+    )
+    harness.run_until_idle()
+    replacement = harness.status.safe
+    assert replacement is not None and replacement.number == 3 and replacement != refs[3]
+    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+    decide(harness, PromoteCrossSafe(replacement, harness.chain.l1_ref(105)))
+    assert recorded(harness) == [(0, 0), (103, 1), (104, 2), (105, 3)]
+    assert harness.record.entries[-1].safe_head == replacement.id
+
+
 def test_a_reset_above_the_last_entry_deletes_none() -> None:
     """[SDB15]: as after a restart, when a second node has kept the supervisor going."""
     harness = recording()
