@@ -1,7 +1,9 @@
 """The channel assembler, from Holocene on: one channel at a time, its frames strictly in order [CA1 to CA9]."""
 
+import pytest
+
 from rollup_node.stages.derivation.codec.frames import Frame
-from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
+from rollup_node.stages.derivation.pipeline.channel_bank import ChannelAssembler
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import (
     FrameNotNext,
@@ -11,7 +13,7 @@ from rollup_node.stages.derivation.reasons.channels import (
     StagingChannelTimedOut,
     StagingChannelTooLarge,
 )
-from rollup_node.stages.derivation.reasons.frames import FrameTruncated
+from rollup_node.stages.derivation.reasons.l1 import FrameTruncated
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
@@ -19,6 +21,8 @@ from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id
+
+pytestmark = pytest.mark.fault("F29")
 
 HOLOCENE = forks_until("holocene")
 LIMIT = 100_000_000

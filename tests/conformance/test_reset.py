@@ -1,12 +1,19 @@
 """Forks during derivation, and resets: what is discarded, what is kept, and where reading starts [PS1 to PS7, RS1 to
 RS7]."""
 
+import pytest
+
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.batches import (
+    PayloadReplacedByDeposits,
+    QueuedBatchPast,
+    StagesReplaced,
+    TimestampAhead,
+    TimestampPast,
+)
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
-from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
-from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
 from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
@@ -28,6 +35,8 @@ from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
 from tests.conformance.kit.planning import OTHER_USER, channel, child, plan, refs, singulars, span
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F34")
 
 SWITCH = forks_until("granite", holocene=24)
 """Holocene is at the second L1 block after genesis'."""

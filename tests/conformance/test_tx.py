@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.frames import FramesEmpty
-from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.l1 import FramesEmpty, SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
@@ -31,6 +32,8 @@ from tests.conformance.kit.l1_transactions import (
 )
 from tests.conformance.kit.notation import channel_id, item
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F23")
 
 ECOTONE = forks_until("ecotone")
 

@@ -15,6 +15,7 @@ from tests.support.engine.remote_signers import TlsSetUp
 ROLLUP = find_network("op-sepolia").config
 
 
+@pytest.mark.option("p2p.mux", "p2p.security")
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -49,10 +50,7 @@ SIGNER = ("--signer.endpoint=https://signer:8080", f"--signer.address=0x{20 * '1
         ((SIGNER[0],), "signer endpoint and address must both be set or not set"),
         ((*SIGNER, f"--p2p.sequencer.key={32 * '11'}"), "cannot specify both a private key and a remote signer"),
         ((*SIGNER, "--signer.header=a b=c"), "signer.header must have the form key=value"),
-        (
-            (*SIGNER, "--signer.tls.ca=none"),
-            "cannot read signer.tls.ca none (No such file or directory): give a",
-        ),
+        ((*SIGNER, "--signer.tls.ca=none"), "cannot read signer.tls.ca none (No such file or directory): give a"),
         ((*SIGNER, "--signer.tls.cert=none"), "cannot read signer.tls.cert none (No such file or directory)"),
         ((*SIGNER, "--signer.tls.key=none"), "cannot read signer.tls.key none (No such file or directory)"),
         ((*SIGNER, "--signer.tls.key=tls/ca.crt"), "signer.tls.key tls/ca.crt are no certificate with its unencrypted"),
@@ -76,6 +74,7 @@ def write_tls_files(directory: Path) -> None:
         (files.directory / name).rename(folder / default)
 
 
+@pytest.mark.option("signer.address", "signer.endpoint")
 def test_the_signer_reaches_the_configuration(working_directory: Path) -> None:
     write_tls_files(working_directory)
     node = prepare(*SIGNER, "--signer.header=X-Key=a=b,c", "--signer.header=X-Other=")

@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 
@@ -54,6 +54,7 @@ def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(result.batches), result.end) == (3, None), "the one that exceeds the bound is the last"
 
 
+@pytest.mark.fault("F27")
 def test_a_bomb_stays_within_its_limit() -> None:
     bomb = zlib.compress(encode_bytes(_batch(1)) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
     result = run(DecodeChannel(bomb, 1_000_000, True, RULES))

@@ -11,6 +11,7 @@ from tests.support.engine.engine_node import EngineNode, chain_clock
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json
 
 
+@pytest.mark.fault("F44")
 def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn) -> None:
     """[STA2] 150 blocks behind the tip it has no whole block, 18 behind it all that derivation needs."""
     chain = chain_with(l1_step=2, seq_window_size=2)
@@ -28,6 +29,7 @@ def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn)
     run_on(engine)(scene, offset_el_safe=300.0)
 
 
+@pytest.mark.fault("F44")
 @pytest.mark.parametrize("label", ["safe", "finalized"])
 def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_on: RunOn) -> None:
     """[STA18] With genesis in its place blocks that nobody has posted would be safe, and final."""

@@ -1,6 +1,8 @@
 """The engine process follows the unsafe chain: blocks of gossip in and out of order, gaps, bad blocks, an engine that
 refuses them, publishing, and blocks for peers."""
 
+import pytest
+
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -41,6 +43,7 @@ def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: Fak
     run(scene, p2p=True)
 
 
+@pytest.mark.fault("F48")
 def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
     """[UNS5] As op-node's `syncmode.req-resp` once did."""
     chain = chain_with(block_time=1, l1_step=6)

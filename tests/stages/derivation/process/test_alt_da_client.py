@@ -9,7 +9,6 @@ from typing import cast
 import pytest
 
 from rollup_node.ipc.bus.bus import Client, ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.process import alt_da_client, stage
@@ -27,6 +26,7 @@ from rollup_node.stages.protocol.commitments import ChallengeStatus, Commitment
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars
@@ -203,6 +203,7 @@ def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tm
     play(node, script)
 
 
+@pytest.mark.sign("ALTDA-UNREACHABLE", readyz=True)
 def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +292,7 @@ def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
     play(node, script)
 
 
+@pytest.mark.condition("C14")
 def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +340,7 @@ def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
             assert resolver.next() == resolver.needed
 
 
+@pytest.mark.fault("F61")
 def test_an_input_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
     chain = AltDaChain(forks_until("granite"))
     (large, *rest) = chain.commit(b"large", *ITEMS)

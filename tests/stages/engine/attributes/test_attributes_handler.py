@@ -127,6 +127,7 @@ def test_build_start_rows(chain: ChainFixture, answer: Any, error: type[Exceptio
 INVALID_STARTS = [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID"), ForkchoiceAnswer("INVALID_BLOCK_HASH")]
 
 
+@pytest.mark.fault("F33")
 @pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
 def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, answer: Any) -> None:
     handler = at_step(chain, AttributesStep.START)
@@ -305,6 +306,7 @@ def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
     assert handler.check() is None and handler.next() == GetBlock(1)
 
 
+@pytest.mark.fault("F40")
 @pytest.mark.parametrize(
     "answer",
     [ErrorAnswer(-32000, "busy"), PayloadAnswer("SYNCING"), PayloadAnswer("ACCEPTED"), PayloadAnswer("ODD"), None],
@@ -330,6 +332,7 @@ def test_an_invalid_payload_is_replaced_then_critical(chain: ChainFixture, statu
         step_through(handler, PayloadAnswer(status))
 
 
+@pytest.mark.fault("F40")
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -438,6 +441,7 @@ ANSWERS = st.sampled_from(
 )
 
 
+@pytest.mark.fault("F41")
 @settings(max_examples=60)
 @given(answers=st.lists(ANSWERS, max_size=30), reorg=st.booleans())
 def test_any_answers_end_in_a_consistent_state(answers: list[Any], reorg: bool, lasting_chain: ChainFixture) -> None:

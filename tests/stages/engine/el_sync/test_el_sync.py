@@ -64,6 +64,7 @@ def test_the_offset_of_the_safe_head(offset: float, number: int) -> None:
     assert bench.heads() == (10, number, number)
 
 
+@pytest.mark.option("l2.enginekind", by="kind")
 @pytest.mark.parametrize("kind", ["reth", "erigon"])
 def test_heads_known_before_do_not_go_back(kind: str) -> None:
     bench = Bench(kind, offset=100.0)

@@ -148,6 +148,7 @@ def test_blocks_below_the_target_do_not_pile_up() -> None:
     assert node.harness.done(act.UnsafeQueueChanged)[-1].length == 1
 
 
+@pytest.mark.sign("EL-SYNC-STALLED", readyz=True)
 def test_an_engine_without_peers_is_a_problem_with_a_hint_and_goes_on_when_it_has_them() -> None:
     node = Node()
     node.gossip(10)
@@ -195,6 +196,28 @@ def test_a_restart_of_the_process_in_the_middle(fetched: int) -> None:
     node.wait(RESEND_SECONDS)
     assert node.heads() == (10, 6, 6)
     node.derive()
+
+
+@pytest.mark.condition("C6")
+def test_the_engine_dies_in_every_state() -> None:
+    node = Node()
+    for _ in range(60):
+        node.harness.wait(2.0)
+        if node.state() is ELSyncState.STARTED:
+            node.engine.fetch()
+        if node.state() is ELSyncState.WILL_START:
+            node.harness.gossip(node.chain.payloads[node.refs[10].hash])
+        node.harness.step()
+        for pending in list(node.harness.open):
+            node.harness.answer(pending, Unavailable("connection refused"))
+        node.harness.wait(15.0)
+        node.harness.step()
+        if node.harness.open:
+            node.harness.answer(node.harness.open[0])
+        if node.state() is ELSyncState.FINISHED and node.harness.status.safe is not None:
+            break
+    node.wait(15.0)
+    assert node.heads()[0] == 10 and node.state() is ELSyncState.FINISHED
 
 
 def test_an_engine_that_loses_everything_before_the_start_is_confirmed_syncs_again() -> None:

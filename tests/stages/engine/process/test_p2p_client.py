@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.p2p_client import MAX_PUBLISHING, MAX_PUBLISHING_SECONDS, P2PClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.p2p import (
@@ -16,6 +15,7 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlocksRequest,
 )
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.timing.conditions import until

@@ -62,6 +62,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
     return found
 
 
+@pytest.mark.option("rpc.admin-state")
 def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: Path, disk: SlowDisk) -> None:
     """[ADM5]: a start that is refused by the time it is stored is not what another life begins with."""
     chain = chain_with(block_time=1)

@@ -14,6 +14,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 
+@pytest.mark.condition("C15")
 def test_a_line_a_minute_with_counts_and_one_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +69,7 @@ def several(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return Several(capsys, monkeypatch)
 
 
+@pytest.mark.condition("C15")
 def test_sources_that_fail_alike_share_their_lines(several: Several) -> None:
     for _ in range(62):
         for source in ("head", "finality"):

@@ -6,6 +6,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.log.repeated_warnings import EVERY_SECONDS, RepeatedWarnings
 
 
+@pytest.mark.condition("C15")
 def test_one_line_a_minute_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     warnings = RepeatedWarnings(get_logger("part"), lambda: now)

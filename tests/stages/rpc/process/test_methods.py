@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level
@@ -85,6 +86,7 @@ def test_safe_heads_at_l1_blocks(with_rpc: RunWithRpc) -> None:
     with_rpc(scenario, safedb=True)
 
 
+@pytest.mark.option("rpc.enable-admin")
 def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
 

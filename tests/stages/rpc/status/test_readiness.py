@@ -32,6 +32,7 @@ def test_nothing_is_wrong() -> None:
     assert process_faults({"l1": ()}, AGES, L1, ENGINE) == []
 
 
+@pytest.mark.sign("PROCESS-SILENT", readyz=True)
 def test_each_fault() -> None:
     assert process_faults({"l1": (AWAY,)}, AGES, L1, ENGINE) == [UnreadyReason("l1", AWAY)]
     assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
@@ -46,6 +47,7 @@ def test_each_fault() -> None:
         ]
 
 
+@pytest.mark.sign("HEAD-OLD", readyz=True)
 def test_reasons_of_lag_have_numbers() -> None:
     """[RPC92]"""
     l1 = L1Status(block(54), block(285), None, None, lag_blocks=231, lag_s=2772)

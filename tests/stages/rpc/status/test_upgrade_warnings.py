@@ -48,6 +48,7 @@ def test_chains_without_a_warning(config: RollupConfig) -> None:
     assert upgrade_warnings(config, None, 0.0) == []
 
 
+@pytest.mark.condition("C13")
 def test_an_engine_that_seems_not_to_know_a_fork() -> None:
     doubt = ForkDoubt("lagoon", TIME, "OP-Reth 2.3.2 does not have it")
     (found,) = engine_warnings([doubt], TIME - 86_400)
