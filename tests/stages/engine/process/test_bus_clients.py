@@ -2,7 +2,6 @@
 request."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +32,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.timing.conditions import until
 
 
 class L1Process:
@@ -59,11 +59,6 @@ class L1Process:
         numbers = range(max(0, request.last - request.count + 1), request.last + 1) if there else ()
         refs = tuple(self.chain.l1_ref(number) for number in numbers)
         self.server.send(peer, L1RefsResponse(request.last, refs, self.error))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -124,9 +119,9 @@ def test_an_l1_process_that_does_not_answer(l1: L1Process, play: Play) -> None:
         async with running_buses(l1.buses):
             l1.silent = True
             reading = asyncio.create_task(l1.client.ref(200))
-            await l1.until(lambda: len(l1.requests) == 1)
+            await until(lambda: len(l1.requests) == 1)
             l1.now += 2 * REPEAT_SECONDS
-            await l1.until(lambda: len(l1.requests) == 2)
+            await until(lambda: len(l1.requests) == 2)
             l1.now += PATIENCE_SECONDS
             with pytest.raises(TemporaryError, match="the l1 process does not answer"):
                 await reading
@@ -142,12 +137,12 @@ def test_blocks_are_requested_again_until_others_are(l1: L1Process, chain: Chain
                 l1.client.request(first, 2)
             l1.now += 2 * REPEAT_SECONDS
             l1.client.request(101, 2)
-            await l1.until(lambda: len(l1.requests) == 3)
+            await until(lambda: len(l1.requests) == 3)
             assert l1.requests == [L1BlocksRequest(100, 2), L1BlocksRequest(101, 2), L1BlocksRequest(101, 2)]
             assert l1.engine is not None
             for number in (100, 103, 101, 102):
                 l1.server.send(l1.engine, L1BlockResponse(chain.l1(number)))
-            await l1.until(lambda: len(l1.blocks) == 2)
+            await until(lambda: len(l1.blocks) == 2)
             assert [message.block.header.number for message in l1.blocks] == [101, 102], "only what is wanted now"
 
     play(scene())
@@ -175,11 +170,6 @@ class Peers:
         for message in messages:
             assert self.server.send(self.engine, message)
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
-
     def errors(self) -> float:
         """Publishing errors so far."""
         lines = self.meter.text().decode().splitlines()
@@ -195,18 +185,18 @@ def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_pa
         async with running_buses(peers.buses):
             peers.client.publish(payload, parent, 0)
             peers.client.repeat(0)
-            await peers.until(lambda: len(peers.received) == 2)
+            await until(lambda: len(peers.received) == 2)
             assert peers.received == [PublishRequest(1, payload, parent, 0), UnsafeBlocksRequest(0, None)]
             peers.now += 1.1
             peers.client.repeat(7)
-            await peers.until(lambda: len(peers.received) == 4)
+            await until(lambda: len(peers.received) == 4)
             assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload, parent, 0)]
             peers.send(PublishResponse(1, None), PublishResponse(99, "of no request"), UnsafeBlock(payload))
-            await peers.until(lambda: peers.blocks == [UnsafeBlock(payload)])
+            await until(lambda: peers.blocks == [UnsafeBlock(payload)])
             peers.now += 1.1
             peers.client.repeat(8)
             peers.client.request(9, payload)
-            await peers.until(lambda: len(peers.received) == 6)
+            await until(lambda: len(peers.received) == 6)
             gap = GapEnd(1, payload.block_hash, payload.parent_hash)
             assert peers.received[4:] == [UnsafeBlocksRequest(8, None), UnsafeBlocksRequest(9, gap)]
             assert peers.errors() == 0
@@ -224,9 +214,9 @@ def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp
             for _ in range(MAX_PUBLISHING + 1):
                 peers.client.publish(payload, parent, 0)
             assert peers.errors() == 1
-            await peers.until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
+            await until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
             peers.send(PublishResponse(2, "node has no p2p signer"))
-            await peers.until(lambda: peers.errors() == 2)
+            await until(lambda: peers.errors() == 2)
             peers.now += MAX_PUBLISHING_SECONDS + 1
             peers.client.repeat(7)
             assert peers.errors() == MAX_PUBLISHING + 1
@@ -246,13 +236,13 @@ def test_the_latest_blocks_are_requested_after_those_that_are_not_published_yet(
         async with running_buses(peers.buses):
             peers.client.publish(payload, parent, 0)
             peers.client.request_latest(parent.id)
-            await peers.until(lambda: len(peers.received) == 3)
+            await until(lambda: len(peers.received) == 3)
             publish = PublishRequest(1, payload, parent, 0)
             assert peers.received == [publish, publish, LatestBlocksRequest(parent.id)]
             response = LatestBlocksResponse(parent.id, (payload,))
             peers.send(PublishResponse(1, None), response)
-            await peers.until(lambda: peers.blocks == [response])
+            await until(lambda: peers.blocks == [response])
             peers.client.request_latest(parent.id)
-            await peers.until(lambda: len(peers.received) == 4)
+            await until(lambda: len(peers.received) == 4)
 
     play(scene())

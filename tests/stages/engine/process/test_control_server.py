@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,6 +48,7 @@ from tests.support.engine.core_harness import RPC, CoreHarness, started
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
 from tests.support.p2p.blocks import block
+from tests.support.timing.conditions import until
 
 PEER = ProcessId(0, 1)
 
@@ -62,11 +63,6 @@ class Rpc:
         self.server = ControlServer(self.buses["engine"], lambda peer, message: self.handled.append((peer, message)))
         self.client = self.buses["rpc"].connect("engine.control", self.responses.append)
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
-
 
 def test_a_repeated_request_gets_the_first_response(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
@@ -75,16 +71,16 @@ def test_a_repeated_request_gets_the_first_response(tmp_path: Path, play: Play) 
             request = StopSequencerRequest(1)
             rpc.client.send(request)
             rpc.client.send(request)
-            await rpc.until(lambda: len(rpc.handled) == 2)
+            await until(lambda: len(rpc.handled) == 2)
             peer = rpc.handled[0][0]
             rpc.server.respond(peer, ControlResponse(1, None, bytes(32)))
             rpc.client.send(request)
-            await rpc.until(lambda: len(rpc.responses) == 2)
+            await until(lambda: len(rpc.responses) == 2)
             assert rpc.responses == [ControlResponse(1, None, bytes(32))] * 2 and len(rpc.handled) == 2
             for number in range(2, MAX_RESPONSES + 2):
                 rpc.server.respond(peer, ControlResponse(number, None, None))
             rpc.client.send(request)
-            await rpc.until(lambda: len(rpc.handled) == 3)
+            await until(lambda: len(rpc.handled) == 3)
 
     play(scene())
 
@@ -98,21 +94,21 @@ def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp
         rpc = Rpc(tmp_path)
         async with running_buses(rpc.buses):
             rpc.client.send(SealBlockRequest(1, bytes(8), 0, False))
-            await rpc.until(lambda: len(rpc.handled) == 1)
+            await until(lambda: len(rpc.handled) == 1)
             peer = rpc.handled[0][0]
             for number in range(1, 41):
                 rpc.server.respond(peer, sealed(number, 1_000_000))
                 assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
             assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
-            await rpc.until(lambda: len(rpc.responses) == 40)
+            await until(lambda: len(rpc.responses) == 40)
             rpc.client.send(SealBlockRequest(40, bytes(8), 0, False))
-            await rpc.until(lambda: len(rpc.responses) == 41)
+            await until(lambda: len(rpc.responses) == 41)
             assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
             kept = rpc.server.responses.bytes
             rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
             assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
             rpc.client.send(SealBlockRequest(41, bytes(8), 0, False))
-            await rpc.until(lambda: len(rpc.handled) == 2)
+            await until(lambda: len(rpc.handled) == 2)
 
     play(scene())
 
@@ -145,11 +141,11 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
     return found
 
 
+@pytest.mark.option("rpc.admin-state")
 def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: Path, disk: SlowDisk) -> None:
     """[ADM5]: a start that is refused by the time it is stored is not what another life begins with."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
     file = AdminStateFile(str(tmp_path / "admin.json"))
     (block,) = (chain.payloads[ref.hash] for ref in chain.build(1)[1:])
 
@@ -184,7 +180,6 @@ def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: R
     """[ADM7]: or else the next life of the process undoes what was answered with success."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
     path = tmp_path / "node" / "sequencer.state"
     path.parent.mkdir()
 

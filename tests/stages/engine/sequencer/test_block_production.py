@@ -79,7 +79,6 @@ def test_a_commit_that_fails_is_the_problem_until_its_block_is_inserted(chain: C
     assert machine.sequencer.start(chain.genesis.hash, NOW) is None
     give_l1(machine, chain, 101, 100, 101)
     engine = ModelEngine(chain)
-    engine.head = chain.genesis.hash
     for _ in range(3):
         call = machine.next(None, NOW + 2)
         assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None
@@ -161,22 +160,6 @@ def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> N
     give_l1(machine, chain, 101, 100, 101)
     with pytest.raises(InconsistentOriginError):
         machine.next(None, NOW)
-
-
-def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    assert str(machine.sequencer.problem) == "sequencer: no origin"
-    machine.sequencer.stop()
-    assert machine.next(None, NOW + 5) is None and machine.sequencer.problem is None
-
-
-def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    give_l1(machine, chain, 101, 100, 101)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    machine.on_reset()
-    assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None
 
 
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:
