@@ -7,9 +7,10 @@ _ITERATIONS = 3
 
 
 async def stop_accepting(server: asyncio.Server) -> None:
-    """Closes the port of a server. Afterwards its protocols know all connections that it has accepted, so that closing
-    those closes all. Without the wait before `close`, Python 3.11 forgets the socket of a connection accepted just
-    before."""
+    """Close the port of a server.
+
+    Afterwards its protocols know all connections that it has accepted, so that closing those closes all. Without the
+    wait before `close`, Python 3.11 forgets the socket of a connection accepted just before."""
     loop = asyncio.get_running_loop()
     for listening in server.sockets:
         loop.remove_reader(listening.fileno())

@@ -16,7 +16,7 @@ class PacedPublisher:
         self._due = float("-inf")
 
     def step(self, *states: Callable[[], Message | None]) -> None:
-        """Publishes the states if the last time was PUBLISH_SECONDS ago; none for None."""
+        """Publish the states if the last time was PUBLISH_SECONDS ago; none for None."""
         now = self._clock()
         if now < self._due:
             return

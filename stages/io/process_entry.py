@@ -4,8 +4,10 @@ import msgspec
 
 
 class ProcessEntry(msgspec.Struct, frozen=True):
-    """One process in processes.json. `started` is in Unix seconds; `start_ticks` is the kernel's start time, which
-    distinguishes a process from a later one with its pid."""
+    """One process in processes.json.
+
+    `started` is in Unix seconds; `start_ticks` is the kernel's start time, which distinguishes a process from a
+    later one with its pid."""
 
     role: str
     copy: int

@@ -10,10 +10,11 @@ from rollup_node.stages.messages.base import Problem
 
 @dataclass
 class PeriodicTask:
-    """Work that is repeated. `step` does one bounded piece of it and returns the seconds until the next; setting `wake`
-    ends that pause early. With `is_aligned` a pause ends at a multiple of its length, as the other periodic work of the
-    process does, so that it wakes up once for all. The runtime repeats the steps and backs off after a
-    TemporaryError."""
+    """Work that is repeated.
+
+    `step` does one bounded piece of it and returns the seconds until the next; setting `wake` ends that pause early.
+    With `is_aligned` a pause ends at a multiple of its length, as the other periodic work of the process does, so
+    that it wakes up once for all. The runtime repeats the steps and backs off after a TemporaryError."""
 
     name: str
     step: Callable[[], Awaitable[float]]
@@ -41,13 +42,13 @@ class Stage(Protocol):
         """The tasks that the runtime runs, the same for the life of the stage."""
 
     async def start(self) -> None:
-        """Opens clients; runs before the first step. Must not wait for an endpoint."""
+        """Open clients; runs before the first step. Must not wait for an endpoint."""
 
     async def close(self) -> None:
-        """Closes clients, within 2 seconds."""
+        """Close clients, within 2 seconds."""
 
     def reset(self, error: Exception) -> None:
         """Called by the runtime after a step raised a ResetError."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Takes the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""

@@ -11,16 +11,19 @@ ANY = "*"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """`vhosts` are the names that a Host header may have, `cors_domains` the origins whose web pages may call; `*` is
-    any. With a `jwt_secret` the admin API needs a token."""
+    """`vhosts` are the names that a Host header may have, `cors_domains` the origins whose web pages may call.
+
+    `*` is any. With a `jwt_secret` the admin API needs a token."""
 
     vhosts: tuple[str, ...] = (ANY,)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None
 
     def accepts_host(self, header: str | None) -> bool:
-        """Whether a request may be addressed to this Host. Without the header, and for IP addresses, it always may: a
-        web page that has made its own name point here cannot leave the name out."""
+        """Whether a request may be addressed to this Host.
+
+        Without the header, and for IP addresses, it always may: a web page that has made its own name point here
+        cannot leave the name out."""
         if ANY in self.vhosts or not header:
             return True
         name = _host_name(header)
@@ -35,8 +38,9 @@ class Access(msgspec.Struct, frozen=True):
         return origin is None or _contains(self.cors_domains, origin)
 
     def admin_error(self, authorization: str, now: float) -> str | None:
-        """Why the admin API is not for the client with this Authorization header; None if it is. `now` is in Unix
-        seconds."""
+        """Why the admin API is not for the client with this Authorization header; None if it is.
+
+        `now` is in Unix seconds."""
         return None if self.jwt_secret is None else token_error(authorization, self.jwt_secret, now)
 
 
@@ -45,7 +49,7 @@ def _contains(allowed: Collection[str], given: str) -> bool:
 
 
 def _host_name(header: str) -> str:
-    """The name or address in a Host header, without port and brackets."""
+    """Return the name or address in a Host header, without port and brackets."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].rstrip(".").lower()

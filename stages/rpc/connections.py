@@ -36,14 +36,18 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def backlog(self) -> int:
-        """How many connections are accepted in one iteration of the event loop. It takes about ten from there to the
-        response of a short request: so those that are new stay fewer than those that have asked again, of which one
-        is closed when too many connect, rather than one whose client still waits for its first response."""
+        """How many connections are accepted in one iteration of the event loop.
+
+        It takes about ten from there to the response of a short request: so those that are new stay fewer than those
+        that have asked again, of which one is closed when too many connect, rather than one whose client still waits
+        for its first response."""
         return max(1, self.per_address // 64)
 
     def within(self, descriptors: int) -> "Limits":
-        """The limits of a server that may use so many descriptors. A burst is accepted before any connection above
-        the limit can be closed, so it needs descriptors beyond those of the connections that stay."""
+        """Return the limits of a server that may use so many descriptors.
+
+        A burst is accepted before any connection above the limit can be closed, so it needs descriptors beyond those
+        of the connections that stay."""
         connections = max(0, min(self.connections, descriptors - self.backlog))
         per_address = max(1, min(self.per_address, connections // 2))
         return Limits(connections, per_address, self.held_bytes, self.response_seconds)
@@ -100,8 +104,10 @@ class _Group:
 
 
 class ConnectionTable:
-    """All connections of one server. Times are in seconds of one monotonic clock. What is done for each connection or
-    request takes no longer with more connections of one address."""
+    """All connections of one server.
+
+    Times are in seconds of one monotonic clock. What is done for each connection or request takes no longer with
+    more connections of one address."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -113,7 +119,7 @@ class ConnectionTable:
         return len(self._open)
 
     def open(self, peer: str | None, now: float) -> Connection:
-        """A new connection from an IP address."""
+        """Return a new connection from an IP address."""
         connection = Connection(counted_address(peer), now)
         self._open.add(connection)
         self._groups.setdefault(connection.address, _Group()).add(connection)
@@ -140,14 +146,14 @@ class ConnectionTable:
             group.add(connection)
 
     def hold(self, connection: Connection, size: int) -> None:
-        """Counts bytes held for a connection, or released if `size` is negative."""
+        """Count bytes held for a connection, or released if `size` is negative."""
         if connection in self._open:
             connection.held += size
             self._groups[connection.address].held += size
             self._held += size
 
     def crowded_out(self, newcomer: Connection) -> Connection | None:
-        """The connection to close because there are too many with `newcomer`, which itself stays: one of its address
+        """Return the connection to close because there are too many with `newcomer`, which itself stays: one of its address
         if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
         that wait for their client, of those whose first request is answered, or of those with a later one, whichever
         are most: so neither idle connections nor long calls nor endless requests keep the others out."""
@@ -161,14 +167,14 @@ class ConnectionTable:
         return next(each for each in chain(crowd.most, crowd) if each is not newcomer)
 
     def heaviest(self) -> Connection | None:
-        """The connection to close because too many bytes are held: the one with most, of the address with most."""
+        """Return the connection to close because too many bytes are held: the one with most, of the address with most."""
         if self._held <= self.limits.held_bytes:
             return None
         group = max(self._groups.values(), key=lambda each: each.held)
         return max(group, key=lambda each: each.held)
 
     def expired(self, now: float) -> list[Connection]:
-        """The connections that have been in their phase for too long."""
+        """Return the connections that have been in their phase for too long."""
         return [each for each in self._open if now - each.since > self._longest(each.phase)]
 
     def _longest(self, phase: Phase) -> float:
@@ -177,7 +183,7 @@ class ConnectionTable:
 
 
 def counted_address(peer: str | None) -> str:
-    """What connections are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is what one
+    """Return what connections are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is what one
     customer usually has."""
     try:
         address = ipaddress.ip_address((peer or "").partition("%")[0])

@@ -1,8 +1,9 @@
-"""Merges the Prometheus expositions of all processes into one. What every process has gets the process as a label;
-all else is counted by one process alone, and its labels are op-node's [MET27].
+"""Merges the Prometheus expositions of all processes into one.
 
-It works on the text: parsing sixteen kilobytes per process at each scrape costs ten times as much.
-"""
+What every process has gets the process as a label; all else is counted by one process alone, and its labels are
+op-node's [MET27].
+
+It works on the text: parsing sixteen kilobytes per process at each scrape costs ten times as much."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,9 +13,10 @@ _HAS_PROCESS = re.compile(r'\{(?:[^"]*="(?:[^"\\]|\\.)*",)*process="')
 
 
 def merge_expositions(texts: Mapping[str, str], labelled: Collection[str]) -> str:
-    """One exposition from those of several processes, by process name. The samples of the families `labelled` get the
-    label `process`, unless they have one. Each family appears once, with one HELP and one TYPE line; lines that are no
-    samples are dropped."""
+    """One exposition from those of several processes, by process name.
+
+    The samples of the families `labelled` get the label `process`, unless they have one. Each family appears once,
+    with one HELP and one TYPE line; lines that are no samples are dropped."""
     headers: dict[str, dict[str, str]] = {}
     samples: dict[str, list[str]] = {}
     for process, text in texts.items():

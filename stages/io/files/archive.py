@@ -20,8 +20,10 @@ _LEVEL = 1
 
 
 class Archive:
-    """The entries below a folder by name; those whose names end with `.gz` are compressed. No method fails: what cannot
-    be read counts as absent, what cannot be written is not kept, and both are warnings with a code."""
+    """The entries below a folder by name; those whose names end with `.gz` are compressed.
+
+    No method fails: what cannot be read counts as absent, what cannot be written is not kept, and both are warnings
+    with a code."""
 
     def __init__(self, folder: str, logger: Logger) -> None:
         self._folder, self._logger = Path(folder), logger
@@ -29,7 +31,7 @@ class Archive:
         self._numbers = count()
 
     async def read(self, name: str, most: int) -> bytes | None:
-        """An entry of at most `most` bytes; None if there is none."""
+        """Return an entry of at most `most` bytes; None if there is none."""
         try:
             return await asyncio.to_thread(_read, self._folder / name, most)
         except FileNotFoundError:
@@ -39,7 +41,7 @@ class Archive:
             return None
 
     async def keep(self, name: str, data: bytes) -> None:
-        """Writes an entry, in place of one that is there."""
+        """Write an entry, in place of one that is there."""
         target = self._folder / name
         temporary = target.with_name(f".{target.name}.{os.uname().nodename}.{os.getpid()}.{next(self._numbers)}")
         try:

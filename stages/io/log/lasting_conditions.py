@@ -14,8 +14,10 @@ MAX_TEXT = 500
 
 
 class LastingCondition:
-    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` the reports are no
-    attempts, and their number is not shown. `clock` returns seconds of any monotonic clock."""
+    """One condition, which is reported again by each attempt that fails [LOG15].
+
+    Without `counts` the reports are no attempts, and their number is not shown. `clock` returns seconds of any
+    monotonic clock."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic, *, counts: bool = True) -> None:
         self._logger, self._clock, self._counts = logger, clock, counts
@@ -25,8 +27,9 @@ class LastingCondition:
         self._tried = self._left_out = 0
 
     def report(self, code: Code, message: str, /, **fields: object) -> None:
-        """An attempt has failed. It is logged if it is the first, if the code is another than before, or a minute after
-        the last line."""
+        """An attempt has failed.
+
+        It is logged if it is the first, if the code is another than before, or a minute after the last line."""
         now = self._clock()
         if self._began_at is None:
             self._began_at = now
@@ -113,7 +116,7 @@ class LastingConditions:
             self._logger.info(message, code=cause.code.text, **fields, **ongoing.so_far(self._clock()))
 
     def _leave(self, source: str) -> _Ongoing | None:
-        """Takes a source from its condition, which is returned if it was the last one."""
+        """Take a source from its condition, which is returned if it was the last one."""
         cause = self._causes.pop(source, None)
         if cause is None:
             return None
@@ -122,5 +125,5 @@ class LastingConditions:
 
 
 def shortened(text: str) -> str:
-    """An error text of at most MAX_TEXT characters."""
+    """Return an error text of at most MAX_TEXT characters."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."

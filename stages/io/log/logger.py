@@ -40,7 +40,7 @@ ALIASES = {
 
 
 def parse_level(text: str) -> Level:
-    """The level of a name, a number or an op-node name, in any case [LOG2, LOG3].
+    """Return the level of a name, a number or an op-node name, in any case [LOG2, LOG3].
 
     Raises ValueError with the allowed names for any other text."""
     name = text.strip().lower()
@@ -54,8 +54,10 @@ def parse_level(text: str) -> Level:
 
 
 class Record(NamedTuple):
-    """One line before formatting. `time` in Unix seconds; `process` is the process's name, `component` the logger's;
-    `traceback` has one or more lines, which stay with this one."""
+    """One line before formatting.
+
+    `time` in Unix seconds; `process` is the process's name, `component` the logger's; `traceback` has one or more
+    lines, which stay with this one."""
 
     time: float
     level: Level
@@ -92,25 +94,25 @@ _configuration = _UNCONFIGURED
 
 
 def configure(process: str, level: Level, sink: Sink, share_level: ShareLevel | None = None) -> None:
-    """Sets the configuration of this process, for loggers that exist already as well."""
+    """Set the configuration of this process, for loggers that exist already as well."""
     global _configuration
     _configuration = Configuration(process, level, sink, share_level)
 
 
 def set_level(level: Level) -> None:
-    """Changes the level of this process alone."""
+    """Change the level of this process alone."""
     configure(*_configuration._replace(level=level))
 
 
 def set_level_of_node(level: Level) -> None:
-    """Changes the level of all processes of the node: of this one now, of the others with their next heartbeat."""
+    """Change the level of all processes of the node: of this one now, of the others with their next heartbeat."""
     set_level(level)
     if _configuration.share_level is not None:
         _configuration.share_level(level)
 
 
 def configuration() -> Configuration:
-    """The configuration in force."""
+    """Return the configuration in force."""
     return _configuration
 
 
@@ -148,12 +150,12 @@ class Logger:
         self.write(Level.ERROR, message, coded, "".join(traceback.format_exception(error)))
 
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
-        """Writes one line, with a traceback if `trace` is given, unless its level is too verbose."""
+        """Write one line, with a traceback if `trace` is given, unless its level is too verbose."""
         if level <= _configuration.level:
             process, sink = _configuration.process, _configuration.sink
             sink(Record(time.time(), level, process, self.component, message, fields, trace))
 
 
 def get_logger(component: str) -> Logger:
-    """The logger of a component, usually named after the stage."""
+    """Return the logger of a component, usually named after the stage."""
     return Logger(component)

@@ -47,7 +47,7 @@ class _Event(NamedTuple):
     last: Gauge
 
     def inc(self, amount: float) -> None:
-        """Records events and the present time."""
+        """Record events and the present time."""
         self.total.inc(amount)
         self.last.set_to_current_time()
 
@@ -68,7 +68,7 @@ class Meter:
         self._counters_shown_as_gauges: list[bytes] = []
 
     def expose(self, role: str) -> None:
-        """Makes the series that a process of the role has from its start, so that `increase()` sees the first event."""
+        """Make the series that a process of the role has from its start, so that `increase()` sees the first event."""
         for metric in TABLE:
             if role not in (metric.processes or (role,)):
                 continue
@@ -85,7 +85,7 @@ class Meter:
                 self._counted_series(metric.name, labels)
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Adds to a counter, or records events and the present time."""
+        """Add to a counter, or records events and the present time."""
         key = (name, *labels.items())
         series = self._counted.get(key)
         if series is None:
@@ -101,7 +101,7 @@ class Meter:
         return _child(self._counter(name, metric), labels)
 
     def set(self, name: str, value: float, **labels: str) -> None:
-        """Sets a gauge."""
+        """Set a gauge."""
         key = (name, *labels.items())
         series = self._set.get(key)
         if series is None:
@@ -111,7 +111,7 @@ class Meter:
         series.set(value)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Adds one observation to a histogram; the unit is that of the metric."""
+        """Add one observation to a histogram; the unit is that of the metric."""
         key = (name, *labels.items())
         series = self._observed.get(key)
         if series is None:
@@ -119,7 +119,7 @@ class Meter:
         series.observe(value)
 
     def text(self) -> bytes:
-        """The Prometheus text exposition of all series."""
+        """Return the Prometheus text exposition of all series."""
         text = generate_latest(self.registry)
         for name in self._counters_shown_as_gauges:
             # The library would add `_total` to the name of a counter.

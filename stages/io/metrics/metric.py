@@ -11,8 +11,10 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class MetricType(Enum):
-    """COUNTER only rises; GAUGE takes any value; HISTOGRAM counts observations in buckets; EVENT is the pair
-    `<name>_total` and `last_<name>_unix` [MET3]."""
+    """COUNTER only rises.
+
+    GAUGE takes any value; HISTOGRAM counts observations in buckets; EVENT is the pair `<name>_total` and
+    `last_<name>_unix` [MET3]."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -31,8 +33,10 @@ class ExposedMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. `processes` are the roles that count it, each under label values of its own; without any it is of
-    every process and gets the label `process` when the expositions are merged.
+    """One metric.
+
+    `processes` are the roles that count it, each under label values of its own; without any it is of every process and
+    gets the label `process` when the expositions are merged.
 
     From the start of its process a metric without labels is exposed with `initial`, and one with labels as zero for
     each tuple of label values in `series`. `prefix` is empty for names that Prometheus itself prescribes [MET2]."""
@@ -48,7 +52,7 @@ class Metric:
     initial: float = 0.0
 
     def exposed(self) -> Iterator[ExposedMetric]:
-        """The one metric, or the two of an event, that Prometheus sees."""
+        """Yield the one metric, or the two of an event, that Prometheus sees."""
         if self.type is MetricType.EVENT:
             yield ExposedMetric(f"{self.prefix}{self.name}_total", "counter", self.labels, self.help)
             when = f"{self.help}: Unix time of the last"

@@ -12,12 +12,12 @@ _VARINT, _BYTES = 0, 2
 
 
 def encode(profile: Profile) -> bytes:
-    """The gzip-compressed message."""
+    """Return the gzip-compressed message."""
     return gzip.compress(_Encoder().encode(profile), 6, mtime=0)
 
 
 def render_text(profile: Profile) -> str:
-    """The profile for people: the totals, then each stack, the largest last value first."""
+    """Return the profile for people: the totals, then each stack, the largest last value first."""
     names = ", ".join(f"{name} ({unit})" for name, unit in profile.sample_types)
     totals = [sum(sample.values[index] for sample in profile.samples) for index in range(len(profile.sample_types))]
     lines = [f"{profile.kind} profile: {names}; total {' '.join(map(str, totals))}"]
@@ -38,7 +38,7 @@ class _Encoder:
         self._locations: dict[tuple[str, str, int], int] = {}
 
     def encode(self, profile: Profile) -> bytes:
-        """The message."""
+        """Return the message."""
         parts = [_field(_SAMPLE_TYPE, self._value_type(each)) for each in profile.sample_types]
         for sample in profile.samples:
             labels = b"".join(

@@ -23,8 +23,10 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True):
-    """`sample_types` are names with units. `period` is the distance of two samples in units of `period_type`, 0 where
-    nothing is sampled; `began` is in Unix nanoseconds, `duration` in nanoseconds."""
+    """`sample_types` are names with units.
+
+    `period` is the distance of two samples in units of `period_type`, 0 where nothing is sampled; `began` is in Unix
+    nanoseconds, `duration` in nanoseconds."""
 
     kind: str
     sample_types: tuple[tuple[str, str], ...]
@@ -51,7 +53,7 @@ class StackTable:
         self._values: dict[tuple[Stack, tuple[tuple[str, str], ...]], list[int]] = {}
 
     def add(self, stack: Stack, values: tuple[int, ...], labels: tuple[tuple[str, str], ...] = ()) -> None:
-        """Adds the values of a sample."""
+        """Add the values of a sample."""
         key = (stack, labels)
         if key not in self._values and len(self._values) >= MAX_STACKS:
             key = (OTHER, ())
@@ -60,13 +62,14 @@ class StackTable:
             found[index] += value
 
     def samples(self) -> tuple[Sample, ...]:
-        """The sums."""
+        """Return the sums."""
         return tuple(Sample(stack, tuple(values), labels) for (stack, labels), values in self._values.items())
 
 
 def merge(profiles: Mapping[str, Profile], missing: tuple[str, ...] = ()) -> Profile | None:
-    """The profile of a node from those of its processes, each sample with the label `process`; None without profiles.
-    The processes in `missing` are named in a comment."""
+    """Return the profile of a node from those of its processes, each sample with the label `process`.
+
+    None without profiles. The processes in `missing` are named in a comment."""
     if not profiles:
         return None
     first = next(iter(profiles.values()))

@@ -21,13 +21,13 @@ class Recording(Protocol):
     """One profile in the making. It is begun and ended in the thread of the event loop."""
 
     def begin(self) -> None:
-        """Starts to observe."""
+        """Start to observe."""
 
     def end(self) -> None:
-        """Stops."""
+        """Stop."""
 
     def profile(self) -> Profile:
-        """What was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
+        """Return what was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
 
 
 class _Timed:
@@ -54,11 +54,11 @@ class CpuRecording(_Timed):
         self._thread = threading.Thread(target=self._run, name="CPU profile", daemon=True)
 
     def begin(self) -> None:
-        """Starts the thread."""
+        """Start the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Stops the thread."""
+        """Stop the thread."""
         self._stop.set()
         self._thread.join(1.0)
         self._stop_clock()
@@ -90,8 +90,9 @@ def _thread_cpu_time(thread_id: int) -> int | None:
 
 
 class HeapRecording(_Timed):
-    """Memory that was allocated in between and is still in use, by where it was allocated. Allocations take two to four
-    times as long meanwhile."""
+    """Memory that was allocated in between and is still in use, by where it was allocated.
+
+    Allocations take two to four times as long meanwhile."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class HeapRecording(_Timed):
             tracemalloc.start(TRACED_FRAMES)
 
     def end(self) -> None:
-        """Takes the allocations that are left after a garbage collection."""
+        """Take the allocations that are left after a garbage collection."""
         # Finalizers that a collection runs may belong to the event loop, so it is not left to another thread.
         gc.collect()
         self._snapshot = tracemalloc.take_snapshot()
@@ -124,8 +125,9 @@ class HeapRecording(_Timed):
 
 
 def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
-    """Adds number and bytes of the allocations in a snapshot, those with most bytes first. Each distinct stack is
-    formatted once."""
+    """Add number and bytes of the allocations in a snapshot, those with most bytes first.
+
+    Each distinct stack is formatted once."""
     for found in snapshot.statistics("traceback"):
         frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in found.traceback)
         stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
@@ -143,7 +145,7 @@ class StacksRecording(_Timed):
         """Nothing to start."""
 
     def end(self) -> None:
-        """Takes the stacks."""
+        """Take the stacks."""
         for thread, stack in thread_stacks().values():
             self._table.add(stack, (1,), (("thread", thread.name),))
         if self._kind == "goroutine":
@@ -152,7 +154,7 @@ class StacksRecording(_Timed):
         self._stop_clock()
 
     def profile(self) -> Profile:
-        """The number of threads and tasks by stack."""
+        """Return the number of threads and tasks by stack."""
         type_ = (self._kind, "count")
         return Profile(self._kind, (type_,), self._table.samples(), type_, 1, *self._times())
 
@@ -166,11 +168,11 @@ class WaitsRecording(_Timed):
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Starts the task."""
+        """Start the task."""
         self._task = asyncio.create_task(self._run(), name="block profile")
 
     def end(self) -> None:
-        """Stops the task."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
         self._stop_clock()
@@ -203,7 +205,7 @@ class EmptyRecording(_Timed):
         self._stop_clock()
 
     def profile(self) -> Profile:
-        """The empty profile."""
+        """Return the empty profile."""
         types = (("contentions", "count"), ("delay", "nanoseconds"))
         return Profile("mutex", types, (), types[1], 1, *self._times(), (NO_MUTEXES,))
 
@@ -212,7 +214,7 @@ KINDS = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs")
 
 
 def new_recording(kind: str) -> Recording:
-    """A recording of one of KINDS. Raises ValueError for another kind."""
+    """Return a recording of one of KINDS. Raises ValueError for another kind."""
     match kind:
         case "cpu":
             return CpuRecording()

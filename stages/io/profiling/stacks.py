@@ -12,7 +12,7 @@ MAX_FRAMES = 64
 
 
 def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
-    """The Python threads with their stacks, by the kernel's thread ids."""
+    """Return the Python threads with their stacks, by the kernel's thread ids."""
     frames = sys._current_frames()
     found = {}
     for thread in threading.enumerate():
@@ -23,7 +23,7 @@ def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
 
 
 def frame_stack(frame: FrameType | None) -> Stack:
-    """The stack of a frame that runs."""
+    """Return the stack of a frame that runs."""
     stack: list[tuple[str, str, int]] = []
     while frame is not None and len(stack) < MAX_FRAMES:
         stack.append(_shown(frame.f_code, frame.f_lineno))
@@ -32,8 +32,9 @@ def frame_stack(frame: FrameType | None) -> Stack:
 
 
 def task_stack(task: asyncio.Task[Any]) -> Stack:
-    """Where a task waits: the coroutines from the one that awaits something else to the task's own. That of the running
-    task is its whole stack."""
+    """Where a task waits: the coroutines from the one that awaits something else to the task's own.
+
+    That of the running task is its whole stack."""
     stack: list[tuple[str, str, int]] = []
     awaited: Any = task.get_coro()
     while awaited is not None and len(stack) < MAX_FRAMES:

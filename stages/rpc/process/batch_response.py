@@ -14,8 +14,9 @@ GZIP_BYTES = 300_000
 
 
 class BatchResponse:
-    """Collects encoded response objects. `add_headers` completes the headers of a response before it is sent; `size` is
-    the number of bytes so far."""
+    """Collects encoded response objects.
+
+    `add_headers` completes the headers of a response before it is sent; `size` is the number of bytes so far."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class BatchResponse:
         self.size = 0
 
     async def add(self, encoded: bytes) -> None:
-        """Adds one response object; waits until the client has taken most of what came before."""
+        """Add one response object; waits until the client has taken most of what came before."""
         if self._is_batch:
             self._pieces.append(b"," if self.size else b"[")
         self._pieces.append(encoded)
@@ -43,7 +44,7 @@ class BatchResponse:
             await self._flush()
 
     async def finish(self) -> web.StreamResponse:
-        """The response; empty if nothing was added, which is what notifications are answered with."""
+        """Return the response; empty if nothing was added, which is what notifications are answered with."""
         if not self.size:
             return web.Response(content_type="application/json")
         self._pieces.append(b"]\n" if self._is_batch else b"\n")

@@ -98,7 +98,9 @@ class RpcServer:
         return await self._rpc(request, exchange)
 
     def _preflight(self, request: web.BaseRequest, method: str) -> web.Response:
-        """The response to a CORS preflight request; without the headers that allow it the browser refuses [RPC5]."""
+        """Return the response to a CORS preflight request.
+
+        Without the headers that allow it the browser refuses [RPC5]."""
         response = web.Response(status=204)
         response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
         if method in ("POST", "GET") and self._access.accepts_origin(request.headers["Origin"]):
@@ -109,7 +111,7 @@ class RpcServer:
         return response
 
     def _readyz(self, lag: list[str]) -> web.Response:
-        """The response to `/readyz`; `lag` are the values of the query [RPC2, RPC93]."""
+        """Return the response to `/readyz`; `lag` are the values of the query [RPC2, RPC93]."""
         try:
             seconds = read_lag(lag)
         except ValueError as error:
@@ -150,7 +152,7 @@ class RpcServer:
         return await self._respond(request, exchange, body)
 
     async def _respond(self, request: web.BaseRequest, exchange: Exchange, body: ParsedBody) -> web.StreamResponse:
-        """The responses in the order of the requests, all of them within CALL_SECONDS."""
+        """Return the responses in the order of the requests, all of them within CALL_SECONDS."""
         admin_error = self._access.admin_error(request.headers.get("Authorization", ""), time.time())
         deadline = exchange.begun + CALL_SECONDS
         sent = BatchResponse(request, exchange, partial(self._add_headers, request), is_batch=body.is_batch)
@@ -176,8 +178,10 @@ class RpcServer:
         return await self._call(request, deadline, size, None)
 
     async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
-        """One call; `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this
-        client. Every failure is a response."""
+        """One call.
+
+        `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this client. Every
+        failure is a response."""
         start = time.monotonic()
         try:
             if size > MAX_BATCH_RESPONSE:
@@ -223,12 +227,12 @@ class RpcServer:
         self._meter.count(metric, size, rpc=self._label, method=self._known(method))
 
     def _known(self, method: str) -> str:
-        """The label of a method: clients may send any name."""
+        """Return the label of a method: clients may send any name."""
         return method if method in self._methods else "<unknown>"
 
 
 def _rejection(request: web.BaseRequest) -> web.Response | None:
-    """The response to a request whose HTTP method or headers are not accepted [RPC6]."""
+    """Return the response to a request whose HTTP method or headers are not accepted [RPC6]."""
     if request.method in ("PUT", "DELETE"):
         return web.Response(status=405, text="method not allowed\n")
     length = request.content_length

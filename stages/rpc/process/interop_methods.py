@@ -29,7 +29,7 @@ class InteropClient:
         self.periodic_task = PeriodicTask("interop events", self._step)
 
     async def call(self, method: str, **params: Any) -> Any:
-        """The result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
+        """Return the result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
         response = await self._client.request(lambda request_id: InteropRequest(request_id, method, **params))
         if not isinstance(response, InteropResponse):
             raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
@@ -49,7 +49,7 @@ class InteropClient:
 
 
 def interop_methods(client: InteropClient) -> tuple[Method, ...]:
-    """The method table of the interop server."""
+    """Return the method table of the interop server."""
 
     async def pull_event(node: NodeView) -> Any:
         return client.stream.pull()

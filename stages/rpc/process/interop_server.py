@@ -81,7 +81,7 @@ class InteropRpcServer:
         return sum(session.waiting_bytes for session in self._sessions)
 
     async def close(self) -> None:
-        """Ends the WebSocket connections."""
+        """End the WebSocket connections."""
         for session in list(self._sessions):
             await session.close()
 
@@ -122,7 +122,7 @@ class _Session:
         self._held = 0
 
     async def run(self) -> None:
-        """Serves until the connection ends."""
+        """Serve until the connection ends."""
         sender = asyncio.create_task(self._send(), name="interop notifications")
         try:
             async for message in self._socket:
@@ -138,13 +138,13 @@ class _Session:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         await self._socket.close()
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
     async def _take(self, data: bytes) -> None:
-        """Starts to answer a message, once fewer than MAX_CALLS are under way."""
+        """Start to answer a message, once fewer than MAX_CALLS are under way."""
         size = len(data) + count_values(data) * VALUE_BYTES
         self._held += size
         self._exchange.release(self._held)
@@ -202,7 +202,7 @@ class _Session:
     # --- notifications ---------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> str:
-        """A new subscription; it begins with the events after the response."""
+        """Return a new subscription; it begins with the events after the response."""
         subscription = f"0x{secrets.token_hex(16)}"
 
         def notify(result: Mapping[str, Any]) -> None:

@@ -60,11 +60,11 @@ class Exchange:
         """When the request was complete."""
 
     async def turn(self) -> None:
-        """Waits until this request may keep the event loop busy again."""
+        """Wait until this request may keep the event loop busy again."""
         await self._listener.continued.turn(self._connection.address)
 
     def hold(self, size: int) -> None:
-        """Counts bytes that are held until the response is sent, or releases them if `size` is negative."""
+        """Count bytes that are held until the response is sent, or releases them if `size` is negative."""
         self._listener.hold(self._connection, size)
 
     def release(self, kept: int) -> None:
@@ -72,8 +72,10 @@ class Exchange:
         self._listener.hold(self._connection, kept - self._connection.held)
 
     async def read_body(self, longest: int) -> bytes:
-        """The body. Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED
-        for a body that is no HTTP."""
+        """Return the body.
+
+        Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED for a body
+        that is no HTTP."""
         parts: list[bytes] = []
         size = 0
         # A chunked body has no Content-Length to check before.
@@ -119,14 +121,16 @@ class _Protocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Sends the rest of a response; the connection is idle then."""
+        """Send the rest of a response; the connection is idle then."""
         finished = await super().finish_response(request, resp, start_time)
         self._listener.finished(self.connection)
         return finished
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Logs a bug. What a malformed request causes is only counted, and a client that goes away while its response
-        is written is nothing unusual: anybody can do both a million times."""
+        """Log a bug.
+
+        What a malformed request causes is only counted, and a client that goes away while its response is written is
+        nothing unusual: anybody can do both a million times."""
         error = kw.get("exc_info")
         if isinstance(error, MALFORMED):
             self._listener.count_closed(self.connection, "malformed")
@@ -157,8 +161,10 @@ class _Server(web.Server):
 
 
 class Listener:
-    """A server with one handler for every path. `port` may be 0 for any free one; after `start` it is the bound one.
-    `name` is the prefix of the options that configure it, such as `rpc`."""
+    """A server with one handler for every path.
+
+    `port` may be 0 for any free one; after `start` it is the bound one. `name` is the prefix of the options that
+    configure it, such as `rpc`."""
 
     def __init__(self, handler: Handler, name: str, addr: str, port: int, limits: Limits, meter: Meter) -> None:
         self._handler, self._name, self._addr, self.port = handler, name, addr, port
@@ -209,7 +215,7 @@ class Listener:
         log.info(f"{self._name} server is listening", addr=self._addr, port=self.port)
 
     async def close(self) -> None:
-        """Stops to listen, and ends running requests within SHUTDOWN_SECONDS."""
+        """Stop to listen, and ends running requests within SHUTDOWN_SECONDS."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:
@@ -236,7 +242,7 @@ class Listener:
     # --- what protocols and exchanges report -----------------------------------------------------------------------
 
     def opened(self, transport: asyncio.Transport) -> Connection:
-        """A client has connected."""
+        """Return a client has connected."""
         peer = transport.get_extra_info("peername")
         connection = self._table.open(peer[0] if peer else None, time.monotonic())
         self._transports[connection] = transport
@@ -251,7 +257,7 @@ class Listener:
         self.hold(connection, size)
 
     def hold(self, connection: Connection, size: int) -> None:
-        """Counts bytes held for a connection; closes others, or itself, while too many are held."""
+        """Count bytes held for a connection; closes others, or itself, while too many are held."""
         self._table.hold(connection, size)
         while (heaviest := self._table.heaviest()) is not None:
             self._abort(heaviest, "memory")
@@ -274,7 +280,7 @@ class Listener:
         self._transports.pop(connection, None)
 
     def count_closed(self, connection: Connection, reason: str) -> None:
-        """Counts a connection that the server closes."""
+        """Count a connection that the server closes."""
         self._meter.count("rpc_server_connections_closed_total", server=self._name, reason=reason)
         self._closed += 1
         now = time.monotonic()

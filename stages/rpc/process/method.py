@@ -9,8 +9,9 @@ from rollup_node.stages.rpc.parameters import Parser
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the table: `run` is called with the view and the parsed parameters and returns a JSON value; it
-    raises JsonRpcError to answer with an error."""
+    """One row of the table: `run` is called with the view and the parsed parameters and returns a JSON value.
+
+    It raises JsonRpcError to answer with an error."""
 
     name: str
     run: Callable[..., Awaitable[Any]]

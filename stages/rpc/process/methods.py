@@ -104,7 +104,7 @@ async def _drops(node: NodeView) -> Any:
 
 
 async def _control(node: NodeView, new_request: Callable[[int], Any]) -> ControlResponse:
-    """The engine process's response; raises JsonRpcError with its error."""
+    """Return the engine process's response; raises JsonRpcError with its error."""
     response = await node.control.request(new_request)
     if not isinstance(response, ControlResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no answer to this")
@@ -179,7 +179,7 @@ async def _conductor_enabled(node: NodeView) -> Any:
 
 
 def _peer_method(method: str) -> Callable[..., Awaitable[Any]]:
-    """The handler of a method that the p2p process answers."""
+    """Return the handler of a method that the p2p process answers."""
 
     async def run(node: NodeView, argument: object = "") -> Any:
         if node.peers is None:
@@ -250,7 +250,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:
-    """The methods whose namespaces are switched on: `admin` by `rpc.enable-admin`, `opstack` by
+    """Return the methods whose namespaces are switched on: `admin` by `rpc.enable-admin`, `opstack` by
     `experimental.sequencer-api`, `opp2p` unless `p2p.disable`."""
     switches = {"admin": config.enable_admin, "opp2p": config.p2p, "opstack": config.sequencer_api}
     return tuple(method for method in METHODS if switches.get(method.namespace, True))

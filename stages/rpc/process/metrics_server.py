@@ -31,7 +31,7 @@ class MetricsServer:
         return web.Response(body=self._merged, headers={"Content-Type": CONTENT_TYPE})
 
     def _texts(self) -> dict[str, str]:
-        """The readable files' texts by process."""
+        """Return the readable files' texts by process."""
         texts: dict[str, str] = {}
         for path in sorted(self._directory.glob("*.prom")):
             try:
@@ -42,5 +42,5 @@ class MetricsServer:
 
 
 def process_names(directory: Path) -> tuple[str, ...]:
-    """The processes that write metrics there, but for the supervisor, which serves nobody."""
+    """Return the processes that write metrics there, but for the supervisor, which serves nobody."""
     return tuple(sorted(path.stem for path in directory.glob("*.prom") if path.stem != "supervisor"))

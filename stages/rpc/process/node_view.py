@@ -63,16 +63,18 @@ class NodeView:
         return {process: self._endpoints[process] for process in known} or None
 
     def faults(self) -> list[UnreadyReason]:
-        """What is wrong with the processes at this moment [RPC2]."""
+        """Return what is wrong with the processes at this moment [RPC2]."""
         return process_faults(self.health, self.ages(), self.l1, self.engine)
 
     def sync_status(self) -> dict[str, Any]:
-        """The result of optimism_syncStatus at this moment."""
+        """Return the result of optimism_syncStatus at this moment."""
         return responses.sync_status(self.l1, self.engine, self.derivation)
 
     async def engine_shows(self, condition: Callable[[EngineStatus], bool]) -> None:
-        """Waits, at most STATUS_SECONDS, until the engine's status meets the condition. A response and the status that
-        follows from it come on two channels, so a client's next call would otherwise see the old status."""
+        """Wait, at most STATUS_SECONDS, until the engine's status meets the condition.
+
+        A response and the status that follows from it come on two channels, so a client's next call would otherwise
+        see the old status."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
                 while self.engine is not None and not condition(self.engine):
@@ -110,7 +112,7 @@ class NodeView:
         return bus.subscribe(f"status.{process}", on_status)
 
     def _with_finality(self, status: EngineStatus) -> EngineStatus:
-        """The status with the finalized head kept during a start search: what was final stays final [RPC40]."""
+        """Return the status with the finalized head kept during a start search: what was final stays final [RPC40]."""
         last = self.engine
         if status.unsafe is not None or last is None:
             return status

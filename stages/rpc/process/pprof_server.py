@@ -87,7 +87,7 @@ class PprofServer:
             self._files.withdraw()
 
     async def _collect(self, request: ProfileRequest) -> Profile:
-        """The profiles of the processes that have answered in time, as one. Raises _RefusedError without any."""
+        """Return the profiles of the processes that have answered in time, as one. Raises _RefusedError without any."""
         processes = self._processes()
         try:
             self._files.request(request)
@@ -110,7 +110,7 @@ class PprofServer:
 
 
 def _seconds(given: str | None, default: int) -> int:
-    """The seconds that a request asks for. Raises _RefusedError for a wrong number."""
+    """Return the seconds that a request asks for. Raises _RefusedError for a wrong number."""
     if given is None:
         return default
     is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS

@@ -13,8 +13,9 @@ server cannot keep the other process busy with repetitions."""
 
 
 class ProcessClient:
-    """Sends requests on one channel. Their ids are unique within this life of the process. `on_other` takes what is no
-    response."""
+    """Sends requests on one channel.
+
+    Their ids are unique within this life of the process. `on_other` takes what is no response."""
 
     def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
         self._last_id = 0
@@ -24,11 +25,11 @@ class ProcessClient:
         self._client = bus.connect(channel, self._on_response)
 
     def send(self, message: Any) -> None:
-        """Sends a message that has no response of its own."""
+        """Send a message that has no response of its own."""
         self._client.send(message)
 
     async def request(self, new_request: Callable[[int], Any]) -> Any:
-        """The response to the message that `new_request` returns for an id. Waits without a timeout."""
+        """Return the response to the message that `new_request` returns for an id. Waits without a timeout."""
         async with self._free:
             return await self._request(new_request)
 

@@ -21,7 +21,7 @@ class ProgressLog:
         self.periodic_task = PeriodicTask("progress", self.step, is_aligned=True)
 
     async def step(self) -> float:
-        """Writes the line that is due, if any."""
+        """Write the line that is due, if any."""
         status = self._source.status()
         self._watch.step(status, self._source.reasons())
         line = self._progress.step(status, self._source.clock())

@@ -86,13 +86,13 @@ class RpcStage:
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Starts to listen. Raises CriticalError where a port cannot be bound."""
+        """Start to listen. Raises CriticalError where a port cannot be bound."""
         await self.rpc.start()
         for server in self._others:
             await server.start()
 
     async def close(self) -> None:
-        """Stops the servers."""
+        """Stop the servers."""
         await self._close_rpc()
         if self.interop_server is not None:
             await self.interop_server.close()
@@ -118,12 +118,12 @@ class RpcStage:
             await self._closing
 
     def reset(self, error: Exception) -> None:
-        """Does nothing: there is no state to reset."""
+        """Do nothing: there is no state to reset."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Does nothing: its tasks do not fail."""
+        """Do nothing: its tasks do not fail."""
 
 
 def build(config: RpcConfig, bus: Bus, meter: Meter) -> RpcStage:
-    """Creates the stage; the runtime's entry point."""
+    """Create the stage; the runtime's entry point."""
     return RpcStage(config, bus, meter)

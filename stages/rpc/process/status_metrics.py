@@ -19,12 +19,12 @@ class StatusMetrics:
         self.periodic_task = PeriodicTask("status metrics", self.step, is_aligned=True)
 
     async def step(self) -> float:
-        """Sets all metrics."""
+        """Set all metrics."""
         self.show(self._source.status())
         return STEP_SECONDS
 
     def show(self, status: NodeStatus) -> None:
-        """Sets the metrics of a status."""
+        """Set the metrics of a status."""
         meter, l1, progress, window = self._meter, status.l1, status.progress, status.sequencing_window
         meter.set("ready", int(status.ready))
         for state in State:

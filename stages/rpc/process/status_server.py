@@ -33,15 +33,17 @@ class Statuses(Protocol):
     """Where the status comes from."""
 
     def status(self) -> NodeStatus:
-        """The status now."""
+        """Return the status now."""
 
     def json(self) -> bytes:
-        """The same as a JSON object."""
+        """Return the same as a JSON object."""
 
 
 class StatusServer:
-    """Serves the page at `/status` for at most MAX_VIEWERS viewers. `vhosts` are the names by which it may be
-    addressed besides IP addresses and localhost, so that no web page of another name reads it."""
+    """Serves the page at `/status` for at most MAX_VIEWERS viewers.
+
+    `vhosts` are the names by which it may be addressed besides IP addresses and localhost, so that no web page of
+    another name reads it."""
 
     def __init__(self, status: Statuses, vhosts: tuple[str, ...]) -> None:
         self._status, self.history = status, HeadHistory()
@@ -65,7 +67,7 @@ class StatusServer:
         return response
 
     def close(self) -> None:
-        """Ends the events of all viewers."""
+        """End the events of all viewers."""
         self._closing.set()
 
     async def _sample(self) -> float:
@@ -91,7 +93,7 @@ class StatusServer:
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
 
     async def _events(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """The history, and then the status each second, until the viewer goes, is too slow, or the server closes."""
+        """Return the history, and then the status each second, until the viewer goes, is too slow, or the server closes."""
         if self.viewers >= MAX_VIEWERS:
             return web.Response(status=503, text=f"{MAX_VIEWERS} viewers are connected already\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -121,7 +123,7 @@ class StatusServer:
 
 
 def content_security_policy(page: str) -> str:
-    """The policy under which nothing but the page's own script and style, and this server's files, run and load."""
+    """Return the policy under which nothing but the page's own script and style, and this server's files, run and load."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _INLINE.findall(page):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -49,7 +49,7 @@ class StatusWatch:
         self._warn_at: dict[tuple[str, int | None], float] = {}
 
     def step(self, status: NodeStatus, reasons: Sequence[UnreadyReason]) -> None:
-        """Takes a status, and why the node is not ready."""
+        """Take a status, and why the node is not ready."""
         conditions = (*_reasons(status.state, reasons), *self._slow_sync(status), *self._no_peers(status))
         seen = {(each.code, each.subject): each for each in conditions}
         for key, each in seen.items():
@@ -72,7 +72,7 @@ class StatusWatch:
                 self._log.warn(each.text, code=each.code, do=each.do)
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
-        """A sync that has been slower than the chain for long."""
+        """Yield a sync that has been slower than the chain for long."""
         progress, chain_speed = status.progress, 1 / status.chain.block_time_s
         speed = progress.blocks_per_s
         if self._slow.step(status.state, speed, chain_speed, status.l1.lag_s, self._clock()):
@@ -95,7 +95,7 @@ class StatusWatch:
 
 
 def _reasons(state: State, reasons: Sequence[UnreadyReason]) -> Iterator[_Seen]:
-    """The reasons why the node is not ready. Lag is expected while it syncs."""
+    """Yield the reasons why the node is not ready. Lag is expected while it syncs."""
     for reason in reasons:
         code = reason.problem.code
         if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and state not in _SYNCING):

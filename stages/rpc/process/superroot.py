@@ -27,7 +27,7 @@ async def at_timestamp(node: NodeView, timestamp: int) -> Any:
 
 
 def _block_number(rollup: RollupConfig, timestamp: int) -> int:
-    """The number of the last block at or before a time in seconds."""
+    """Return the number of the last block at or before a time in seconds."""
     if timestamp < rollup.genesis.l2_time:
         text = f"did not reach genesis time ({rollup.genesis.l2_time}) yet"
         raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {text}")

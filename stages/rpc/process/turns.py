@@ -19,7 +19,7 @@ class Turns:
         self._is_scheduled = False
 
     async def turn(self, key: Hashable, *, urgent: bool = False) -> None:
-        """Waits for a turn."""
+        """Wait for a turn."""
         loop = asyncio.get_running_loop()
         if not self._is_scheduled:
             self._is_scheduled = True

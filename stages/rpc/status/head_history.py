@@ -38,8 +38,9 @@ class HeadHistory:
         self._samples: deque[_Sample] = deque(maxlen=int(KEPT_SECONDS / STEP_SECONDS))
 
     def add(self, status: NodeStatus) -> None:
-        """Takes a status, unless the last sample is younger than STEP_SECONDS. A clock that was set back begins a new
-        history."""
+        """Take a status, unless the last sample is younger than STEP_SECONDS.
+
+        A clock that was set back begins a new history."""
         time = int(status.time)
         if self._samples and time < self._samples[-1].time:
             self._samples.clear()
@@ -50,7 +51,7 @@ class HeadHistory:
         self._samples.append(_Sample(time, *ages))
 
     def columns(self) -> HistoryColumns:
-        """The samples of the last hour."""
+        """Return the samples of the last hour."""
         columns = [list(column) for column in zip(*self._samples, strict=True)] or [[] for _ in _Sample._fields]
         return HistoryColumns(STEP_SECONDS, *columns)
 

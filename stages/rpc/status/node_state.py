@@ -19,8 +19,10 @@ SLOW_SECONDS = 20.0
 
 
 class NodeState:
-    """The state, which changes when another one has applied for a while. All times `now` are of one monotonic clock, in
-    seconds, and begin with this object. `since` is when the present state began to apply."""
+    """The state, which changes when another one has applied for a while.
+
+    All times `now` are of one monotonic clock, in seconds, and begin with this object. `since` is when the present
+    state began to apply."""
 
     def __init__(self, derives: bool) -> None:
         self.state = State.STARTING
@@ -31,7 +33,7 @@ class NodeState:
         self._other: tuple[State, float] | None = None
 
     def step(self, faults: Sequence[UnreadyReason], behind: int | None, now: float) -> State:
-        """The state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
+        """Return the state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
         if self._began is None:
             self._began = self._applied = self.since = now
         state = self._current(faults, behind)
@@ -67,8 +69,9 @@ def _is_el_sync(fault: UnreadyReason) -> bool:
 
 
 class L1Lag:
-    """How many L1 blocks derivation could read already, and whether that is more than a limit. It leaves `confs` blocks
-    below the head alone."""
+    """How many L1 blocks derivation could read already, and whether that is more than a limit.
+
+    It leaves `confs` blocks below the head alone."""
 
     def __init__(self, confs: int = 0) -> None:
         self._confs = confs
@@ -78,8 +81,9 @@ class L1Lag:
         self._kept_up: float | None = None
 
     def step(self, head: L1BlockRef | None, derivation: DerivationStatus | None, now: float) -> int | None:
-        """The blocks; None while unknown. With a supervisor too an idle derivation stays some blocks below the head,
-        and that distance does not count."""
+        """Return the blocks; None while unknown.
+
+        With a supervisor too an idle derivation stays some blocks below the head, and that distance does not count."""
         self.behind = self._behind(head, derivation, now)
         return self.behind
 
@@ -112,7 +116,7 @@ class SlowSync:
         self._is_slow = False
 
     def step(self, state: State, speed: float | None, chain_speed: float, lag_s: int | None, now: float) -> bool:
-        """Takes the state, both speeds in blocks a second, and the seconds from the L1 block that is read to the L1
+        """Take the state, both speeds in blocks a second, and the seconds from the L1 block that is read to the L1
         head; `now` in seconds of a monotonic clock."""
         if state is not State.SYNCING or speed is None or speed > chain_speed:
             self._since, self._is_slow = None, False

@@ -19,7 +19,7 @@ class RateWindow:
         self._samples: deque[tuple[float, int]] = deque()
 
     def add(self, number: int, now: float) -> None:
-        """Adds the number at a time. A smaller one than the last begins a new window: the chain was reset."""
+        """Add the number at a time. A smaller one than the last begins a new window: the chain was reset."""
         if self._samples and number < self._samples[-1][1]:
             self._samples.clear()
         if not self._samples or now - self._samples[-1][0] >= 1.0:
@@ -43,7 +43,7 @@ class RecentDrops:
         self._steps: deque[tuple[float, int]] = deque()
 
     def add(self, total: int, now: float) -> None:
-        """Takes the counter at a time."""
+        """Take the counter at a time."""
         last, self._total = self._total, total
         grown = 0 if last is None else total - last if total >= last else total
         if grown == 0:
@@ -55,7 +55,7 @@ class RecentDrops:
         self.recent(now)
 
     def recent(self, now: float) -> int:
-        """The growth of the last hour, to a minute; since the first count if that is less."""
+        """Return the growth of the last hour, to a minute; since the first count if that is less."""
         while self._steps and now - self._steps[0][0] > DROPS_SECONDS:
             self._steps.popleft()
         return sum(grown for _, grown in self._steps)
@@ -69,8 +69,9 @@ class RecentRequests:
         self._last = 0, 0
 
     def add(self, requests: int, block: int, now: float) -> None:
-        """Takes the count of requests and the block's number at a time. A smaller count or number than before begins
-        again: a process was restarted, or derivation reset."""
+        """Take the count of requests and the block's number at a time.
+
+        A smaller count or number than before begins again: a process was restarted, or derivation reset."""
         if requests < self._last[0] or block < self._last[1]:
             self._samples.clear()
         self._last = requests, block
@@ -80,7 +81,7 @@ class RecentRequests:
             self._samples.popleft()
 
     def per_block(self) -> float | None:
-        """Requests for each block; None while no block was read."""
+        """Request for each block; None while no block was read."""
         if not self._samples:
             return None
         (_, first, lowest), (last, highest) = self._samples[0], self._last
@@ -95,20 +96,21 @@ class RecentWaits:
         self._before = DerivationWaits()
 
     def add(self, waits: DerivationWaits, now: float) -> None:
-        """Takes the counts at a time."""
+        """Take the counts at a time."""
         if not self._samples or now - self._samples[-1][0] >= 1.0:
             self._samples.append((now, waits))
         while now - self._samples[0][0] >= WAITS_SECONDS:
             self._before = self._samples.popleft()[1]
 
     def longest(self) -> str | None:
-        """The process that derivation waited for longest, or itself; None without a second to tell by."""
+        """Return the process that derivation waited for longest, or itself; None without a second to tell by."""
         return longest_wait(self._before, self._samples[-1][1]) if self._samples else None
 
 
 def longest_wait(before: DerivationWaits, after: DerivationWaits) -> str | None:
-    """What took most of the time between two statuses: the process that derivation waited for, or itself; None without
-    a second to tell by. After a restart of its process the counts begin again."""
+    """Return what took most of the time between two statuses: the process that derivation waited for, or itself.
+
+    None without a second to tell by. After a restart of its process the counts begin again."""
     names = DerivationWaits.__struct_fields__
     if any(getattr(after, name) < getattr(before, name) for name in names):
         before = DerivationWaits()

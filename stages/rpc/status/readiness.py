@@ -42,8 +42,10 @@ def process_faults(
     l1: L1Heads | None,
     engine: EngineStatus | None,
 ) -> list[UnreadyReason]:
-    """What is wrong, process by process. `health` are the problems that each process publishes, `ages` the seconds
-    since its last status, None before the first."""
+    """Return what is wrong, process by process.
+
+    `health` are the problems that each process publishes, `ages` the seconds since its last status, None before the
+    first."""
     faults: list[UnreadyReason] = []
     for process, age in ages.items():
         if age is None:
@@ -74,7 +76,7 @@ def slow_sync_reason(progress: DerivationProgress, chain_speed: float) -> Unread
 
 
 def age_reasons(heads: Heads, limits: ReadyLimits) -> list[UnreadyReason]:
-    """The L2 heads that are older than the options allow [RPC92]."""
+    """Return the L2 heads that are older than the options allow [RPC92]."""
     reasons = []
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
         if limit and head is not None and head.age_s > limit:
@@ -88,8 +90,9 @@ def _reason(process: str, text: str, code: Code | None = None, head: str = "") -
 
 
 def read_lag(values: list[str]) -> float | None:
-    """The seconds of the query `?lag=`, None without one [RPC93]. Raises ValueError, with a line for the client, for
-    anything but one plain number."""
+    """Return the seconds of the query `?lag=`, None without one [RPC93].
+
+    Raises ValueError, with a line for the client, for anything but one plain number."""
     if not values:
         return None
     if len(values) > 1 or not _SECONDS.fullmatch(values[0]):

@@ -37,7 +37,7 @@ _LETTERS = re.compile("[A-Z]+")
 
 
 def rule_link(rule: str) -> str | None:
-    """The address of the section that a rule belongs to; None for a rule of which the specs say nothing."""
+    """Return the address of the section that a rule belongs to; None for a rule of which the specs say nothing."""
     letters = _LETTERS.match(rule)
     section = None if letters is None else _SECTIONS.get(letters.group())
     return None if section is None else SPECS + section

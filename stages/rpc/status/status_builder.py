@@ -56,8 +56,9 @@ _DIGITS = re.compile("[0-9]+")
 
 
 class NodeFacts(NamedTuple):
-    """What is the same as long as the node runs; `network` is None where its name is not known, `l1_confs` is
-    `verifier.l1-confs`."""
+    """What is the same as long as the node runs.
+
+    `network` is None where its name is not known, `l1_confs` is `verifier.l1-confs`."""
 
     version: str
     network: str | None
@@ -68,8 +69,10 @@ class NodeFacts(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is known at one moment; None for what is not. `drops` are those since derivation started, `drop_counts` the
-    same by reason. `endpoints` and `queues` are those of each process, `fork_doubts` those about the engine."""
+    """What is known at one moment; None for what is not.
+
+    `drops` are those since derivation started, `drop_counts` the same by reason. `endpoints` and `queues` are those
+    of each process, `fork_doubts` those about the engine."""
 
     l1: L1Heads | None
     engine: EngineStatus | None
@@ -86,9 +89,10 @@ class Snapshot(NamedTuple):
 
 
 class StatusBuilder:
-    """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when. All
-    times `now` are of one monotonic clock, in seconds, and begin with this object. `reasons` are those of the last
-    status."""
+    """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when.
+
+    All times `now` are of one monotonic clock, in seconds, and begin with this object. `reasons` are those of the
+    last status."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
@@ -102,7 +106,7 @@ class StatusBuilder:
         self._since: dict[tuple[str, str], float] = {}
 
     def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
-        """The status now; `wall` in Unix seconds."""
+        """Return the status now; `wall` in Unix seconds."""
         self._add(seen, now)
         facts, engine, rollup = self._facts, seen.engine, self._facts.rollup
         head = None if seen.l1 is None else seen.l1.head
@@ -228,7 +232,7 @@ class StatusBuilder:
         )
 
     def _problems(self, faults: Sequence[UnreadyReason], now: float, wall: float) -> list[ProblemStatus]:
-        """The faults, each since it is there without a pause; numbers in its text may change."""
+        """Return the faults, each since it is there without a pause; numbers in its text may change."""
         before, self._since = self._since, {}
         problems = []
         for fault in faults:
@@ -243,14 +247,14 @@ class StatusBuilder:
 
 
 def active_fork(rollup: RollupConfig, wall: float) -> str:
-    """The name of the last fork that is active at a time in Unix seconds."""
+    """Return the name of the last fork that is active at a time in Unix seconds."""
     times = rollup.fork_times
     active = [fork.name for fork in FORKS if times.get(fork.name, wall + 1) <= wall]
     return active[-1] if active else "bedrock"
 
 
 def next_fork(rollup: RollupConfig, wall: float) -> ForkTime | None:
-    """The fork that comes next after a time in Unix seconds, if one is scheduled."""
+    """Return the fork that comes next after a time in Unix seconds, if one is scheduled."""
     times = rollup.fork_times
     coming = sorted((time, fork.name) for fork in FORKS if (time := times.get(fork.name, 0)) > wall)
     return ForkTime(coming[0][1], coming[0][0], int(coming[0][0] - wall)) if coming else None

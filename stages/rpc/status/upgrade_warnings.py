@@ -13,8 +13,9 @@ from rollup_node.stages.rpc.status.node_status import StatusWarning
 
 
 def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:
-    """The bundles of this chain that may be wrong, until the safe head is well after the fork; `wall` in Unix
-    seconds."""
+    """Return the bundles of this chain that may be wrong, until the safe head is well after the fork.
+
+    `wall` in Unix seconds."""
     code = Code.BUNDLE_UNCONFIRMED
     return [
         StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork), each.time)
@@ -24,7 +25,7 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
 
 
 def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[StatusWarning]:
-    """The forks that the engine seems not to know, until they begin; `wall` in Unix seconds."""
+    """Return the forks that the engine seems not to know, until they begin; `wall` in Unix seconds."""
     code = Code.FORK_MISMATCH
     return [
         StatusWarning(code.text, doubt_text(each, wall), code.meaning, code.remedy, each.time)
@@ -34,17 +35,17 @@ def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[StatusWarn
 
 
 def doubt_text(doubt: ForkDoubt, wall: float) -> str:
-    """The line for an operator; `wall` in Unix seconds."""
+    """Return the line for an operator; `wall` in Unix seconds."""
     return f"{doubt.fork} begins at {utc_time(doubt.time)}, in {duration(doubt.time - wall)}, and {doubt.reason}"
 
 
 def bundle_warning(found: ForkBundle, wall: float) -> str:
-    """The line for an operator; `wall` in Unix seconds."""
+    """Return the line for an operator; `wall` in Unix seconds."""
     due = f"activates in {duration(found.time - wall)}" if found.time > wall else "has activated"
     bundle = f"its upgrade bundle {found.bundle.sha256[:8]} ({found.bundle.found}) is not confirmed by a release"
     return f"{found.fork} {due} ({utc_time(found.time)}), and {bundle}"
 
 
 def bundle_remedy(fork: str) -> str:
-    """What the operator can do, for this fork."""
+    """Return what the operator can do, for this fork."""
     return Code.BUNDLE_UNCONFIRMED.remedy.replace("lagoon", fork)
