@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
 from rollup_node.stages.protocol.texts import duration
-from rollup_node.stages.rpc.status.upgrade_warnings import doubt_text
+from rollup_node.stages.rpc.status.readiness import doubt_text
 
 CAPABILITIES = "engine_exchangeCapabilities"
 FORKCHOICE = "engine_forkchoiceUpdatedV3"

@@ -20,8 +20,8 @@ from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_fro
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, bundle_of, unconfirmed_bundles
+from rollup_node.stages.rpc.status.readiness import bundle_remedy, bundle_warning
 from rollup_node.stages.rpc.status.status_builder import active_fork, next_fork
-from rollup_node.stages.rpc.status.upgrade_warnings import bundle_remedy, bundle_warning
 
 MAX_VALUE = 100
 """Characters of an option's value that are shown."""

@@ -1,11 +1,14 @@
 """What the runtime drives in a process: a stage and its periodic tasks."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rollup_node.stages.messages.base import Problem
+import msgspec
+
+from rollup_node.stages.messages.base import Message, Problem
 
 
 @dataclass
@@ -52,3 +55,38 @@ class Stage(Protocol):
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
+
+
+class ProcessEntry(msgspec.Struct, frozen=True):
+    """One process in processes.json.
+
+    `started` is in Unix seconds; `start_ticks` is the kernel's start time, which distinguishes a process from a
+    later one with its pid."""
+
+    role: str
+    copy: int
+    pid: int
+    incarnation: int
+    started: float
+    start_ticks: int
+
+
+PUBLISH_SECONDS = 1.0
+
+
+class PacedPublisher:
+    """Publishes what is made of counts when it is due. `clock` is monotonic."""
+
+    def __init__(self, publish: Callable[[Message], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._publish, self._clock = publish, clock
+        self._due = float("-inf")
+
+    def step(self, *states: Callable[[], Message | None]) -> None:
+        """Publish the states if the last time was PUBLISH_SECONDS ago; none for None."""
+        now = self._clock()
+        if now < self._due:
+            return
+        self._due = now + PUBLISH_SECONDS
+        for state in states:
+            if (message := state()) is not None:
+                self._publish(message)

@@ -53,7 +53,7 @@ class Limits(msgspec.Struct, frozen=True):
         return Limits(connections, per_address, self.held_bytes, self.response_seconds)
 
 
-class Connection:
+class ClientConnection:
     """One connection: the address it counts for, what it waits for since when, the bytes held for it, and whether it
     has had a response."""
 
@@ -74,23 +74,23 @@ class _Group:
     __slots__ = ("first", "held", "later", "waiting")
 
     def __init__(self) -> None:
-        self.later: dict[Connection, None] = {}
-        self.first: dict[Connection, None] = {}
-        self.waiting: dict[Connection, None] = {}
+        self.later: dict[ClientConnection, None] = {}
+        self.first: dict[ClientConnection, None] = {}
+        self.waiting: dict[ClientConnection, None] = {}
         self.held = 0
 
     def __len__(self) -> int:
         return len(self.later) + len(self.first) + len(self.waiting)
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[ClientConnection]:
         return chain(self.later, self.first, self.waiting)
 
     @property
-    def most(self) -> dict[Connection, None]:
+    def most(self) -> dict[ClientConnection, None]:
         """Those of the kind of which there are most."""
         return max((self.later, self.first, self.waiting), key=len)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: ClientConnection) -> None:
         if connection.phase is not Phase.RESPONSE:
             self.waiting[connection] = None
         elif connection.served:
@@ -98,7 +98,7 @@ class _Group:
         else:
             self.first[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: ClientConnection) -> None:
         for kind in (self.later, self.first, self.waiting):
             kind.pop(connection, None)
 
@@ -112,20 +112,20 @@ class ConnectionTable:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._groups: dict[str, _Group] = {}
-        self._open: set[Connection] = set()
+        self._open: set[ClientConnection] = set()
         self._held = 0
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, peer: str | None, now: float) -> Connection:
+    def open(self, peer: str | None, now: float) -> ClientConnection:
         """Return a new connection from an IP address."""
-        connection = Connection(counted_address(peer), now)
+        connection = ClientConnection(counted_address(peer), now)
         self._open.add(connection)
         self._groups.setdefault(connection.address, _Group()).add(connection)
         return connection
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: ClientConnection) -> None:
         """Forgets a connection; does nothing for one that is not in the table any more, as all that follows."""
         if connection not in self._open:
             return
@@ -136,7 +136,7 @@ class ConnectionTable:
         if not group:
             del self._groups[connection.address]
 
-    def enter(self, connection: Connection, phase: Phase, now: float) -> None:
+    def enter(self, connection: ClientConnection, phase: Phase, now: float) -> None:
         """Begins a phase of a connection."""
         if connection in self._open:
             group = self._groups[connection.address]
@@ -145,14 +145,14 @@ class ConnectionTable:
             connection.served |= phase is Phase.IDLE
             group.add(connection)
 
-    def hold(self, connection: Connection, size: int) -> None:
+    def hold(self, connection: ClientConnection, size: int) -> None:
         """Count bytes held for a connection, or released if `size` is negative."""
         if connection in self._open:
             connection.held += size
             self._groups[connection.address].held += size
             self._held += size
 
-    def crowded_out(self, newcomer: Connection) -> Connection | None:
+    def crowded_out(self, newcomer: ClientConnection) -> ClientConnection | None:
         """Return the connection to close because there are too many with `newcomer`, which itself stays: one of its address
         if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
         that wait for their client, of those whose first request is answered, or of those with a later one, whichever
@@ -166,14 +166,14 @@ class ConnectionTable:
             return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
         return next(each for each in chain(crowd.most, crowd) if each is not newcomer)
 
-    def heaviest(self) -> Connection | None:
+    def heaviest(self) -> ClientConnection | None:
         """Return the connection to close because too many bytes are held: the one with most, of the address with most."""
         if self._held <= self.limits.held_bytes:
             return None
         group = max(self._groups.values(), key=lambda each: each.held)
         return max(group, key=lambda each: each.held)
 
-    def expired(self, now: float) -> list[Connection]:
+    def expired(self, now: float) -> list[ClientConnection]:
         """Return the connections that have been in their phase for too long."""
         return [each for each in self._open if now - each.since > self._longest(each.phase)]
 

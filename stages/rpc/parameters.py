@@ -3,7 +3,8 @@
 import binascii
 import ipaddress
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from string import hexdigits
 from typing import Any, NamedTuple
 
@@ -204,3 +205,19 @@ def _checked_digits(digits: str, go_type: str) -> str:
 
 def _unmarshal_error(what: str, go_type: str) -> str:
     return f"json: cannot unmarshal {what} into Go value of type {go_type}"
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table: `run` is called with the view and the parsed parameters and returns a JSON value.
+
+    It raises JsonRpcError to answer with an error."""
+
+    name: str
+    run: Callable[..., Awaitable[Any]]
+    parsers: tuple[Parser, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The part of the name before the underscore."""
+        return self.name.split("_")[0]

@@ -9,9 +9,8 @@ import zlib
 from itertools import count
 from pathlib import Path
 
-from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
 from rollup_node.stages.io.log.logger import Logger
-from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.codes import Code
 
 COMPRESSED = ".gz"

@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 import aiohappyeyeballs
 from yarl import URL
 
-from rollup_node.stages.io.http.body import BodyEncodingError, BodyTooLargeError, decompressed
 from rollup_node.stages.io.http.connection import (
+    BodyEncodingError,
+    BodyTooLargeError,
     DeadlineError,
     HttpConnection,
     HttpError,
     Response,
     ServerDisconnectedError,
+    decompressed,
 )
 from rollup_node.stages.io.http.endpoint_errors import (
     AnswerTooLargeError,

@@ -1,14 +1,15 @@
 """The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3, MET26]."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.samples import Sample
 
-from rollup_node.stages.io.metrics.metric import Metric, MetricType
-from rollup_node.stages.io.metrics.op_node_metrics import OP_NODE_METRICS
-from rollup_node.stages.io.metrics.own_metrics import OWN_METRICS
+from rollup_node.stages.io.metrics.tables import OP_NODE_METRICS, OWN_METRICS, Metric, MetricType
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -179,3 +180,34 @@ def _expect(metric: Metric, wanted: MetricType) -> None:
 
 def _child(collector: M, labels: dict[str, str]) -> M:
     return collector.labels(**labels) if labels else collector
+
+
+def show_l1_block(meter: Meter, name: str, ref: L1BlockRef) -> None:
+    """Set the metrics of an L1 block."""
+    _show(meter, "l1", name, ref.number, ref.hash, ref.timestamp)
+
+
+def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:
+    """Set the metrics of a head, and of its L1 origin, of which the timestamp is not known."""
+    _show(meter, "l2", name, ref.number, ref.hash, ref.timestamp)
+    show_origin(meter, name, ref.l1_origin)
+    meter.set("refs_seqnr", ref.sequence_number, type=name)
+
+
+def show_payload(meter: Meter, name: str, payload: ExecutionPayload) -> None:
+    """Set the metrics of a block whose L1 origin is not read."""
+    _show(meter, "l2", name, payload.block_number, payload.block_hash, payload.timestamp)
+
+
+def show_origin(meter: Meter, name: str, origin: BlockId) -> None:
+    """Set the metrics of an L1 origin."""
+    _show(meter, "l1_origin", name, origin.number, origin.hash, 0)
+
+
+def _show(meter: Meter, layer: str, name: str, number: int, block_hash: Hash, timestamp: int) -> None:
+    """Set the metrics of a block; a timestamp of 0 is not shown."""
+    meter.set("refs_number", number, layer=layer, type=name)
+    meter.set("refs_hash", int.from_bytes(block_hash[:8], "little"), layer=layer, type=name)
+    if timestamp:
+        meter.set("refs_time", timestamp, layer=layer, type=name)
+        meter.set("refs_latency", timestamp - time.time(), layer=layer, type=name)

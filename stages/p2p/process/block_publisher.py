@@ -6,8 +6,8 @@ Nothing here delays the engine process: it hands a block over and is answered wh
 import time
 from collections.abc import Callable, Iterable
 
+from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.p2p import PublishRequest

@@ -3,7 +3,7 @@ servers [RPC1 to RPC11]."""
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,10 +27,8 @@ from rollup_node.stages.rpc.jsonrpc import (
     parse_body,
     success_response,
 )
-from rollup_node.stages.rpc.parameters import parse_params
-from rollup_node.stages.rpc.process.batch_response import BatchResponse
-from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError, Exchange
-from rollup_node.stages.rpc.process.method import Method
+from rollup_node.stages.rpc.parameters import Method, parse_params
+from rollup_node.stages.rpc.process.listener import MALFORMED, Exchange, RequestTooLargeError
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
@@ -137,7 +135,7 @@ class RpcServer:
             return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
         try:
             data = await exchange.read_body(MAX_BODY)
-        except BodyTooLargeError:
+        except RequestTooLargeError:
             return _too_large(f">{MAX_BODY}")
         except MALFORMED:
             return web.Response(status=400, text="malformed body\n")
@@ -255,3 +253,66 @@ def _accepts_gzip(request: web.BaseRequest) -> bool:
 
 def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value) + b"\n", status=status, content_type="application/json")
+
+
+PIECE = 16 << 10
+"""Bytes that are sent at once. A shorter response is sent whole, with its length."""
+
+GZIP_BYTES = 300_000
+"""What a compressor holds until its response ends."""
+
+
+class BatchResponse:
+    """Collects encoded response objects.
+
+    `add_headers` completes the headers of a response before it is sent; `size` is the number of bytes so far."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        exchange: Exchange,
+        add_headers: Callable[[web.StreamResponse], None],
+        *,
+        is_batch: bool,
+    ) -> None:
+        self._request, self._exchange, self._add_headers = request, exchange, add_headers
+        self._is_batch = is_batch
+        self._pieces: list[bytes] = []
+        self._waiting = 0
+        self._stream: web.StreamResponse | None = None
+        self.size = 0
+
+    async def add(self, encoded: bytes) -> None:
+        """Add one response object; waits until the client has taken most of what came before."""
+        if self._is_batch:
+            self._pieces.append(b"," if self.size else b"[")
+        self._pieces.append(encoded)
+        self.size += len(encoded)
+        self._waiting += len(encoded)
+        if self._waiting > PIECE and self._is_batch:
+            await self._flush()
+
+    async def finish(self) -> web.StreamResponse:
+        """Return the response; empty if nothing was added, which is what notifications are answered with."""
+        if not self.size:
+            return web.Response(content_type="application/json")
+        self._pieces.append(b"]\n" if self._is_batch else b"\n")
+        if self._stream is None:
+            return web.Response(body=b"".join(self._pieces), content_type="application/json")
+        await self._flush()
+        return self._stream
+
+    async def _flush(self) -> None:
+        if self._stream is None:
+            self._stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+            self._add_headers(self._stream)
+            if self._stream.compression:
+                self._exchange.hold(GZIP_BYTES)
+            await self._stream.prepare(self._request)
+        piece = b"".join(self._pieces)
+        self._pieces.clear()
+        self._waiting = 0
+        self._exchange.hold(len(piece))
+        await self._stream.write(piece)
+        await self._request.writer.drain()
+        self._exchange.hold(-len(piece))

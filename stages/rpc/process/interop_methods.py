@@ -12,10 +12,17 @@ from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND, SERVER_E
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.parameters import Parser, block_hash, block_id, block_reference, block_seal, number, string
-from rollup_node.stages.rpc.process.method import Method
-from rollup_node.stages.rpc.process.node_view import NodeView
-from rollup_node.stages.rpc.process.process_client import ProcessClient
+from rollup_node.stages.rpc.parameters import (
+    Method,
+    Parser,
+    block_hash,
+    block_id,
+    block_reference,
+    block_seal,
+    number,
+    string,
+)
+from rollup_node.stages.rpc.process.node_view import NodeView, ProcessClient
 
 REPEAT_SECONDS = 1.0
 

@@ -13,12 +13,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rollup_node.ipc.bus.timers import until_aligned
-from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.rpc.connections import Connection, ConnectionTable, Limits, Phase
+from rollup_node.stages.rpc.connections import ClientConnection, ConnectionTable, Limits, Phase
 from rollup_node.stages.rpc.process.turns import Turns
 
 log = get_logger("rpc")
@@ -47,14 +47,14 @@ MALFORMED = (HttpProcessingError, web.RequestPayloadError, UnicodeError)
 """What a client causes; anything else is a bug."""
 
 
-class BodyTooLargeError(Exception):
+class RequestTooLargeError(Exception):
     """A body is longer than the server takes."""
 
 
 class Exchange:
     """One request and its response, as the listener counts them."""
 
-    def __init__(self, listener: "Listener", connection: Connection, request: web.BaseRequest) -> None:
+    def __init__(self, listener: "Listener", connection: ClientConnection, request: web.BaseRequest) -> None:
         self._listener, self._connection, self._request = listener, connection, request
         self.begun = time.monotonic()
         """When the request was complete."""
@@ -74,7 +74,7 @@ class Exchange:
     async def read_body(self, longest: int) -> bytes:
         """Return the body.
 
-        Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED for a body
+        Raises RequestTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED for a body
         that is no HTTP."""
         parts: list[bytes] = []
         size = 0
@@ -82,7 +82,7 @@ class Exchange:
         async for part in self._request.content.iter_any():
             size += len(part)
             if size > longest:
-                raise BodyTooLargeError(longest)
+                raise RequestTooLargeError(longest)
             parts.append(part)
         self.begun = time.monotonic()
         await self._listener.begin(self._connection)
@@ -96,7 +96,7 @@ class _Protocol(web.RequestHandler):
     """The server's side of one connection."""
 
     __slots__ = ("_listener", "connection")
-    connection: Connection
+    connection: ClientConnection
 
     def __init__(self, server: web.Server, listener: "Listener", **options: Any) -> None:
         super().__init__(server, **options)
@@ -169,7 +169,7 @@ class Listener:
     def __init__(self, handler: Handler, name: str, addr: str, port: int, limits: Limits, meter: Meter) -> None:
         self._handler, self._name, self._addr, self.port = handler, name, addr, port
         self._table = ConnectionTable(limits)
-        self._transports: dict[Connection, asyncio.Transport] = {}
+        self._transports: dict[ClientConnection, asyncio.Transport] = {}
         self._meter = meter
         # In one iteration of the loop more requests may begin than connections are accepted. Otherwise they pile up
         # while many connect, and an honest one is closed as the oldest before it has its turn.
@@ -241,7 +241,7 @@ class Listener:
 
     # --- what protocols and exchanges report -----------------------------------------------------------------------
 
-    def opened(self, transport: asyncio.Transport) -> Connection:
+    def opened(self, transport: asyncio.Transport) -> ClientConnection:
         """Return a client has connected."""
         peer = transport.get_extra_info("peername")
         connection = self._table.open(peer[0] if peer else None, time.monotonic())
@@ -250,36 +250,36 @@ class Listener:
             self._abort(crowded_out, "connections")
         return connection
 
-    def received(self, connection: Connection, size: int) -> None:
+    def received(self, connection: ClientConnection, size: int) -> None:
         """A client has sent bytes; they count as held until the response is sent."""
         if connection.phase is Phase.IDLE and size:
             self._enter(connection, Phase.HEADER)
         self.hold(connection, size)
 
-    def hold(self, connection: Connection, size: int) -> None:
+    def hold(self, connection: ClientConnection, size: int) -> None:
         """Count bytes held for a connection; closes others, or itself, while too many are held."""
         self._table.hold(connection, size)
         while (heaviest := self._table.heaviest()) is not None:
             self._abort(heaviest, "memory")
 
-    async def begin(self, connection: Connection) -> None:
+    async def begin(self, connection: ClientConnection) -> None:
         """The request is complete; waits for its first turn. Clients cannot take turns by requests they never end."""
         self._enter(connection, Phase.RESPONSE)
         # First requests wait for each other alone: their number, and with it the age of the oldest, stays small however
         # many requests the connections of the same address have sent at once.
         await self._begun.turn(connection.address, urgent=not connection.served)
 
-    def finished(self, connection: Connection) -> None:
+    def finished(self, connection: ClientConnection) -> None:
         """A response has been sent."""
         self._table.hold(connection, -connection.held)
         self._enter(connection, Phase.IDLE)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: ClientConnection) -> None:
         """A connection has ended."""
         self._table.close(connection)
         self._transports.pop(connection, None)
 
-    def count_closed(self, connection: Connection, reason: str) -> None:
+    def count_closed(self, connection: ClientConnection, reason: str) -> None:
         """Count a connection that the server closes."""
         self._meter.count("rpc_server_connections_closed_total", server=self._name, reason=reason)
         self._closed += 1
@@ -289,10 +289,10 @@ class Listener:
             log.warn("closed connections", code=Code.RPC_CLIENTS.text, **fields)
             self._last_warning, self._closed = now, 0
 
-    def _enter(self, connection: Connection, phase: Phase) -> None:
+    def _enter(self, connection: ClientConnection, phase: Phase) -> None:
         self._table.enter(connection, phase, time.monotonic())
 
-    def _abort(self, connection: Connection, reason: str) -> None:
+    def _abort(self, connection: ClientConnection, reason: str) -> None:
         transport = self._transports.pop(connection, None)
         self._table.close(connection)
         if transport is not None:

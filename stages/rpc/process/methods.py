@@ -4,11 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import orjson
 
 from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
 from rollup_node.stages.messages.control import (
+    BuildResponse,
+    CommitBlockRequest,
     ControlResponse,
+    L1AtSafeHeadRequest,
+    OpenBlockRequest,
     OutputRequest,
     OutputResponse,
     OverrideLeaderRequest,
@@ -16,22 +21,27 @@ from rollup_node.stages.messages.control import (
     ResetDerivationRequest,
     SafeHeadRequest,
     SafeHeadResponse,
+    SealBlockRequest,
     SetRecoverModeRequest,
     SetSdmOptInRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
-from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import rollup_config_object
-from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json
+from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L2BlockRef
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import (
+    Method,
+    PayloadInfo,
+    SignedPayload,
     block_hash,
     block_id,
     boolean,
@@ -42,8 +52,6 @@ from rollup_node.stages.rpc.parameters import (
     string,
     subnet,
 )
-from rollup_node.stages.rpc.process import opstack, superroot
-from rollup_node.stages.rpc.process.method import Method
 from rollup_node.stages.rpc.process.node_view import NodeView
 
 MAX_SHOWN = 100
@@ -196,6 +204,84 @@ async def _modules(node: NodeView) -> Any:
     return {namespace: "1.0" for namespace in sorted({method.namespace for method in enabled_methods(node.config)})}
 
 
+# --- superroot -------------------------------------------------------------------------------------------------------
+
+
+async def _super_root(node: NodeView, timestamp: int) -> Any:
+    """superroot_atTimestamp. Derivation's L1 block is taken before the heads are asked for, never after [RPC43a]."""
+    number, derivation = _block_number(node.config.rollup, timestamp), node.derivation
+    output = await node.control.request(lambda request_id: OutputRequest(request_id, number, only_safe=True))
+    if not isinstance(output, OutputResponse) or output.status is None:
+        raise JsonRpcError(SERVER_ERROR, output.error or "the engine process gave no output")
+    heads = msgspec.structs.replace(output.status, current_l1=None)
+    chain = node.config.rollup.l2_chain_id
+    outputs = {chain: (output, await _required_l1(node, output.block))} if output.block is not None else {}
+    return responses.superroot(timestamp, responses.sync_status(node.l1, heads, derivation), (chain,), outputs)
+
+
+def _block_number(rollup: RollupConfig, timestamp: int) -> int:
+    """Return the number of the last block at or before a time in seconds."""
+    if timestamp < rollup.genesis.l2_time:
+        text = f"did not reach genesis time ({rollup.genesis.l2_time}) yet"
+        raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {text}")
+    return rollup.genesis.l2.number + (timestamp - rollup.genesis.l2_time) // rollup.block_time
+
+
+async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
+    if block.id == node.config.rollup.genesis.l2:
+        return BlockId(0, ZERO_HASH)
+    error: str | None = "safe head database not enabled"
+    if node.config.safedb:
+        response = await node.control.request(lambda request_id: L1AtSafeHeadRequest(request_id, block.number))
+        if isinstance(response, SafeHeadResponse) and response.error is None:
+            return response.l1_block
+        error = response.error
+    raise JsonRpcError(SERVER_ERROR, f"l1AtSafeHead@{to_hex(block.hash)}:{block.number}: {error}")
+
+
+# --- opstack: a test sequencer builds blocks [RPC61 to RPC66] --------------------------------------------------------
+
+
+async def _open_block(node: NodeView, parent: BlockId, attributes: PayloadAttributes) -> Any:
+    response = await _build(node, lambda request_id: OpenBlockRequest(request_id, parent, attributes))
+    return {"id": to_hex(response.payload_id or bytes(8)), "timestamp": attributes.timestamp}
+
+
+async def _cancel_block(node: NodeView, info: PayloadInfo) -> Any:
+    await _build(node, lambda request_id: SealBlockRequest(request_id, info.id, info.timestamp, True))
+
+
+async def _seal_block(node: NodeView, info: PayloadInfo) -> Any:
+    response = await _build(node, lambda request_id: SealBlockRequest(request_id, info.id, info.timestamp, False))
+    return None if response.payload is None else envelope_to_json(response.payload)
+
+
+async def _commit_block(node: NodeView, signed: SignedPayload) -> Any:
+    await _build(node, lambda request_id: CommitBlockRequest(request_id, signed.payload))
+
+
+async def _publish_block(node: NodeView, signed: SignedPayload) -> Any:
+    if node.peers is None:
+        raise JsonRpcError(SERVER_ERROR, "P2P not enabled")
+    response = await node.peers.request(
+        lambda request_id: PublishSignedRequest(request_id, signed.payload, signed.signature)
+    )
+    if not isinstance(response, PeerResponse) or response.error is not None:
+        raise JsonRpcError(SERVER_ERROR, response.error)
+
+
+async def _build(node: NodeView, new_request: Callable[[int], Any]) -> BuildResponse:
+    response = await node.control.request(new_request)
+    if not isinstance(response, BuildResponse):
+        raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
+    if response.error is not None:
+        raise JsonRpcError(response.code, response.error)
+    return response
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
 METHODS: tuple[Method, ...] = (
     Method("optimism_syncStatus", _sync_status),
     Method("optimism_outputAtBlock", _output_at_block, (quantity,)),
@@ -217,12 +303,12 @@ METHODS: tuple[Method, ...] = (
     Method("admin_setLogLevel", _set_log_level, (string,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),
-    Method("superroot_atTimestamp", superroot.at_timestamp, (quantity,)),
-    Method("opstack_openBlockV1", opstack.open_block, (block_id, attributes_from_json)),
-    Method("opstack_cancelBlockV1", opstack.cancel_block, (payload_info,)),
-    Method("opstack_sealBlockV1", opstack.seal_block, (payload_info,)),
-    Method("opstack_commitBlockV1", opstack.commit_block, (signed_envelope,)),
-    Method("opstack_publishBlockV1", opstack.publish_block, (signed_envelope,)),
+    Method("superroot_atTimestamp", _super_root, (quantity,)),
+    Method("opstack_openBlockV1", _open_block, (block_id, attributes_from_json)),
+    Method("opstack_cancelBlockV1", _cancel_block, (payload_info,)),
+    Method("opstack_sealBlockV1", _seal_block, (payload_info,)),
+    Method("opstack_commitBlockV1", _commit_block, (signed_envelope,)),
+    Method("opstack_publishBlockV1", _publish_block, (signed_envelope,)),
     *(
         Method(f"opp2p_{name}", _peer_method(name), parsers)
         for name, parsers in (

@@ -4,22 +4,28 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
-from rollup_node.stages.messages.derivation import DerivationStatus, DropCount, DropCounts, Drops
+from rollup_node.stages.messages.derivation import (
+    DerivationStatus,
+    Drop,
+    DropCount,
+    DropCounts,
+    Drops,
+    DropsRequest,
+    DropsResponse,
+)
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.process.drops_client import DropsClient
-from rollup_node.stages.rpc.process.process_client import ProcessClient
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
 
 STATUS_SECONDS = 1.0
@@ -117,3 +123,84 @@ class NodeView:
         if status.unsafe is not None or last is None:
             return status
         return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
+
+
+REPEAT_SECONDS = 1.0
+MAX_PENDING = 64
+"""Requests that wait for their response at the same time; further ones wait to be sent, so that clients of the RPC
+server cannot keep the other process busy with repetitions."""
+
+
+class ProcessClient:
+    """Sends requests on one channel.
+
+    Their ids are unique within this life of the process. `on_other` takes what is no response."""
+
+    def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
+        self._last_id = 0
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._free = asyncio.Semaphore(MAX_PENDING)
+        self._on_other = on_other
+        self._client = bus.connect(channel, self._on_response)
+
+    def send(self, message: Any) -> None:
+        """Send a message that has no response of its own."""
+        self._client.send(message)
+
+    async def request(self, new_request: Callable[[int], Any]) -> Any:
+        """Return the response to the message that `new_request` returns for an id. Waits without a timeout."""
+        async with self._free:
+            return await self._request(new_request)
+
+    async def _request(self, new_request: Callable[[int], Any]) -> Any:
+        self._last_id += 1
+        message = new_request(self._last_id)
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[message.id] = response
+        try:
+            # A message may be lost with either process, so the request is repeated; the other side ignores repetitions.
+            while not response.done():
+                self._client.send(message)
+                await asyncio.wait((response,), timeout=REPEAT_SECONDS)
+            return response.result()
+        finally:
+            del self._pending[message.id]
+
+    def _on_response(self, message: Any) -> None:
+        request_id = getattr(message, "id", None)
+        if request_id is None:
+            self._on_other(message)
+            return
+        response = self._pending.get(request_id)
+        if response is not None and not response.done():
+            response.set_result(message)
+
+
+class KeptDrops(NamedTuple):
+    """`total` counts all drops since derivation started; `drops` are those it has kept, oldest first."""
+
+    total: int
+    drops: tuple[Drop, ...]
+
+
+class DropsClient:
+    """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._client = ProcessClient(bus, "derivation.drops")
+
+    async def fetch(self) -> KeptDrops:
+        """Return all kept drops; waits without a timeout."""
+        drops: list[Drop] = []
+        page = await self.page(0)
+        while True:
+            drops += page.drops
+            following = page.first + len(page.drops)
+            if following >= page.total or not page.drops:
+                return KeptDrops(page.total, tuple(drops))
+            page = await self.page(following)
+
+    async def page(self, first: int) -> DropsResponse:
+        """Return drops from a number on, or from the oldest that is kept; waits without a timeout."""
+        page: DropsResponse = await self._client.request(lambda request_id: DropsRequest(request_id, first))
+        return page

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rollup_node.stages.io.profiling.pprof_format import encode, render_text
-from rollup_node.stages.io.profiling.profile import MAX_SECONDS, Profile, ProfileRequest, merge
+from rollup_node.stages.io.profiling.profile import MAX_SECONDS, Profile, ProfileRequest, encode, merge, render_text
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.rpc.process.listener import Exchange
 

@@ -19,10 +19,9 @@ from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
-from rollup_node.stages.rpc.process.progress_log import ProgressLog
-from rollup_node.stages.rpc.process.status_metrics import StatusMetrics
 from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
+from rollup_node.stages.rpc.process.status_watch import ProgressLog, StatusMetrics
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)

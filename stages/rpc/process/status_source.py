@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.io.files.private_files import read_private_file
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus

@@ -1,9 +1,9 @@
 """Turns on the event loop: few requests work in one iteration of it, so that sockets and heartbeats are served too."""
 
 import asyncio
+from collections import OrderedDict, deque
 from collections.abc import Hashable
-
-from rollup_node.stages.rpc.fair_queue import FairQueue
+from typing import Generic, TypeVar
 
 TURN_SECONDS = 0.004
 """How long a request may keep the loop busy before it waits for its next turn."""
@@ -42,3 +42,34 @@ class Turns:
         self._is_scheduled = self._free < self._per_iteration
         if self._is_scheduled:
             loop.call_soon(self._next_iteration, loop)
+
+
+Item = TypeVar("Item")
+
+
+class FairQueue(Generic[Item]):
+    """Gives out one item of each key in turn.
+
+    Of the items of one key the urgent ones come first, each kind in its order."""
+
+    def __init__(self) -> None:
+        self._by_key: OrderedDict[Hashable, tuple[deque[Item], deque[Item]]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def push(self, key: Hashable, item: Item, *, urgent: bool = False) -> None:
+        """Add an item; a new key is the last in turn."""
+        first, later = self._by_key.setdefault(key, (deque(), deque()))
+        (first if urgent else later).append(item)
+
+    def pop(self) -> Item:
+        """Remove the next item. Raises IndexError if there is none."""
+        if not self._by_key:
+            raise IndexError("pop from an empty queue")
+        key, items = self._by_key.popitem(last=False)
+        first, later = items
+        item = (first or later).popleft()
+        if first or later:
+            self._by_key[key] = items
+        return item
