@@ -1,10 +1,12 @@
-"""The end of a server: its port, and the connections that it has accepted."""
+"""What asyncio and the C library leave undone: connections of a closing server, memory of freed blocks."""
 
 import asyncio
 import ctypes
 
 _ITERATIONS = 3
 """Iterations of the loop after which asyncio has made each connection that it has accepted."""
+LARGE_BYTES = 1 << 20
+_M_MMAP_THRESHOLD = -3
 
 
 async def stop_accepting(server: asyncio.Server) -> None:
@@ -20,12 +22,9 @@ async def stop_accepting(server: asyncio.Server) -> None:
     server.close()
 
 
-LARGE_BYTES = 1 << 20
-_M_MMAP_THRESHOLD = -3
-
-
 def map_large_blocks() -> bool:
-    """Has the C library map each block of a megabyte or more by itself, so that its memory is given back as soon as it
-    is freed; by default glibc stops doing so once such a block was freed. Returns whether the C library can."""
+    """Have the C library map each block of a megabyte or more by itself; return whether it can.
+
+    The memory of such a block is then given back when it is freed; by default glibc stops that after the first."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and bool(mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES))

@@ -1,4 +1,4 @@
-"""What the runtime drives in a process: a stage and its periodic tasks."""
+"""What the runtime drives in a process: a stage and its periodic tasks, which publish their counts [RPC94]."""
 
 import asyncio
 import time
@@ -9,6 +9,10 @@ from typing import Protocol
 import msgspec
 
 from rollup_node.stages.messages.base import Message, Problem
+
+PUBLISH_SECONDS = 1.0
+EXIT_REPORTED = 2
+"""Exit code of a one-shot stage that failed and printed the reason."""
 
 
 @dataclass
@@ -23,10 +27,6 @@ class PeriodicTask:
     step: Callable[[], Awaitable[float]]
     is_aligned: bool = field(default=False, kw_only=True)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-EXIT_REPORTED = 2
-"""Exit code of a one-shot stage that failed and printed the reason."""
 
 
 class ExitRequested(Exception):
@@ -51,7 +51,7 @@ class Stage(Protocol):
         """Close clients, within 2 seconds."""
 
     def reset(self, error: Exception) -> None:
-        """Called by the runtime after a step raised a ResetError."""
+        """Forget what a step that raised a ResetError contradicts."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
@@ -69,9 +69,6 @@ class ProcessEntry(msgspec.Struct, frozen=True):
     incarnation: int
     started: float
     start_ticks: int
-
-
-PUBLISH_SECONDS = 1.0
 
 
 class PacedPublisher:

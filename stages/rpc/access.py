@@ -38,9 +38,7 @@ class Access(msgspec.Struct, frozen=True):
         return origin is None or _contains(self.cors_domains, origin)
 
     def admin_error(self, authorization: str, now: float) -> str | None:
-        """Why the admin API is not for the client with this Authorization header; None if it is.
-
-        `now` is in Unix seconds."""
+        """Return why the admin API is not for the client with this Authorization header; None if it is."""
         return None if self.jwt_secret is None else token_error(authorization, self.jwt_secret, now)
 
 

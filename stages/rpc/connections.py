@@ -25,9 +25,10 @@ class Phase(Enum):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them:
-    what they have sent and nobody has read, requests and responses. A response may take `response_seconds`, by default
-    as long as the phase says."""
+    """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them.
+
+    Bytes are what is sent and not read, requests and responses. A response may take `response_seconds`, by default as
+    long as the phase says."""
 
     connections: int
     per_address: int
@@ -54,8 +55,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ClientConnection:
-    """One connection: the address it counts for, what it waits for since when, the bytes held for it, and whether it
-    has had a response."""
+    """A connection of an address, in a phase since a time, with bytes held for it; `served` after a response."""
 
     __slots__ = ("address", "held", "phase", "served", "since")
 
@@ -68,8 +68,9 @@ class ClientConnection:
 
 
 class _Group:
-    """The connections of one address: those that work for a later request of their client, for its first one, or wait
-    for their client; each in the order in which their phases began."""
+    """The connections of one address, by kind in the order in which their phases began.
+
+    They work for a later request of their client, for its first one, or wait for their client."""
 
     __slots__ = ("first", "held", "later", "waiting")
 
@@ -126,7 +127,7 @@ class ConnectionTable:
         return connection
 
     def close(self, connection: ClientConnection) -> None:
-        """Forgets a connection; does nothing for one that is not in the table any more, as all that follows."""
+        """Forget a connection; do nothing for one that is not in the table any more, as all that follows."""
         if connection not in self._open:
             return
         self.hold(connection, -connection.held)
@@ -137,7 +138,7 @@ class ConnectionTable:
             del self._groups[connection.address]
 
     def enter(self, connection: ClientConnection, phase: Phase, now: float) -> None:
-        """Begins a phase of a connection."""
+        """Begin a phase of a connection."""
         if connection in self._open:
             group = self._groups[connection.address]
             group.remove(connection)
@@ -153,10 +154,11 @@ class ConnectionTable:
             self._held += size
 
     def crowded_out(self, newcomer: ClientConnection) -> ClientConnection | None:
-        """Return the connection to close because there are too many with `newcomer`, which itself stays: one of its address
-        if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
-        that wait for their client, of those whose first request is answered, or of those with a later one, whichever
-        are most: so neither idle connections nor long calls nor endless requests keep the others out."""
+        """Return the connection to close because there are too many with `newcomer`, which itself stays.
+
+        It is of the newcomer's address if that has too many, else of the address that has most, and there of the kind
+        of which there are most the one whose phase is oldest: so neither idle connections nor long calls nor endless
+        requests keep the others out."""
         crowd = self._groups[newcomer.address]
         if len(crowd) <= self.limits.per_address:
             if len(self._open) <= self.limits.connections:
@@ -167,7 +169,7 @@ class ConnectionTable:
         return next(each for each in chain(crowd.most, crowd) if each is not newcomer)
 
     def heaviest(self) -> ClientConnection | None:
-        """Return the connection to close because too many bytes are held: the one with most, of the address with most."""
+        """Return the connection to close for the bytes held: the one with most, of the address with most."""
         if self._held <= self.limits.held_bytes:
             return None
         group = max(self._groups.values(), key=lambda each: each.held)
@@ -183,8 +185,7 @@ class ConnectionTable:
 
 
 def counted_address(peer: str | None) -> str:
-    """Return what connections are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is what one
-    customer usually has."""
+    """Return an IPv4 address, or the /64 network of an IPv6 address, which is what one customer usually has."""
     try:
         address = ipaddress.ip_address((peer or "").partition("%")[0])
     except ValueError:

@@ -46,7 +46,7 @@ class EventStream:
         self._queue.clear()
 
     def unsubscribe(self, notify: Notify) -> None:
-        """The subscriber is gone; another one is not touched."""
+        """Send no more to a subscriber."""
         if self._notify is notify:
             self._notify = None
 

@@ -1,5 +1,4 @@
-"""JSON-RPC 2.0 as go-ethereum's server implements it: parsing of request objects, response objects, and errors [RPC7,
-RPC11 to RPC18]."""
+"""Requests, responses and errors of JSON-RPC 2.0 as go-ethereum's server implements it [RPC7, RPC11 to RPC18]."""
 
 from typing import Any
 
@@ -71,8 +70,7 @@ def parse_body(data: bytes) -> ParsedBody:
 
 
 def count_values(data: bytes) -> int:
-    """Return an upper bound of the JSON values and keys in a body, without parsing it: each but the first follows one of these
-    characters."""
+    """Return an upper bound of the JSON values and keys in a body: each but the first follows one of these."""
     return 1 + data.count(b",") + data.count(b":") + data.count(b"[") + data.count(b"{")
 
 

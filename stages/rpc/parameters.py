@@ -1,4 +1,4 @@
-"""Positional parameters of JSON-RPC calls: one parser per type, with go-ethereum's error texts [RPC15, RPC22]."""
+"""Methods and their positional parameters, with a parser per type and go-ethereum's error texts [RPC15, RPC22]."""
 
 import binascii
 import ipaddress
@@ -74,7 +74,7 @@ def _sized(value: Any, size: int, go_type: str) -> bytes:
 
 
 def boolean(value: Any) -> bool:
-    """true or false."""
+    """Return true or false."""
     if not isinstance(value, bool):
         raise ValueError(_unmarshal_error(_json_type(value), "bool"))
     return value
@@ -209,7 +209,7 @@ def _unmarshal_error(what: str, go_type: str) -> str:
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the table: `run` is called with the view and the parsed parameters and returns a JSON value.
+    """A row of a method table: `run` takes the view and the parsed parameters and returns a JSON value.
 
     It raises JsonRpcError to answer with an error."""
 

@@ -1,5 +1,4 @@
-"""Results of the `optimism` and `superroot` namespaces as JSON: references with plain numbers, and zeros instead of
-null for an unknown one [RPC21, RPC24]."""
+"""Results of the `optimism` and `superroot` namespaces as JSON, with zeros for what is unknown [RPC21, RPC24]."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter

@@ -1,6 +1,6 @@
-"""A folder of data that was fetched from endpoints, which other processes, later runs and other machines read before
-they ask anybody. An entry is a file that is written under a temporary name and renamed. Nothing in the folder is
-trusted: who reads an entry verifies it as if it came from an endpoint."""
+"""A folder of data from endpoints, which other processes, later runs and other machines read before they ask anybody.
+
+Nothing in it is trusted: who reads an entry verifies it as if it came from an endpoint."""
 
 import asyncio
 import os
@@ -52,9 +52,8 @@ class Archive:
             self._unwritable.end("the archive can be written again", folder=str(self._folder))
 
     def damaged(self, name: str, reason: str) -> None:
-        """Warns of an entry that is not what its name says."""
-        code = Code.ARCHIVE_DAMAGED
-        path = str(self._folder / name)
+        """Warn of an entry that is not what its name says."""
+        code, path = Code.ARCHIVE_DAMAGED, str(self._folder / name)
         text = "an entry of the archive is damaged and ignored"
         self._damages.warn(code.text, text, code=code.text, entry=path, reason=reason, do=code.remedy)
 

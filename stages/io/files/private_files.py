@@ -67,7 +67,7 @@ def read_secret_file(path: str | Path, longest: int) -> bytes:
 
 
 def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder: int | None = None) -> None:
-    """Create a file that must not exist yet, and syncs it to the disk."""
+    """Create a file that must not exist yet, and sync it to the disk."""
     descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -76,11 +76,10 @@ def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder
 
 
 def replace_private_file(path: Path, data: bytes, mode: int = 0o600, durable: bool = False) -> None:
-    """Replace a file in a folder of this node atomically, by way of a file `<name>.new`: readers see the old or the
-    new content, also after a crash of the machine if it is `durable`. What is there under either name is removed, never
-    written through.
+    """Replace a file in a folder of this node atomically, by way of a file `<name>.new`.
 
-    Raises UnsafeFileError when somebody else may control the folder."""
+    Readers see the old or the new content, also after a crash of the machine if it is `durable`. What is there under
+    either name is removed, never written through. Raises UnsafeFileError when somebody else may control the folder."""
     folder = open_private_folder(path.parent)
     try:
         new = f"{path.name}.new"
@@ -100,8 +99,7 @@ def replace_private_file(path: Path, data: bytes, mode: int = 0o600, durable: bo
 
 
 def check_private_file(path: str | Path) -> None:
-    """Raise UnsafeFileError when a file exists that open_private_file would refuse, for libraries that open files by
-    their names."""
+    """Raise UnsafeFileError for a file that open_private_file would refuse, for libraries that open files by name."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

@@ -1,6 +1,4 @@
-"""Opens SQLite databases of this node.
-
-A file that is in use, of another kind or damaged is refused; nothing is written to it then."""
+"""Opens SQLite databases of this node; one that is in use, of another kind or damaged is refused, and not changed."""
 
 import sqlite3
 from contextlib import suppress
@@ -97,7 +95,7 @@ def _connect(path: str, kind: FileKind, check: bool) -> sqlite3.Connection:
 
 
 def _check_header(connection: sqlite3.Connection, path: str, kind: FileKind, check: bool) -> bool:
-    """Whether the file is new.
+    """Return whether the file is new.
 
     Raises StoreError for a file of another kind or version, DatabaseError for a damaged one."""
     (application,) = connection.execute("pragma application_id").fetchone()

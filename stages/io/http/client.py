@@ -121,8 +121,7 @@ class HttpClient:
         return _Request(method, url, body, timeout, deadline, max_answer, take, tls)
 
     async def _followed(self, request: _Request, answer: HttpAnswer, headers: Mapping[str, str]) -> HttpAnswer:
-        """Return the answer behind a redirect [LHD28]: another host gets neither our headers nor the login of the
-        URL."""
+        """Return the answer behind a redirect; another host gets neither our headers nor the URL's login [LHD28]."""
         statuses = _REDIRECTS_OF_GET if request.method == "GET" else _REDIRECTS_OF_POST
         for _ in range(MAX_REDIRECTS):
             location = answer.headers.get("location")

@@ -1,5 +1,6 @@
-"""One HTTP/1.1 connection, with or without TLS: one request at a time, whose response llhttp parses, bounded in bytes
-and time [LHD2, LHD29]."""
+"""One HTTP/1.1 connection, its responses bounded in bytes and time, and their decompression [LHD2, LHD29].
+
+It sends one request at a time, with or without TLS; llhttp parses."""
 
 import asyncio
 import re
@@ -72,12 +73,7 @@ class HttpConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def exchange(
-        self,
-        head: bytes,
-        body: bytes,
-        max_answer: int,
-        deadline: float,
-        take: Callable[[bytes], None] | None = None,
+        self, head: bytes, body: bytes, max_answer: int, deadline: float, take: Callable[[bytes], None] | None = None
     ) -> Response:
         """Return the response to a request; `deadline` by the clock of the loop.
 
@@ -94,8 +90,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
         try:
-            response: Response = await answer
-            return response
+            return await answer
         finally:
             self._answer = None
             # An idle connection holds no answer.
@@ -115,12 +110,10 @@ class HttpConnection(asyncio.Protocol):
     # --- events of the connection --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a response."""
         if self._answer is None or self._answer.done():
             self.abort()
             return
@@ -137,11 +130,10 @@ class HttpConnection(asyncio.Protocol):
             self._finish()
 
     def eof_received(self) -> None:
-        """The server sends no more, and is not sent the rest of a request."""
+        # The server is not sent the rest of a request.
         self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection is closed, by either side."""
         if self._timer is not None:
             self._timer.cancel()
         if error is not None:
@@ -161,17 +153,15 @@ class HttpConnection(asyncio.Protocol):
     # --- events of the parser, which must not raise ----------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """A response begins."""
         if self._complete:
             self._refuse(AFTER_THE_END)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which means nothing."""
+        # A trailer means nothing.
         if not self._has_head:
             self._headers.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
-        """The head of a response, or of an interim one, is complete."""
         self._status = self._parser.get_status_code()
         if self._is_interim():
             return
@@ -188,7 +178,6 @@ class HttpConnection(asyncio.Protocol):
             self._failure = BodyTooLargeError(self._limit)
 
     def on_body(self, data: bytes) -> None:
-        """Some bytes of the body."""
         self._framing -= len(data)
         self._size += len(data)
         if self._size > self._most:
@@ -200,7 +189,6 @@ class HttpConnection(asyncio.Protocol):
             self._take(data)
 
     def on_message_complete(self) -> None:
-        """A response, or an interim one, is complete."""
         if self._is_interim():
             self._headers.clear()
         else:
@@ -261,7 +249,7 @@ class HttpConnection(asyncio.Protocol):
             self._failure = HttpError(text)
 
     def _finish(self) -> None:
-        """The answer is complete; the connection is kept if both sides want it."""
+        """Give out the complete answer; keep the connection if both sides want it."""
         answer, transport = self._answer, self._transport
         assert transport is not None
         if answer is None or answer.done():

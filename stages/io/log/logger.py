@@ -73,15 +73,14 @@ ShareLevel = Callable[[Level], None]
 
 
 def write_to_stderr(record: Record) -> None:
-    """The sink of an unconfigured process: one short line on standard error."""
+    """Write one short line to standard error: the sink of an unconfigured process."""
     fields = "".join(f" {key}={value}" for key, value in record.fields.items())
     lines = f"\n{record.traceback.rstrip()}" if record.traceback else ""
     sys.stderr.write(f"{record.level.label} {record.component}: {record.message}{fields}{lines}\n")
 
 
 class Configuration(NamedTuple):
-    """The name of this process, the most verbose level that is written, the function that writes, and one that passes
-    a new level on to all processes of the node."""
+    """What is written of a process, and by which function; `share_level` passes a new level on to the whole node."""
 
     process: str
     level: Level
@@ -89,8 +88,7 @@ class Configuration(NamedTuple):
     share_level: ShareLevel | None = None
 
 
-_UNCONFIGURED = Configuration("", Level.WARN, write_to_stderr)
-_configuration = _UNCONFIGURED
+_configuration = Configuration("", Level.WARN, write_to_stderr)
 
 
 def configure(process: str, level: Level, sink: Sink, share_level: ShareLevel | None = None) -> None:
@@ -125,27 +123,27 @@ class Logger:
         self.component = component
 
     def trace(self, message: str, /, **fields: object) -> None:
-        """Low-level operation, in large volume."""
+        """Log a low-level operation, in large volume."""
         self.write(Level.TRACE, message, fields)
 
     def debug(self, message: str, /, **fields: object) -> None:
-        """Debugging information."""
+        """Log debugging information."""
         self.write(Level.DEBUG, message, fields)
 
     def info(self, message: str, /, **fields: object) -> None:
-        """Normal activity."""
+        """Log normal activity."""
         self.write(Level.INFO, message, fields)
 
     def warn(self, message: str, /, **fields: object) -> None:
-        """A fault that may recover by itself."""
+        """Log a fault that may recover by itself."""
         self.write(Level.WARN, message, fields)
 
     def error(self, message: str, /, **fields: object) -> None:
-        """A fault that needs an operator."""
+        """Log a fault that needs an operator."""
         self.write(Level.ERROR, message, fields)
 
     def crash(self, message: str, error: BaseException, /, **fields: object) -> None:
-        """An error line with the traceback of a bug, kept together."""
+        """Log a bug with its traceback."""
         coded = {"code": Code.BUG.text, **fields}
         self.write(Level.ERROR, message, coded, "".join(traceback.format_exception(error)))
 

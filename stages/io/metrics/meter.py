@@ -1,8 +1,8 @@
-"""The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3, MET26]."""
+"""The meter of a process: what is not in the table of metrics cannot be set [MET2, MET3, MET22 to MET26]."""
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.samples import Sample
@@ -66,7 +66,7 @@ class Meter:
         self._counted: dict[_Key, Counter | Gauge | _Event] = {}
         self._set: dict[_Key, Gauge] = {}
         self._observed: dict[_Key, Histogram] = {}
-        self._counters_shown_as_gauges: list[bytes] = []
+        self._counters_shown_as_gauges: set[bytes] = set()
 
     def expose(self, role: str) -> None:
         """Make the series that a process of the role has from its start, so that `increase()` sees the first event."""
@@ -86,7 +86,7 @@ class Meter:
                 self._counted_series(metric.name, labels)
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Add to a counter, or records events and the present time."""
+        """Add to a counter, or record events and the present time."""
         key = (name, *labels.items())
         series = self._counted.get(key)
         if series is None:
@@ -99,7 +99,7 @@ class Meter:
         _expect(metric, MetricType.COUNTER)
         if not name.endswith("_total"):
             raise UnknownMetricError(f"metric {name!r} is exposed as a gauge")
-        return _child(self._counter(name, metric), labels)
+        return _child(self._collector(Counter, name, metric), labels)
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
@@ -130,39 +130,29 @@ class Meter:
     def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
         metric = _metric(name)
         if metric.type is MetricType.EVENT:
-            total = _child(self._counter(f"{name}_total", metric), labels)
+            total = _child(self._collector(Counter, f"{name}_total", metric), labels)
             return _Event(total, _child(self._gauge(f"last_{name}_unix", metric), labels))
         _expect(metric, MetricType.COUNTER)
         if name.endswith("_total"):
-            return _child(self._counter(name, metric), labels)
+            return _child(self._collector(Counter, name, metric), labels)
         return _child(self._gauge(name, metric), labels)
 
     def _histogram(self, name: str) -> Histogram:
         metric = _metric(name)
         _expect(metric, MetricType.HISTOGRAM)
-        collector = self._collectors.get(name)
-        if not isinstance(collector, Histogram):
-            full = metric.prefix + name
-            collector = _Histogram(full, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
-            self._collectors[name] = collector
-        return collector
-
-    def _counter(self, name: str, metric: Metric) -> Counter:
-        collector = self._collectors.get(name)
-        if not isinstance(collector, Counter):
-            collector = self._collectors[name] = Counter(
-                metric.prefix + name, metric.help, metric.labels, registry=self.registry
-            )
-        return collector
+        return self._collector(_Histogram, name, metric, buckets=metric.buckets)
 
     def _gauge(self, name: str, metric: Metric) -> Gauge:
+        if metric.type is MetricType.COUNTER:
+            self._counters_shown_as_gauges.add((metric.prefix + name).encode())
+        return self._collector(Gauge, name, metric)
+
+    def _collector(self, kind: type[M], name: str, metric: Metric, **options: Any) -> M:
         collector = self._collectors.get(name)
-        if not isinstance(collector, Gauge):
-            collector = self._collectors[name] = Gauge(
-                metric.prefix + name, metric.help, metric.labels, registry=self.registry
-            )
-            if metric.type is MetricType.COUNTER:
-                self._counters_shown_as_gauges.append((metric.prefix + name).encode())
+        if not isinstance(collector, kind):
+            full = metric.prefix + name
+            collector = kind(full, metric.help, metric.labels, registry=self.registry, **options)
+            self._collectors[name] = collector
         return collector
 
 

@@ -1,4 +1,4 @@
-"""Profiles as the processes exchange them by files, and that of a node, put together from those of its processes."""
+"""Profiles as the processes exchange them, that of a node, and its encoding for pprof and for people."""
 
 import gzip
 from collections.abc import Iterable, Mapping
@@ -13,6 +13,11 @@ MAX_SECONDS = 120
 
 MAX_STACKS = 20_000
 OTHER: Stack = (("(other stacks)", "", 0),)
+
+# Numbers of the fields, from proto/profile.proto of google/pprof.
+_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 4, 5, 6
+_TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _COMMENT = 9, 10, 11, 12, 13
+_VARINT, _BYTES = 0, 2
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
@@ -92,12 +97,6 @@ def merge(profiles: Mapping[str, Profile], missing: tuple[str, ...] = ()) -> Pro
     )
 
 
-# Numbers of the fields, from proto/profile.proto of google/pprof.
-_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 4, 5, 6
-_TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _COMMENT = 9, 10, 11, 12, 13
-_VARINT, _BYTES = 0, 2
-
-
 def encode(profile: Profile) -> bytes:
     """Return the gzip-compressed message."""
     return gzip.compress(_Encoder().encode(profile), 6, mtime=0)
@@ -125,7 +124,6 @@ class _Encoder:
         self._locations: dict[tuple[str, str, int], int] = {}
 
     def encode(self, profile: Profile) -> bytes:
-        """Return the message."""
         parts = [_field(_SAMPLE_TYPE, self._value_type(each)) for each in profile.sample_types]
         for sample in profile.samples:
             labels = b"".join(

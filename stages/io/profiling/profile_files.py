@@ -1,5 +1,6 @@
-"""The files by which the processes of a node exchange profiles: one request for all, one answer of each process, and
-one profile of each process at its end. They are in a private folder of the runtime directory."""
+"""The files in the runtime directory by which the processes of a node exchange profiles.
+
+There is one request for all, one answer of each process, and one profile of each process at its end."""
 
 import contextlib
 import os
@@ -24,7 +25,7 @@ class ProfileFiles:
         self._folder = folder
 
     def request(self, request: ProfileRequest) -> None:
-        """Asks all processes for a profile, in place of any earlier request. Raises OSError."""
+        """Ask all processes for a profile, in place of any earlier request. Raises OSError."""
         self.withdraw()
         replace_private_file(self._folder / _REQUEST, msgspec.msgpack.encode(request))
 

@@ -7,67 +7,63 @@ import threading
 import time
 import tracemalloc
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from rollup_node.stages.io.profiling.profile import Profile, Stack, StackTable
+
+Types = tuple[tuple[str, str], ...]
 
 CPU_PERIOD = 0.01
 WAIT_PERIOD = 0.05
 TRACED_FRAMES = 16
+MAX_FRAMES = 64
 NO_MUTEXES = "Python does not measure waits for locks, and the processes of a node share no memory"
 LIVE_ONLY = "allocations since the recording began that were not freed by its end"
 
 
-class Recording(Protocol):
+class Recording:
     """One profile in the making. It is begun and ended in the thread of the event loop."""
+
+    def __init__(self) -> None:
+        self._table = StackTable()
+        self._began, self._began_monotonic = time.time_ns(), time.monotonic_ns()
+        self._duration = 0
 
     def begin(self) -> None:
         """Start to observe."""
 
     def end(self) -> None:
         """Stop."""
+        self._duration = time.monotonic_ns() - self._began_monotonic
 
     def profile(self) -> Profile:
         """Return what was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
+        raise NotImplementedError
+
+    def _profile(self, kind: str, types: Types, period_type: tuple[str, str], period: int, *comments: str) -> Profile:
+        samples = self._table.samples()
+        return Profile(kind, types, samples, period_type, period, self._began, self._duration, comments)
 
 
-class _Timed:
-    def __init__(self) -> None:
-        self._began, self._began_monotonic = time.time_ns(), time.monotonic_ns()
-        self._duration = 0
-
-    def _stop_clock(self) -> None:
-        self._duration = time.monotonic_ns() - self._began_monotonic
-
-    def _times(self) -> tuple[int, int]:
-        """When it began, and for how many nanoseconds it observed."""
-        return self._began, self._duration
-
-
-class CpuRecording(_Timed):
-    """A thread looks at the others' stacks every 10 ms of time, and adds the CPU time that each has used since then to
-    its present stack, also when that was used by C code without the interpreter's lock."""
+class CpuRecording(Recording):
+    """CPU time by stack, that of C code without the interpreter's lock as well: a thread looks every 10 ms."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = StackTable()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="CPU profile", daemon=True)
 
     def begin(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Stop the thread."""
         self._stop.set()
         self._thread.join(1.0)
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """CPU time by stack and thread."""
         types = (("samples", "count"), ("cpu", "nanoseconds"))
-        return Profile("cpu", types, self._table.samples(), types[1], int(CPU_PERIOD * 1e9), *self._times())
+        return self._profile("cpu", types, types[1], int(CPU_PERIOD * 1e9))
 
     def _run(self) -> None:
         used: dict[int, int] = {}
@@ -90,7 +86,7 @@ def _thread_cpu_time(thread_id: int) -> int | None:
         return None
 
 
-class HeapRecording(_Timed):
+class HeapRecording(Recording):
     """Memory that was allocated in between and is still in use, by where it was allocated.
 
     Allocations take two to four times as long meanwhile."""
@@ -101,28 +97,24 @@ class HeapRecording(_Timed):
         self._snapshot: tracemalloc.Snapshot | None = None
 
     def begin(self) -> None:
-        """Traces allocations, unless another recording does."""
         self._is_mine = not tracemalloc.is_tracing()
         if self._is_mine:
             tracemalloc.start(TRACED_FRAMES)
 
     def end(self) -> None:
-        """Take the allocations that are left after a garbage collection."""
         # Finalizers that a collection runs may belong to the event loop, so it is not left to another thread.
         gc.collect()
         self._snapshot = tracemalloc.take_snapshot()
         if self._is_mine:
             tracemalloc.stop()
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """Allocations by stack."""
-        table = StackTable()
         if self._snapshot is not None:
-            add_allocations(table, self._snapshot)
+            add_allocations(self._table, self._snapshot)
             self._snapshot = None
         types = (("inuse_objects", "count"), ("inuse_space", "bytes"))
-        return Profile(self._kind, types, table.samples(), ("space", "bytes"), 1, *self._times(), (LIVE_ONLY,))
+        return self._profile(self._kind, types, ("space", "bytes"), 1, LIVE_ONLY)
 
 
 def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
@@ -135,53 +127,44 @@ def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
         table.add(stack[::-1], (found.count, found.size))
 
 
-class StacksRecording(_Timed):
+class StacksRecording(Recording):
     """The stacks of all threads at the end and, for `goroutine`, those of all tasks."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self._kind, self._table = kind, StackTable()
-
-    def begin(self) -> None:
-        """Nothing to start."""
+        self._kind = kind
 
     def end(self) -> None:
-        """Take the stacks."""
         for thread, stack in thread_stacks().values():
             self._table.add(stack, (1,), (("thread", thread.name),))
         if self._kind == "goroutine":
             for task in asyncio.all_tasks():
                 self._table.add(task_stack(task), (1,), (("task", task.get_name()),))
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """Return the number of threads and tasks by stack."""
         type_ = (self._kind, "count")
-        return Profile(self._kind, (type_,), self._table.samples(), type_, 1, *self._times())
+        return self._profile(self._kind, (type_,), type_, 1)
 
 
-class WaitsRecording(_Timed):
+class WaitsRecording(Recording):
     """Where tasks wait, looked at every 50 ms by a task of its own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = StackTable()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start the task."""
         self._task = asyncio.create_task(self._run(), name="block profile")
 
     def end(self) -> None:
-        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """Time by stack and task."""
         types = (("samples", "count"), ("delay", "nanoseconds"))
-        return Profile("block", types, self._table.samples(), types[1], int(WAIT_PERIOD * 1e9), *self._times())
+        return self._profile("block", types, types[1], int(WAIT_PERIOD * 1e9))
 
     async def _run(self) -> None:
         own = asyncio.current_task()
@@ -195,20 +178,12 @@ class WaitsRecording(_Timed):
             seen = now
 
 
-class EmptyRecording(_Timed):
+class EmptyRecording(Recording):
     """`mutex`: a valid profile without samples, which says why."""
 
-    def begin(self) -> None:
-        """Nothing to start."""
-
-    def end(self) -> None:
-        """Nothing to stop."""
-        self._stop_clock()
-
     def profile(self) -> Profile:
-        """Return the empty profile."""
         types = (("contentions", "count"), ("delay", "nanoseconds"))
-        return Profile("mutex", types, (), types[1], 1, *self._times(), (NO_MUTEXES,))
+        return self._profile("mutex", types, types[1], 1, NO_MUTEXES)
 
 
 KINDS = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs")
@@ -228,9 +203,6 @@ def new_recording(kind: str) -> Recording:
         case "mutex":
             return EmptyRecording()
     raise ValueError(f"no such profile: {kind}")
-
-
-MAX_FRAMES = 64
 
 
 def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:

@@ -1,5 +1,4 @@
-"""JSON-RPC, `/healthz`, `/readyz` and `/status.json` over HTTP, with the behaviour of op-node's and go-ethereum's
-servers [RPC1 to RPC11]."""
+"""JSON-RPC, `/healthz`, `/readyz` and `/status.json` over HTTP, as op-node and go-ethereum do it [RPC1 to RPC11]."""
 
 import asyncio
 import time
@@ -58,14 +57,14 @@ class RpcServer:
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One HTTP request."""
+        """Answer an HTTP request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             self._add_headers(request, response)
         return response
 
     def _add_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """What every response has; before it is sent."""
+        """Add what every response has, before it is sent."""
         response.headers["Server"] = "rollup-node"
         if self._access.cors_domains:
             response.headers.setdefault("Vary", "Origin")
@@ -172,14 +171,11 @@ class RpcServer:
         return await sent.finish()
 
     async def call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
-        """One call that did not come by HTTP; `deadline` is monotonic, `size` that of the batch's responses so far."""
+        """Answer a call that did not come by HTTP; `size` is that of the batch's responses so far."""
         return await self._call(request, deadline, size, None)
 
     async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
-        """One call.
-
-        `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this client. Every
-        failure is a response."""
+        """Return the response to a call; `admin_error` is why the admin API is not for this client."""
         start = time.monotonic()
         try:
             if size > MAX_BATCH_RESPONSE:

@@ -65,7 +65,7 @@ class InteropRpcServer:
         self._sessions: set[_Session] = set()
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One HTTP request, which may become a WebSocket connection."""
+        """Answer an HTTP request, which may become a WebSocket connection."""
         if request.path in ("/healthz", "/healthz/"):
             return web.json_response({"version": VERSION})
         error = token_error(request.headers.get("Authorization", ""), self._secret, time.time())

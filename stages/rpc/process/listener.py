@@ -1,5 +1,4 @@
-"""An HTTP server that outlives its clients: it bounds connections, the memory held for them and the time they take, and
-lets requests work in turn [RPC8]."""
+"""An HTTP server with limits on connections, their memory and time, whose requests work in turn [RPC8]."""
 
 import asyncio
 import errno
@@ -64,11 +63,11 @@ class Exchange:
         await self._listener.continued.turn(self._connection.address)
 
     def hold(self, size: int) -> None:
-        """Count bytes that are held until the response is sent, or releases them if `size` is negative."""
+        """Count bytes that are held until the response is sent, or release them if `size` is negative."""
         self._listener.hold(self._connection, size)
 
     def release(self, kept: int) -> None:
-        """Of all that was received so far `kept` bytes are still held, on a connection whose response has no end."""
+        """Hold only `kept` bytes of all that was received, on a connection whose response has no end."""
         self._listener.hold(self._connection, kept - self._connection.held)
 
     async def read_body(self, longest: int) -> bytes:
@@ -121,16 +120,12 @@ class _Protocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send the rest of a response; the connection is idle then."""
         finished = await super().finish_response(request, resp, start_time)
         self._listener.finished(self.connection)
         return finished
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Log a bug.
-
-        What a malformed request causes is only counted, and a client that goes away while its response is written is
-        nothing unusual: anybody can do both a million times."""
+        """Log a bug; what clients cause by malformed requests or by going away is none, as anybody can do it often."""
         error = kw.get("exc_info")
         if isinstance(error, MALFORMED):
             self._listener.count_closed(self.connection, "malformed")
@@ -187,7 +182,7 @@ class Listener:
         return sum(connection.held for connection in self._transports)
 
     async def start(self) -> None:
-        """Binds the port. Raises CriticalError where that fails or descriptors are too few."""
+        """Bind the port. Raises CriticalError where that fails or descriptors are too few."""
         limits = self._table.limits
         if limits.connections < LEAST_CONNECTIONS:
             raise CriticalError(
@@ -215,7 +210,7 @@ class Listener:
         log.info(f"{self._name} server is listening", addr=self._addr, port=self.port)
 
     async def close(self) -> None:
-        """Stop to listen, and ends running requests within SHUTDOWN_SECONDS."""
+        """Stop to listen, and end running requests within SHUTDOWN_SECONDS."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:
@@ -242,7 +237,7 @@ class Listener:
     # --- what protocols and exchanges report -----------------------------------------------------------------------
 
     def opened(self, transport: asyncio.Transport) -> ClientConnection:
-        """Return a client has connected."""
+        """Count the connection of a client; close others while there are too many."""
         peer = transport.get_extra_info("peername")
         connection = self._table.open(peer[0] if peer else None, time.monotonic())
         self._transports[connection] = transport
@@ -251,31 +246,31 @@ class Listener:
         return connection
 
     def received(self, connection: ClientConnection, size: int) -> None:
-        """A client has sent bytes; they count as held until the response is sent."""
+        """Count bytes of a client as held until the response is sent."""
         if connection.phase is Phase.IDLE and size:
             self._enter(connection, Phase.HEADER)
         self.hold(connection, size)
 
     def hold(self, connection: ClientConnection, size: int) -> None:
-        """Count bytes held for a connection; closes others, or itself, while too many are held."""
+        """Count bytes held for a connection; close others, or itself, while too many are held."""
         self._table.hold(connection, size)
         while (heaviest := self._table.heaviest()) is not None:
             self._abort(heaviest, "memory")
 
     async def begin(self, connection: ClientConnection) -> None:
-        """The request is complete; waits for its first turn. Clients cannot take turns by requests they never end."""
+        """Wait for the first turn of a complete request: none is taken by requests that never end."""
         self._enter(connection, Phase.RESPONSE)
         # First requests wait for each other alone: their number, and with it the age of the oldest, stays small however
         # many requests the connections of the same address have sent at once.
         await self._begun.turn(connection.address, urgent=not connection.served)
 
     def finished(self, connection: ClientConnection) -> None:
-        """A response has been sent."""
+        """Count a response as sent."""
         self._table.hold(connection, -connection.held)
         self._enter(connection, Phase.IDLE)
 
     def lost(self, connection: ClientConnection) -> None:
-        """A connection has ended."""
+        """Forget a connection that has ended."""
         self._table.close(connection)
         self._transports.pop(connection, None)
 

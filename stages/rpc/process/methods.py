@@ -112,7 +112,7 @@ async def _drops(node: NodeView) -> Any:
 
 
 async def _control(node: NodeView, new_request: Callable[[int], Any]) -> ControlResponse:
-    """Return the engine process's response; raises JsonRpcError with its error."""
+    """Return the engine process's response. Raises JsonRpcError with its error."""
     response = await node.control.request(new_request)
     if not isinstance(response, ControlResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no answer to this")
@@ -208,7 +208,7 @@ async def _modules(node: NodeView) -> Any:
 
 
 async def _super_root(node: NodeView, timestamp: int) -> Any:
-    """superroot_atTimestamp. Derivation's L1 block is taken before the heads are asked for, never after [RPC43a]."""
+    # Derivation's L1 block is taken before the heads are asked for, never after [RPC43a].
     number, derivation = _block_number(node.config.rollup, timestamp), node.derivation
     output = await node.control.request(lambda request_id: OutputRequest(request_id, number, only_safe=True))
     if not isinstance(output, OutputResponse) or output.status is None:
@@ -336,7 +336,6 @@ METHODS: tuple[Method, ...] = (
 
 
 def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:
-    """Return the methods whose namespaces are switched on: `admin` by `rpc.enable-admin`, `opstack` by
-    `experimental.sequencer-api`, `opp2p` unless `p2p.disable`."""
+    """Return the methods whose namespaces are switched on by options."""
     switches = {"admin": config.enable_admin, "opp2p": config.p2p, "opstack": config.sequencer_api}
     return tuple(method for method in METHODS if switches.get(method.namespace, True))

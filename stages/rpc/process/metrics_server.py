@@ -25,7 +25,7 @@ class MetricsServer:
         self._merged_at = -KEPT_SECONDS
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One scrape."""
+        """Answer a scrape."""
         if time.monotonic() - self._merged_at >= KEPT_SECONDS:
             self._merged = merge_expositions(self._texts(), LABELLED_FAMILIES).encode()
             self._merged_at = time.monotonic()

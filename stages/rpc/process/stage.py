@@ -106,7 +106,7 @@ class RpcStage:
         return [server for server in servers if server is not None]
 
     def _halt(self) -> None:
-        """The node halts: the metrics alone are still served [PRV6]."""
+        """Close the RPC server when the node halts; the metrics are still served [PRV6]."""
         if self._closing is None:
             self._closing = asyncio.create_task(self.rpc.close())
 

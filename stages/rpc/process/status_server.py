@@ -60,7 +60,7 @@ class StatusServer:
         self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One request."""
+        """Answer a request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             add_headers(response)
@@ -93,7 +93,7 @@ class StatusServer:
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
 
     async def _events(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Return the history, and then the status each second, until the viewer goes, is too slow, or the server closes."""
+        """Send the history, and the status each second, until the viewer goes, is too slow, or the server closes."""
         if self.viewers >= MAX_VIEWERS:
             return web.Response(status=503, text=f"{MAX_VIEWERS} viewers are connected already\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -123,7 +123,7 @@ class StatusServer:
 
 
 def content_security_policy(page: str) -> str:
-    """Return the policy under which nothing but the page's own script and style, and this server's files, run and load."""
+    """Return the policy by which only the page's own script and style and this server's files are used."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _INLINE.findall(page):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -136,7 +136,7 @@ def content_security_policy(page: str) -> str:
 
 
 def add_headers(response: web.StreamResponse) -> None:
-    """What every response has."""
+    """Add what every response has."""
     response.headers["Server"] = "rollup-node"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -1,5 +1,4 @@
-"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end,
-no peers [LOG19]."""
+"""What becomes of each status: progress and conditions of the whole node in the log, and metrics [LOG7, LOG19, RPC94]."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

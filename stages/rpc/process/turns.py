@@ -10,8 +10,7 @@ TURN_SECONDS = 0.004
 
 
 class Turns:
-    """Lets `per_iteration` waiters go on in each iteration of the event loop, fairly between keys, the urgent ones of a
-    key first. With fewer of them nobody waits."""
+    """Lets `per_iteration` waiters go on in each iteration of the event loop, fairly between keys."""
 
     def __init__(self, per_iteration: int) -> None:
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
@@ -48,9 +47,7 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """Gives out one item of each key in turn.
-
-    Of the items of one key the urgent ones come first, each kind in its order."""
+    """Gives out one item of each key in turn, urgent ones first."""
 
     def __init__(self) -> None:
         self._by_key: OrderedDict[Hashable, tuple[deque[Item], deque[Item]]] = OrderedDict()

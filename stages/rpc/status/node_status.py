@@ -1,5 +1,4 @@
-"""The status of the node: the object that `/status.json` serves, and from which `/readyz`, the progress log and
-`rollup-node status` are made [RPC94]. None is what is not known, never zero."""
+"""The status of the node, which `/status.json` serves and the logs are made from [RPC94]; None for what is unknown."""
 
 from enum import StrEnum
 
@@ -157,9 +156,9 @@ class EndpointStatus(msgspec.Struct, frozen=True):
 
 
 class DropStatus(msgspec.Struct, frozen=True):
-    """What derivation dropped for one reason with one effect: `count` since its process began, `count_1h` in the last
-    hour. `rule` is the id in docs/rules, `link` the section of the specs about it, `text` that of the last drop, at
-    `l1_block`."""
+    """What derivation dropped for one reason with one effect, since its process began and in the last hour.
+
+    `rule` is the id in docs/rules, `link` the section of the specs about it, `text` that of the drop at `l1_block`."""
 
     rule: str
     reason: str

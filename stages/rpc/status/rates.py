@@ -1,4 +1,4 @@
-"""Growth of numbers over a time: the speed of the safe head, recent drops, and what derivation waits for."""
+"""What changes over a time: the speed of the safe head, drops, waits of derivation, and the ages of the heads [RPC95]."""
 
 from collections import deque
 from typing import NamedTuple
@@ -85,7 +85,7 @@ class RecentRequests:
             self._samples.popleft()
 
     def per_block(self) -> float | None:
-        """Request for each block; None while no block was read."""
+        """Return the requests for each block; None while no block was read."""
         if not self._samples:
             return None
         (_, first, lowest), (last, highest) = self._samples[0], self._last
@@ -128,8 +128,7 @@ KEPT_SECONDS = 3600.0
 
 
 class HistoryColumns(msgspec.Struct, frozen=True):
-    """The samples in columns of one length, oldest first: `time` in Unix seconds, and how old each head was then, in
-    seconds; None for a head that was not known. `step_s` is the time between two samples."""
+    """Samples of the heads' ages in seconds, each `step_s`, in columns; None for a head that was not known."""
 
     step_s: float
     time: list[int]

@@ -1,4 +1,4 @@
-"""Readiness of the node: the reasons that `/readyz` gives while it is not ready [RPC2, RPC92, RPC93]."""
+"""Why the node is not ready [RPC2, RPC92, RPC93], and warnings about forks to come [UPG22, ENG42]."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -45,10 +45,7 @@ def process_faults(
     l1: L1Heads | None,
     engine: EngineStatus | None,
 ) -> list[UnreadyReason]:
-    """Return what is wrong, process by process.
-
-    `health` are the problems that each process publishes, `ages` the seconds since its last status, None before the
-    first."""
+    """Return what is wrong by the problems that each process publishes, and the seconds since its last status."""
     faults: list[UnreadyReason] = []
     for process, age in ages.items():
         if age is None:

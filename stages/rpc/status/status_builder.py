@@ -155,7 +155,7 @@ class StatusBuilder:
         )
 
     def _warnings(self, engine: EngineStatus | None, wall: float) -> list[StatusWarning]:
-        """Of a node that makes blocks: one that follows another node and does not sequence takes them as they are."""
+        # One that follows another node and does not sequence takes blocks as they are.
         if not self._facts.derives and (engine is None or not engine.sequencer_enabled):
             return []
         return upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
