@@ -38,7 +38,7 @@ class ExitRequested(Exception):
 
 
 class Stage(Protocol):
-    """What `build(config, bus, meter)` of a stage's module returns."""
+    """What `build(config, bus, meter)` of a stage's module returns; one that inherits it may leave methods out."""
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
@@ -46,15 +46,19 @@ class Stage(Protocol):
 
     async def start(self) -> None:
         """Open clients; runs before the first step. Must not wait for an endpoint."""
+        return
 
     async def close(self) -> None:
         """Close clients, within 2 seconds."""
+        return
 
     def reset(self, error: Exception) -> None:
         """Forget what a step that raised a ResetError contradicts."""
+        return
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        return
 
 
 class ProcessEntry(msgspec.Struct, frozen=True):

@@ -90,7 +90,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
         try:
-            return await answer
+            response: Response = await answer
+            return response
         finally:
             self._answer = None
             # An idle connection holds no answer.

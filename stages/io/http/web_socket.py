@@ -1,5 +1,4 @@
-"""The transport of JSON-RPC over WebSocket: one connection for all requests, opened again when it is lost
-[WSK1 to WSK6]."""
+"""JSON-RPC over WebSocket: one connection for all requests, opened again when it is lost [WSK1 to WSK6]."""
 
 import asyncio
 import random

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from abc import ABC, abstractmethod
 from types import CodeType, FrameType
 from typing import Any
 
@@ -21,7 +22,7 @@ NO_MUTEXES = "Python does not measure waits for locks, and the processes of a no
 LIVE_ONLY = "allocations since the recording began that were not freed by its end"
 
 
-class Recording:
+class Recording(ABC):
     """One profile in the making. It is begun and ended in the thread of the event loop."""
 
     def __init__(self) -> None:
@@ -36,9 +37,9 @@ class Recording:
         """Stop."""
         self._duration = time.monotonic_ns() - self._began_monotonic
 
+    @abstractmethod
     def profile(self) -> Profile:
         """Return what was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
-        raise NotImplementedError
 
     def _profile(self, kind: str, types: Types, period_type: tuple[str, str], period: int, *comments: str) -> Profile:
         samples = self._table.samples()

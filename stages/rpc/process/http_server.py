@@ -12,20 +12,9 @@ from aiohttp import web
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
+from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.access import ANY, Access
-from rollup_node.stages.rpc.jsonrpc import (
-    MAX_BATCH_RESPONSE,
-    VALUE_BYTES,
-    JsonRpcError,
-    JsonRpcRequest,
-    ParsedBody,
-    Response,
-    count_values,
-    error_response,
-    method_not_found,
-    parse_body,
-    success_response,
-)
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.parameters import Method, parse_params
 from rollup_node.stages.rpc.process.listener import MALFORMED, Exchange, RequestTooLargeError
 from rollup_node.stages.rpc.process.node_view import NodeView
@@ -140,11 +129,11 @@ class RpcServer:
             return web.Response(status=400, text="malformed body\n")
         if len(data) > LONG_BODY:
             await exchange.turn()
-        exchange.hold(count_values(data) * VALUE_BYTES)
+        exchange.hold(jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES)
         try:
-            body = parse_body(data)
+            body = jsonrpc.parse_body(data)
         except JsonRpcError as error:
-            return _json(error_response(None, error))
+            return _json(jsonrpc.error_response(None, error))
         del data
         return await self._respond(request, exchange, body)
 
@@ -178,7 +167,7 @@ class RpcServer:
         """Return the response to a call; `admin_error` is why the admin API is not for this client."""
         start = time.monotonic()
         try:
-            if size > MAX_BATCH_RESPONSE:
+            if size > jsonrpc.MAX_BATCH_RESPONSE:
                 raise JsonRpcError(RESPONSE_TOO_LARGE, "response too large")
             if admin_error is not None and request.method.startswith(GUARDED):
                 text = f"unauthorized: {admin_error}; it needs a JWT signed with rpc.jwt-secret"
@@ -189,18 +178,18 @@ class RpcServer:
             async with asyncio.timeout(deadline - start):
                 result = await self._run(request)
             self._count(request.method, start, "<nil>")
-            return success_response(request.id, result)
+            return jsonrpc.success_response(request.id, result)
         except JsonRpcError as error:
             self._count(request.method, start, f"rpc_{error.code}")
-            return error_response(request.id, error)
+            return jsonrpc.error_response(request.id, error)
         except TimeoutError:
             self._count(request.method, start, f"rpc_{TIMEOUT}")
-            return error_response(request.id, JsonRpcError(TIMEOUT, "request timed out"))
+            return jsonrpc.error_response(request.id, JsonRpcError(TIMEOUT, "request timed out"))
 
     async def _run(self, request: JsonRpcRequest) -> Any:
         method = self._methods.get(request.method)
         if method is None:
-            raise method_not_found(request.method)
+            raise jsonrpc.method_not_found(request.method)
         params = parse_params(request.params, method.parsers)
         try:
             return await method.run(self._node, *params)

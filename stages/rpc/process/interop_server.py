@@ -16,18 +16,9 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DECISIONS
 from rollup_node.stages.protocol.jwt_token import token_error
+from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.event_stream import EventStream
-from rollup_node.stages.rpc.jsonrpc import (
-    VALUE_BYTES,
-    JsonRpcError,
-    JsonRpcRequest,
-    ParsedBody,
-    Response,
-    count_values,
-    error_response,
-    parse_body,
-    success_response,
-)
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange
@@ -145,7 +136,7 @@ class _Session:
 
     async def _take(self, data: bytes) -> None:
         """Start to answer a message, once fewer than MAX_CALLS are under way."""
-        size = len(data) + count_values(data) * VALUE_BYTES
+        size = len(data) + jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES
         self._held += size
         self._exchange.release(self._held)
         await self._free.acquire()
@@ -165,9 +156,9 @@ class _Session:
     async def _answer(self, data: bytes) -> None:
         deadline = time.monotonic() + CALL_SECONDS
         try:
-            body = parse_body(data)
+            body = jsonrpc.parse_body(data)
         except JsonRpcError as error:
-            self._put(orjson.dumps(error_response(None, error)))
+            self._put(orjson.dumps(jsonrpc.error_response(None, error)))
             return
         # Tasks start in the order of their messages, and a lock is taken in the order of its waiters.
         async with self._in_order if _is_ordered(body) else nullcontext():
@@ -189,13 +180,13 @@ class _Session:
         if not isinstance(item, JsonRpcRequest):
             return item
         if item.method == "interop_subscribe" and item.params == ["events"]:
-            return success_response(item.id, self._subscribe())
+            return jsonrpc.success_response(item.id, self._subscribe())
         if item.method == "interop_unsubscribe" and isinstance(item.params, list):
             notify = self._subscriptions.pop(str(item.params[:1] and item.params[0]), None)
             self._stream.unsubscribe(notify)
             if notify is None:
-                return error_response(item.id, JsonRpcError(-32000, "subscription not found"))
-            return success_response(item.id, True)
+                return jsonrpc.error_response(item.id, JsonRpcError(-32000, "subscription not found"))
+            return jsonrpc.success_response(item.id, True)
         response = await self._http.call(item, deadline, size)
         return None if item.is_notification else response
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -150,21 +150,18 @@ class ProcessClient:
     async def request(self, new_request: Callable[[int], Any]) -> Any:
         """Return the response to the message that `new_request` returns for an id. Waits without a timeout."""
         async with self._free:
-            return await self._request(new_request)
-
-    async def _request(self, new_request: Callable[[int], Any]) -> Any:
-        self._last_id += 1
-        message = new_request(self._last_id)
-        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[message.id] = response
-        try:
-            # A message may be lost with either process, so the request is repeated; the other side ignores repetitions.
-            while not response.done():
-                self._client.send(message)
-                await asyncio.wait((response,), timeout=REPEAT_SECONDS)
-            return response.result()
-        finally:
-            del self._pending[message.id]
+            self._last_id += 1
+            message = new_request(self._last_id)
+            response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._pending[message.id] = response
+            try:
+                # A message may be lost with either process; the other side ignores repetitions.
+                while not response.done():
+                    self._client.send(message)
+                    await asyncio.wait((response,), timeout=REPEAT_SECONDS)
+                return response.result()
+            finally:
+                del self._pending[message.id]
 
     def _on_response(self, message: Any) -> None:
         request_id = getattr(message, "id", None)
@@ -176,28 +173,21 @@ class ProcessClient:
             response.set_result(message)
 
 
-class KeptDrops(NamedTuple):
-    """`total` counts all drops since derivation started; `drops` are those it has kept, oldest first."""
-
-    total: int
-    drops: tuple[Drop, ...]
-
-
 class DropsClient:
     """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
 
     def __init__(self, bus: Bus) -> None:
         self._client = ProcessClient(bus, "derivation.drops")
 
-    async def fetch(self) -> KeptDrops:
-        """Return all kept drops; waits without a timeout."""
+    async def fetch(self) -> tuple[int, list[Drop]]:
+        """Return the number of all drops since derivation started, and those that are kept, oldest first."""
         drops: list[Drop] = []
         page = await self.page(0)
         while True:
             drops += page.drops
             following = page.first + len(page.drops)
             if following >= page.total or not page.drops:
-                return KeptDrops(page.total, tuple(drops))
+                return page.total, drops
             page = await self.page(following)
 
     async def page(self, first: int) -> DropsResponse:

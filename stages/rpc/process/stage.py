@@ -7,8 +7,7 @@ from pathlib import Path
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
-from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
@@ -36,13 +35,15 @@ INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, resp
 """A supervisor stays connected by WebSocket as long as the node runs."""
 
 
-class RpcStage:
+class RpcStage(Stage):
     """Serves until it is closed."""
+
+    periodic_tasks: Sequence[PeriodicTask] = ()
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
         status = StatusSource(self.node)
-        self.periodic_tasks: Sequence[PeriodicTask] = (ProgressLog(status).periodic_task,)
+        self.periodic_tasks = (ProgressLog(status).periodic_task,)
         descriptors = free_descriptors()
         limits = RPC_LIMITS.within(descriptors * 4 // 5)
         self.rpc = Listener(
@@ -92,7 +93,7 @@ class RpcStage:
 
     async def close(self) -> None:
         """Stop the servers."""
-        await self._close_rpc()
+        await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()
         if self.status_server is not None:
@@ -109,18 +110,6 @@ class RpcStage:
         """Close the RPC server when the node halts; the metrics are still served [PRV6]."""
         if self._closing is None:
             self._closing = asyncio.create_task(self.rpc.close())
-
-    async def _close_rpc(self) -> None:
-        if self._closing is None:
-            await self.rpc.close()
-        else:
-            await self._closing
-
-    def reset(self, error: Exception) -> None:
-        """Do nothing: there is no state to reset."""
-
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Do nothing: its tasks do not fail."""
 
 
 def build(config: RpcConfig, bus: Bus, meter: Meter) -> RpcStage:

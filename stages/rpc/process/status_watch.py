@@ -1,4 +1,4 @@
-"""What becomes of each status: progress and conditions of the whole node in the log, and metrics [LOG7, LOG19, RPC94]."""
+"""What becomes of each status: progress and conditions of the node in the log, and metrics [LOG7, LOG19, RPC94]."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -60,7 +60,7 @@ class NodeState:
 
 
 def _is_el_sync(fault: UnreadyReason) -> bool:
-    """Return whether the engine syncs by itself, be it without progress; a failed call of that name is another problem."""
+    """Return whether the engine syncs by itself; a failed call of that name is another problem."""
     problem = fault.problem
     return fault.process == "engine" and problem.subject == EL_SYNC and problem.code in (None, Code.EL_SYNC_STALLED)
 

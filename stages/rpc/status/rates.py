@@ -1,12 +1,11 @@
-"""What changes over a time: the speed of the safe head, drops, waits of derivation, and the ages of the heads [RPC95]."""
+"""What changes over a time: speed of the safe head, drops, waits of derivation, and ages of the heads [RPC95]."""
 
 from collections import deque
-from typing import NamedTuple
 
 import msgspec
 
 from rollup_node.stages.messages.derivation import DerivationWaits
-from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 
 RATE_SECONDS = 60.0
 MIN_RATE_SECONDS = 5.0
@@ -127,6 +126,10 @@ STEP_SECONDS = 10.0
 KEPT_SECONDS = 3600.0
 
 
+_Ages = tuple[int, float | None, float | None, float | None, float | None]
+"""Time, and the ages of the L1 head and of the unsafe, safe and finalized heads."""
+
+
 class HistoryColumns(msgspec.Struct, frozen=True):
     """Samples of the heads' ages in seconds, each `step_s`, in columns; None for a head that was not known."""
 
@@ -138,38 +141,27 @@ class HistoryColumns(msgspec.Struct, frozen=True):
     finalized: list[float | None]
 
 
-class _Sample(NamedTuple):
-    time: int
-    l1_head: float | None
-    unsafe: float | None
-    safe: float | None
-    finalized: float | None
-
-
 class HeadHistory:
     """One sample every STEP_SECONDS for KEPT_SECONDS; all times are those of the statuses."""
 
     def __init__(self) -> None:
-        self._samples: deque[_Sample] = deque(maxlen=int(KEPT_SECONDS / STEP_SECONDS))
+        self._samples: deque[_Ages] = deque(maxlen=int(KEPT_SECONDS / STEP_SECONDS))
 
     def add(self, status: NodeStatus) -> None:
         """Take a status, unless the last sample is younger than STEP_SECONDS.
 
         A clock that was set back begins a new history."""
         time = int(status.time)
-        if self._samples and time < self._samples[-1].time:
+        if self._samples and time < self._samples[-1][0]:
             self._samples.clear()
-        if self._samples and time - self._samples[-1].time < STEP_SECONDS:
+        if self._samples and time - self._samples[-1][0] < STEP_SECONDS:
             return
         heads = status.heads
-        ages = _age(status.l1.head), _age(heads.unsafe), _age(heads.safe), _age(heads.finalized)
-        self._samples.append(_Sample(time, *ages))
+        blocks = status.l1.head, heads.unsafe, heads.safe, heads.finalized
+        l1, unsafe, safe, finalized = (None if block is None else block.age_s for block in blocks)
+        self._samples.append((time, l1, unsafe, safe, finalized))
 
     def columns(self) -> HistoryColumns:
         """Return the samples of the last hour."""
-        columns = [list(column) for column in zip(*self._samples, strict=True)] or [[] for _ in _Sample._fields]
+        columns = [list(column) for column in zip(*self._samples, strict=True)] or [[] for _ in range(5)]
         return HistoryColumns(STEP_SECONDS, *columns)
-
-
-def _age(block: BlockStatus | None) -> float | None:
-    return None if block is None else block.age_s

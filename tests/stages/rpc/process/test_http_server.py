@@ -18,6 +18,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.process import http_server
 from rollup_node.stages.rpc.status import node_state, readiness
 from rollup_node.stages.rpc.status.node_status import NodeStatus
@@ -204,7 +205,7 @@ def test_a_body_that_is_no_http_is_malformed(with_rpc: RunWithRpc) -> None:
 
 def test_responses_to_a_batch_are_limited(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC7]"""
-    monkeypatch.setattr(http_server, "MAX_BATCH_RESPONSE", 5_000)
+    monkeypatch.setattr(jsonrpc, "MAX_BATCH_RESPONSE", 5_000)
 
     async def scenario(rpc: RpcHarness) -> None:
         request = {"jsonrpc": "2.0", "id": 1, "method": "optimism_syncStatus"}
