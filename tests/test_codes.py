@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.dev.folder_graph import parsed
 
@@ -54,6 +56,7 @@ def _is_level(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in LEVELS and _name(node.value) in LOGGERS
 
 
+@pytest.mark.condition("C15")
 def test_every_warning_and_error_has_a_code() -> None:
     loggers = re.compile(rf"\b({'|'.join(LOGGERS)})\b")
     with_logger = [path for path in _sources() if loggers.search((ROOT / path).read_text())]

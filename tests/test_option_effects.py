@@ -1,21 +1,22 @@
-"""Every option has a test that sees its effect: the table of tests/option_effects.toml, checked on the source text."""
+"""Every option has a test that sees its effect, marked by `@pytest.mark.option`; checked on the source text."""
 
 import ast
 import functools
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.tools.importers.marked_tests import Mark, marks
 from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 NO_EFFECT = "No effect."
 """Options with this help need no entry: tests/node/options/test_rules.py sees the warning of each."""
 
-EFFECTS = tomllib.loads((ROOT / "tests" / "option_effects.toml").read_text())
+EFFECTS = [(name, mark) for mark in marks() if mark.name == "option" for name in mark.values]
+OF_EACH = pytest.mark.parametrize(("name", "mark"), EFFECTS, ids=[name for name, _ in EFFECTS])
 
 
 def _function(path: Path, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -58,28 +59,41 @@ def _is_read(field: str) -> bool:
     return any(f".{field}" in text and field in _attributes(path) for path, text in _readers().items())
 
 
-def test_every_option_is_in_the_table() -> None:
+def test_every_option_has_a_test() -> None:
     expected = {name for name, option in OPTIONS.items() if option.help != NO_EFFECT}
-    assert set(EFFECTS) == expected
+    assert {name for name, _ in EFFECTS} == expected
 
 
-@pytest.mark.parametrize("name", EFFECTS)
-def test_the_test_of_an_option_gives_it(name: str) -> None:
-    test, given = EFFECTS[name]
-    file, _, function = test.partition("::")
+def _givers(name: str, mark: Mark) -> set[str]:
+    """What gives an option: what its test says, else its names and its field."""
+    option = OPTIONS[name]
+    field = option.config_field
+    return {mark.options["by"]} if "by" in mark.options else {*option.names, *(field[1:] if field else ())}
+
+
+@OF_EACH
+def test_the_test_of_an_option_gives_it(name: str, mark: Mark) -> None:
+    file, _, function = mark.test.partition("::")
     path = ROOT / "tests" / file
-    assert path.is_file(), f"{file} is missing"
-    found = _function(path, function)
-    assert found is not None, f"{test} is missing"
-    names = {each for node in (found, *_helpers(path)) for each in _given_names(node)}
-    prefixes = {each for each in names if each.endswith(".")}
-    assert given in names or any(given.startswith(prefix) for prefix in prefixes), f"{test} does not give {given}"
+    test = _function(path, function)
+    assert test is not None
+    names = {
+        each for node in (*test.body, test.args, *_arguments(test), *_helpers(path)) for each in _given_names(node)
+    }
+    prefixes = tuple(each for each in names if each.endswith("."))
+    givers = _givers(name, mark)
+    assert givers & names or any(each.startswith(prefixes) for each in givers), f"{mark.test} does not give {givers}"
 
 
-@pytest.mark.parametrize("name", EFFECTS)
-def test_what_gives_an_option_is_its_name_or_stems_from_its_field(name: str) -> None:
-    option, given = OPTIONS[name], EFFECTS[name][1]
-    if given in option.names:
+def _arguments(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    """The decorators of a test but for what marks options."""
+    return [each for each in test.decorator_list if not ast.unparse(each).startswith("pytest.mark.option(")]
+
+
+@OF_EACH
+def test_what_gives_an_option_is_its_name_or_stems_from_its_field(name: str, mark: Mark) -> None:
+    option = OPTIONS[name]
+    if _givers(name, mark) <= set(option.names):
         return
     field = option.config_field
     assert field is not None, "an option that sets no field is given by its name"

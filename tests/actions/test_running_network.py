@@ -354,6 +354,7 @@ def test_transfers_and_deposits_succeed(net: Devnet) -> None:
     net.wait(all_seen, "transfer and deposit besides the L1 attributes")
 
 
+@pytest.mark.fault("F54")
 def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
     def l1_head() -> int:
         return int(call(net.network["l1"], "eth_blockNumber"), 16)

@@ -105,6 +105,7 @@ WRONG_CLOCKS = {
 }
 
 
+@pytest.mark.fault("F19")
 @pytest.mark.parametrize("wrong", WRONG_CLOCKS)
 def test_a_wrong_clock_is_corrected_without_a_restart(shared: SharedStage, wrong: str) -> None:
     async def scenario(stage: AttackedStage, beacon: HostileBeacon) -> None:

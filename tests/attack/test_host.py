@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.procfs import read_stat
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.foreign_user import FOREIGN_USER, needs_root
-from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import wait_for
 from tests.support.processes.toy_harness import PROCESSES, StartNode, toy_nodes
@@ -182,6 +182,7 @@ def test_a_blocked_process_is_killed_and_starved_ones_are_not(start: StartNode) 
     node.stop()
 
 
+@pytest.mark.fault("F59")
 def test_a_signal_during_a_long_load_stops_the_node(start: StartNode) -> None:
     """The KZG setup takes seconds in C, and minutes on a starved machine; here the load takes a minute at least."""
     node = start({"stop_timeout": {"right": 0.3}, "restart_policy": {"cpu": 100.0, "blocked": 100.0}})

@@ -199,6 +199,7 @@ def test_a_foreign_chain_from_the_start_is_given_up() -> None:
     attack_new_l1(scenario)
 
 
+@pytest.mark.fault("F5")
 @pytest.mark.parametrize("identity", [[1], {"a": 1}, "0x1", 1.5, None, True, 10**30])
 def test_ids_of_any_type_in_a_batch(shared: SharedL1, identity: Any) -> None:
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:

@@ -132,6 +132,8 @@ def test_a_network_goes_on_while_it_is_attacked(network: Network, leftovers: Lef
         assert len("".join(lines)) - logged[name] < WARNINGS_BYTES, lines[-20:]
 
 
+@pytest.mark.fault("F7")
+@pytest.mark.condition("C5")
 def test_a_chain_that_takes_the_place_of_l1_for_a_while(network: Network, leftovers: Leftovers) -> None:
     """Afterwards both nodes derive and finalize again."""
     net = network.devnet

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.chains.local_chain import LocalChain
 from tests.support.engine.fake_conductor import FakeConductor
 from tests.support.processes.leftovers import Leftovers
@@ -86,6 +88,8 @@ def start_sequencer(rpc: str, blocks: ConductedChain) -> None:
     blocks.check()
 
 
+@pytest.mark.fault("F52")
+@pytest.mark.condition("C10")
 def test_only_the_conductor_starts_the_sequencer_again_after_a_kill(leftovers: Leftovers) -> None:
     directory = leftovers.folder / "run"
     with LocalChain(leftovers) as chain, served() as conductor:

@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, is_alive, wait_for
 
@@ -14,6 +16,7 @@ def sockets_below(folder: Path) -> list[str]:
     return bound + [str(path) for path in folder.rglob("*") if path.is_socket()]
 
 
+@pytest.mark.fault("F56")
 def test_killed_programs_leave_nothing_behind(leftovers: Leftovers) -> None:
     """The supervisor first. The command is stopped meanwhile, since it would end the network after its node."""
     with Devnet(leftovers, *CALLDATA) as net:

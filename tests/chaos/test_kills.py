@@ -75,6 +75,7 @@ def test_processes_are_killed_during_the_start_together_and_while_others_are_sto
     wait_progress(net)
 
 
+@pytest.mark.fault("F56")
 def test_each_process_of_a_node_is_killed(net: Devnet) -> None:
     """One of each node at a time, of different roles."""
     net.wait_for_first_safe()

@@ -2,8 +2,12 @@
 back without its newest blocks, which were signed and gossiped. There is no batcher: the verifier goes on because the
 sequencer puts them back before it builds others [SEQ39]."""
 
+import pytest
+
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.lossy_network import lossy_network
+
+pytestmark = pytest.mark.fault("F44")
 
 
 def test_the_engine_is_killed_under_the_sequencer(leftovers: Leftovers) -> None:

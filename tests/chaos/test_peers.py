@@ -69,6 +69,7 @@ def test_a_late_verifier_gets_missing_blocks_from_peers(net: Devnet, late: Extra
     assert scores["validResponses"] > 0 and scores["rejectedPayloads"] == 0
 
 
+@pytest.mark.fault("F50")
 def test_one_node_is_killed_and_another_partitioned(net: Devnet, late: ExtraNode) -> None:
     """The killed node continues its engine's chain; the partitioned one gets no unsafe blocks until it is unblocked."""
     url = net.node("verifier-2")["rpc"]

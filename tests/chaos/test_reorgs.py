@@ -7,6 +7,8 @@ import signal
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, call, call_batch
 
@@ -71,6 +73,7 @@ def assert_on_l1(net: Devnet, name: str) -> None:
     assert [block["hash"] for block in blocks] == [origin["hash"] for origin in origins], name
 
 
+@pytest.mark.fault("F9")
 def test_reorgs_of_blocks_with_batches(leftovers: Leftovers) -> None:
     with Devnet(leftovers, *CALLDATA) as net:
         net.wait_for_first_safe()

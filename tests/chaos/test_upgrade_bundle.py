@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -32,6 +34,7 @@ def reason(net: Devnet, url: str, *words: str) -> str:
     return net.wait(found, f"a reason with {words}")
 
 
+@pytest.mark.condition("C13")
 def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: Leftovers) -> None:
     """The verifier chooses by itself; a node without that option is started again with the file that it wrote."""
     words = (*FORKS, *CALLDATA, "--dependency-set", "902", "--lagoon-bundle", f"sequencer={FILE}")

@@ -26,6 +26,8 @@ from tests.conformance.kit.chain import FIRST_L1, L1Blocks, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
 
+pytestmark = pytest.mark.fault("F61")
+
 GOOD = item("A0!")
 DIGEST = b"\x44" * 32
 COMMITMENT = Commitment(KECCAK, DIGEST)

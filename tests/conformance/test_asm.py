@@ -1,5 +1,7 @@
 """The channel assembler, from Holocene on: one channel at a time, its frames strictly in order [CA1 to CA9]."""
 
+import pytest
+
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
@@ -19,6 +21,8 @@ from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id
+
+pytestmark = pytest.mark.fault("F29")
 
 HOLOCENE = forks_until("holocene")
 LIMIT = 100_000_000

@@ -1,6 +1,8 @@
 """The channel bank, before Holocene: a step reads a channel if it can, and only otherwise ingests a frame
 [CB1 to CB17]."""
 
+import pytest
+
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
@@ -22,6 +24,8 @@ from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_
 from tests.conformance.kit.channel_reading import read_channel
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id, frames, parts
+
+pytestmark = pytest.mark.fault("F29", "F30")
 
 REGOLITH, CANYON, FJORD = forks_until("regolith"), forks_until("canyon"), forks_until("fjord")
 BANK_LIMIT = 100_000_000

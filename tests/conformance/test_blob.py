@@ -7,6 +7,8 @@ from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.streams import noise
 
+pytestmark = pytest.mark.fault("F17")
+
 SIZE = 131_072
 LARGEST = 130_044
 DATA = noise(300)

@@ -1,5 +1,7 @@
 """Differences of specs, op-node and kona before attributes; the node follows op-node [D1 to D30]."""
 
+import pytest
+
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -254,6 +256,7 @@ def undecided_span_in_holocene() -> None:
     assert chain.run() == []
 
 
+@pytest.mark.option("rollup.span-overlap-check", by="overlap_check")
 @case("differs_d22")
 def overlap_with_other_content_in_holocene() -> None:
     """Compared, as in later op-nodes (N1); when the option is off, as at the tag, the overlap is not checked."""

@@ -49,6 +49,8 @@ from tests.conformance.kit.span_fields import Tx, post_exec, span_fields
 from tests.conformance.kit.span_model import MalformedModelSpan, SpanModel, UnrestorableTransaction
 from tests.conformance.kit.span_model import read as read_model
 
+pytestmark = pytest.mark.fault("F21..F39")
+
 FIRST = plan(GENESIS, 1)[0].singular
 LEGACY, DYNAMIC = Tx(), Tx(2, (b"\x05", b"\x01", b"\x09", b"\xda\x7a", []))
 ERAS = ("delta", "holocene")

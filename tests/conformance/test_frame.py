@@ -3,6 +3,8 @@
 import tracemalloc
 from collections.abc import Callable
 
+import pytest
+
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
 from rollup_node.stages.derivation.reasons.frames import (
@@ -20,6 +22,8 @@ from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import blobs, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item
+
+pytestmark = pytest.mark.fault("F29")
 
 ONE = item("A0!")
 HEAD = 16 + 2 + 4

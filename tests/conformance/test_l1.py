@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
 from rollup_node.stages.derivation.reasons.l1 import (
     BlobsNotFound,
@@ -33,6 +35,8 @@ from tests.conformance.kit.l1_transactions import DYNAMIC_FEE, SIGNER, signed
 from tests.conformance.kit.planning import channel, plan, refs
 from tests.conformance.kit.processes import FaultyBeacon, blobs_running, bounded, l1_running
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F35")
 
 ECOTONE = forks_until("ecotone")
 

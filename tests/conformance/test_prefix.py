@@ -1,6 +1,7 @@
 """The prefix checks of span batches, in their order [PX1 to PX12]."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
@@ -28,6 +29,8 @@ from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
 from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F32")
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 ERAS = (OLD, NEW)

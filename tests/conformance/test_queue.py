@@ -27,6 +27,8 @@ from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until, l1_time
 from tests.conformance.kit.planning import OTHER_USER, POST_EXEC, USER, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
+pytestmark = pytest.mark.fault("F36")
+
 FORKS = forks_until("granite")
 EVERY_SECOND = [1, 2, 3, 4, 5, 6, 7, 8]
 """L1 block times one second apart: L2 time, two seconds a block, is always ahead."""

@@ -1,6 +1,8 @@
 """Forks during derivation, and resets: what is discarded, what is kept, and where reading starts [PS1 to PS7, RS1 to
 RS7]."""
 
+import pytest
+
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
@@ -28,6 +30,8 @@ from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
 from tests.conformance.kit.planning import OTHER_USER, channel, child, plan, refs, singulars, span
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F34")
 
 SWITCH = forks_until("granite", holocene=24)
 """Holocene is at the second L1 block after genesis'."""

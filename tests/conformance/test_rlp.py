@@ -3,6 +3,8 @@
 import tracemalloc
 import zlib
 
+import pytest
+
 from rollup_node.stages.derivation.reasons.reading import (
     BatchEmpty,
     BatchTypeUnknown,
@@ -22,6 +24,8 @@ from tests.conformance.kit.chain import GENESIS, L2_BLOCK_TIME, forks_until
 from tests.conformance.kit.channel_reading import read_channel
 from tests.conformance.kit.planning import plan, span
 from tests.conformance.kit.streams import batch, stream
+
+pytestmark = pytest.mark.fault("F28")
 
 ISTHMUS = forks_until("isthmus")
 BEFORE_DELTA = forks_until("canyon")

@@ -1,6 +1,8 @@
 """Raw decoding of span batches: malformed ones end their channel, those whose transactions cannot be restored are
 dropped alone [SP1 to SP18, BE6]."""
 
+import pytest
+
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -11,6 +13,8 @@ from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, L2_BLOCK_TIME, fo
 from tests.conformance.kit.channel_reading import ReadResult, read_channel
 from tests.conformance.kit.planning import plan, span
 from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
+
+pytestmark = pytest.mark.fault("F31")
 
 MARK = plan(GENESIS, 1)[0].singular
 """A singular batch before and after the span."""

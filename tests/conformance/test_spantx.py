@@ -4,6 +4,8 @@ What is expected is encoded by another RLP library."""
 
 from collections.abc import Iterator
 
+import pytest
+
 from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanBlock
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
@@ -19,6 +21,8 @@ from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_u
 from tests.conformance.kit.channel_reading import ReadResult, read_channel
 from tests.conformance.kit.planning import plan
 from tests.conformance.kit.span_fields import TO, R, S, SpanFields, Tx, post_exec, span_fields
+
+pytestmark = pytest.mark.fault("F22")
 
 MARK = plan(GENESIS, 1)[0].singular
 VALUE, PRICE, TIP, DATA = b"\x05", b"\x09", b"\x01", b"\xda\x7a"

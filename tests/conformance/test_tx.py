@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.frames import FramesEmpty
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
@@ -31,6 +33,8 @@ from tests.conformance.kit.l1_transactions import (
 )
 from tests.conformance.kit.notation import channel_id, item
 from tests.conformance.kit.rollup_chain import RollupChain
+
+pytestmark = pytest.mark.fault("F23")
 
 ECOTONE = forks_until("ecotone")
 

@@ -5,6 +5,7 @@ Items are singular batches of the sizes that the cases name, so what survives ar
 import tracemalloc
 import zlib
 
+import pytest
 from brotlicffi._brotlicffi import ffi, lib
 
 from rollup_node.stages.derivation.reasons.reading import (
@@ -32,6 +33,8 @@ from tests.conformance.kit.streams import (
     zeros,
     zlib_header,
 )
+
+pytestmark = pytest.mark.fault("F25", "F26")
 
 DELTA, FJORD = forks_until("delta"), forks_until("fjord")
 TWO = [batch(1), batch(2)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.processes.forked_programs import ForkServer
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 

@@ -121,11 +121,13 @@ def test_a_malformed_rollup_file(error_of: ErrorOf, tmp_path: Path) -> None:
     assert text == "rollup config error: L1 chain ID must not be nil (file rollup.json)"
 
 
+@pytest.mark.option("l2.jwt-secret")
 def test_a_malformed_jwt_file(error_of: ErrorOf, tmp_path: Path) -> None:
     (tmp_path / "jwt").write_text("nonsense")
     assert "is malformed" in error_of(*NEEDED, "--l2.jwt-secret=jwt")
 
 
+@pytest.mark.option("rpc.addr", "rpc.port")
 def test_a_port_in_use(error_of: ErrorOf) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -157,6 +159,7 @@ class EndpointsOfChain5(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+@pytest.mark.option("l1", "l1.beacon", "l2")
 def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), EndpointsOfChain5) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})

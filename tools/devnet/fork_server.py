@@ -3,7 +3,6 @@ milliseconds, instead of importing the same modules for a fifth of a second, and
 
 import gc
 import importlib
-import json
 import os
 import select
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 
+import msgspec
 import setproctitle
 
 from rollup_node.node.system.forked import close_all_but, signal_when_parent_ends
@@ -38,7 +38,7 @@ PROGRAMS: Mapping[str, str] = MappingProxyType(
 COMMON: Sequence[str] = ("rollup_node.tools.devnet.l1", "rollup_node.tools.devnet.engine", "rollup_node.tools.batcher")
 """The programs that every network has, which are imported before the first fork."""
 
-MAX_MESSAGE = 1 << 16
+MAX_MESSAGE = 1 << 18
 
 
 class RunningProgram(Protocol):
@@ -63,39 +63,30 @@ class RunningProgram(Protocol):
         """Sends SIGKILL."""
 
 
-class Reaper(Protocol):
-    """A process whose children the programs are."""
-
-    def reap(self, pid: int) -> int:
-        """The exit code of a program that has ended."""
-
-
 class ForkServer:
-    """The process that forks; see `fork_server`. It runs until `close`, or until the process that started it has ended;
-    then its programs get SIGTERM."""
+    """The process that forks, and the connection to it. When it ends, its programs get SIGTERM."""
 
-    def __init__(self) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parent = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            run_and_exit(lambda: _serve(theirs, parent))
-        theirs.close()
-        self._socket = ours
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid, self._socket = pid, connection
         # At the end of a network a thread stops the programs while a fault may still start one.
         self._lock = threading.Lock()
 
     def start(self, name: str, module: str, arguments: Sequence[str], log: Path) -> "ForkedProgram":
         """Starts a program of PROGRAMS, whose output is appended to `log`. Raises OSError if the fork fails."""
-        pid = self._ask({"start": name, "module": module, "arguments": list(arguments), "log": str(log)})
-        return ForkedProgram(self, pid)
+        with log.open("ab") as output:
+            title = f"rollup-node devnet: {name}"
+            number = output.fileno()
+            return ForkedProgram(self, self.fork(PROGRAMS[module], arguments, number, number, title=title))
+
+    def fork(self, module: str, words: Sequence[str], out: int, err: int, **more: Any) -> int:
+        """Starts `main` of a module with these words, whose output goes to these descriptors; see Request for `more`.
+        Returns its process id. Raises OSError if the fork fails."""
+        return self._ask(Request(module, list(words), **more), out, err)
 
     def reap(self, pid: int) -> int:
         """The exit code of a program that has ended."""
         try:
-            return self._ask({"reap": pid})
+            return self._ask(pid)
         except OSError:  # the fork server was killed, and nobody knows
             return -signal.SIGKILL
 
@@ -104,26 +95,47 @@ class ForkServer:
         self._socket.close()
         os.waitpid(self.pid, 0)
 
-    def _ask(self, request: Mapping[str, Any]) -> int:
+    def _ask(self, request: "Request | int", *descriptors: int) -> int:
         with self._lock:
-            self._socket.send(json.dumps(request).encode())
+            socket.send_fds(self._socket, [msgspec.json.encode(request)], descriptors)
             answer = self._socket.recv(MAX_MESSAGE)
         if not answer:
             raise OSError("the process that forks programs has ended")
-        found = json.loads(answer)
-        if "error" in found:
-            raise OSError(*found["error"])
-        return int(found["value"])
+        value: int | tuple[int, str] = msgspec.json.decode(answer)
+        if not isinstance(value, int):
+            raise OSError(*value)
+        return value
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A program to fork: `main` of a module, its words and title, what else to import before, and its folder,
+    environment and ignored signals, unless they are those of the server."""
+
+    module: str
+    words: list[str]
+    title: str = ""
+    imports: tuple[str, ...] = ()
+    folder: str | None = None
+    environment: dict[str, str] | None = None
+    ignored: tuple[int, ...] = ()
 
 
 @contextmanager
 def fork_server() -> Iterator[ForkServer | None]:
-    """A fork server while the context lasts, to be started before any event loop. None where threads run, as in a
-    debugger: locks that they hold would stay locked in a fork."""
+    """A fork server while the context lasts, to be started before any event loop; it ends with this process. None where
+    threads run, as in a debugger: locks that they hold would stay locked in a fork."""
     if thread_count() != 1:
         yield None
         return
-    server = ForkServer()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        run_and_exit(lambda: _begin(theirs, parent))
+    theirs.close()
+    server = ForkServer(pid, ours)
     try:
         yield server
     finally:
@@ -134,7 +146,7 @@ class ForkedProgram:
     """A program that a fork server has started. Its process id is not given to another process before `poll` or `wait`
     has seen its end."""
 
-    def __init__(self, server: Reaper, pid: int) -> None:
+    def __init__(self, server: ForkServer, pid: int) -> None:
         self._server = server
         self.pid = pid
         self.returncode: int | None = None
@@ -185,55 +197,72 @@ def die_with_parent(parent: int) -> None:
 # --- in the process that forks ---------------------------------------------------------------------------------------
 
 
-def _serve(connection: socket.socket, parent: int) -> int:
-    """Forks what it is asked for until the connection is closed."""
+def _begin(connection: socket.socket, parent: int) -> int:
     os.setsid()
     die_with_parent(parent)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(null, number)
     close_all_but({0, 1, 2, connection.fileno()})
-    setproctitle.setproctitle("rollup-node devnet: fork server")
+    return serve(connection, "rollup-node devnet: fork server", [PROGRAMS[name] for name in COMMON])
+
+
+def serve(connection: socket.socket, title: str, imports: Sequence[str] = ()) -> int:
+    """Forks what it is asked for until the connection is closed."""
+    # It finds the place of the title by the environment, which programs may replace.
+    setproctitle.setproctitle(title)
     gc.disable()
-    for name in COMMON:
-        importlib.import_module(PROGRAMS[name])
-    gc.freeze()
-    while request := connection.recv(MAX_MESSAGE):
-        given = json.loads(request)
+    for name in imports:
+        importlib.import_module(name)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, MAX_MESSAGE, 2)
+        if not message:
+            return 0
+        request = msgspec.json.decode(message, type=Request | int)
         try:
-            value = _reap(given["reap"]) if "reap" in given else _fork(given)
-            answer: dict[str, Any] = {"value": value}
+            answer: int | tuple[int, str] = _reap(request) if isinstance(request, int) else _fork(request, *descriptors)
         except OSError as error:
-            answer = {"error": [error.errno, error.strerror, error.filename]}
-        connection.send(json.dumps(answer).encode())
-    return 0
+            answer = (error.errno or 0, error.strerror or str(error))
+        for descriptor in descriptors:
+            os.close(descriptor)
+        connection.send(msgspec.json.encode(answer))
 
 
 def _reap(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _fork(given: Mapping[str, Any]) -> int:
-    log = os.open(given["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+def _fork(request: Request, out: int, err: int) -> int:
+    for name in (request.module, *request.imports):
+        importlib.import_module(name)
+    gc.freeze()
     server = os.getpid()
     pid = os.fork()
     if pid == 0:
-        run_and_exit(lambda: _run(given, log, server))
-    os.close(log)
+        run_and_exit(lambda: _run(request, out, err, server))
     return pid
 
 
-def _run(given: Mapping[str, Any], log: int, server: int) -> int:
+def _run(request: Request, out: int, err: int, server: int) -> int:
     """The program, in its process."""
     os.setsid()
     die_with_parent(server)
-    for number in (1, 2):
-        os.dup2(log, number)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null, out, err)):
+        os.dup2(descriptor, number)
     close_all_but({0, 1, 2})
-    setproctitle.setproctitle(f"rollup-node devnet: {given['start']}")
+    if request.title:
+        setproctitle.setproctitle(request.title)
+    if request.folder is not None:
+        os.chdir(request.folder)
+    if request.environment is not None:
+        os.environ.clear()
+        os.environ.update(request.environment)
+    for ignored in request.ignored:
+        signal.signal(ignored, signal.SIG_IGN)
     gc.enable()
-    main: Callable[[Sequence[str]], int] = importlib.import_module(PROGRAMS[given["module"]]).main
-    return main(given["arguments"])
+    main: Callable[[Sequence[str]], int] = importlib.import_module(request.module).main
+    return main(request.words)
 
 
 def run_and_exit(body: Callable[[], int]) -> NoReturn:

@@ -5,17 +5,15 @@ python -m rollup_node.tools.importers.option_docs [--out FILE]
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import SECTIONS
+from rollup_node.tools.importers.marked_tests import marked
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS_FILE = ROOT / "docs" / "options.md"
-EFFECTS_FILE = ROOT / "tests" / "option_effects.toml"
-"""The test that sees the effect of each option."""
 
 _HEAD = """# Options
 
@@ -42,7 +40,7 @@ beacon = { value = "http://127.0.0.1:5052", ignore = false }
 ```
 
 `--help-all` does not show hidden options. The last column links to the test that sees the effect of the option
-(`tests/option_effects.toml`).
+(`@pytest.mark.option`).
 """
 
 
@@ -65,19 +63,16 @@ def options_text() -> str:
 
 
 def _sections() -> Iterator[str]:
-    effects = tomllib.loads(EFFECTS_FILE.read_text())
     for section in SECTIONS:
         yield f"## {section.title}\n\n{_COLUMNS}"
-        yield from (_row(option, _test(effects.get(option.name))) for option in section.options)
+        yield from (_row(option, _tests(option.name)) for option in section.options)
         yield ""
 
 
-def _test(effect: object) -> str:
-    """A link to the test of an entry; an option without effect has none."""
-    if not isinstance(effect, list):
-        return "-"
-    file, _, name = str(effect[0]).partition("::")
-    return f"[{name}](../tests/{file})"
+def _tests(option: str) -> str:
+    """Return links to the tests that see the effect of an option; one without effect has none."""
+    tests = (test.partition("::") for test in marked("option", option))
+    return "<br>".join(f"[{name}](../tests/{file})" for file, _, name in tests) or "-"
 
 
 def _row(option: AnyOption, test: str) -> str:

@@ -32,6 +32,7 @@ class Recording(ABC):
 
     def begin(self) -> None:
         """Start to observe."""
+        return
 
     def end(self) -> None:
         """Stop."""

@@ -37,7 +37,10 @@ ENOUGH_LIVE = 8
 MAX_LOOKUPS = 4
 _FIRST_LOOKUP_INTERVAL = 0.5
 _BOOTNODE_INTERVALS = (2.0, 60.0)
-_PACKETS_PER_HOST = (200.0, 500.0, 2048)
+PACKETS_PER_SECOND, PACKET_BURST = 200.0, 500.0
+"""Of one host."""
+
+_MAX_HOSTS = 2048
 _MAX_REVALIDATIONS = 8
 _MAX_CANDIDATES = 128
 _MAX_EMITTED = 2048
@@ -111,7 +114,7 @@ class Discv5Node:
         self.lookups: list[Lookup] = []
         self._random = random
         self._learn_address = settings.learn_address
-        self._packet_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(*_PACKETS_PER_HOST)
+        self._packet_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(PACKETS_PER_SECOND, PACKET_BURST, _MAX_HOSTS)
         self._bootnodes: dict[NodeId, Contact] = {}
         self._candidates: OrderedDict[NodeId, Contact] = OrderedDict()
         self._emitted: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()

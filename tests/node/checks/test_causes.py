@@ -49,6 +49,7 @@ def test_what_is_tried_again(failure: EndpointError | RpcFailure, final: bool) -
     assert is_final(failure) is final
 
 
+@pytest.mark.fault("F43")
 @pytest.mark.parametrize(
     ("failure", "code"),
     [

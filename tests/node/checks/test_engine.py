@@ -100,6 +100,7 @@ def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
     assert ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
 
 
+@pytest.mark.condition("C13")
 def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_left() -> None:
     """[ENG42]"""
     rollup = find_network("op-sepolia").config
@@ -118,6 +119,7 @@ def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_
     assert doubts({"debug_chainConfig": lambda: {"lagoonTime": rollup.fork_times["lagoon"]}}) == []
 
 
+@pytest.mark.condition("C13")
 def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     at = ZORA.fork_times["isthmus"]
     offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
@@ -127,6 +129,7 @@ def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     assert found.level is FindingLevel.ERROR and "engine_newPayloadV4" in found.text
 
 
+@pytest.mark.sign("FORK-MISMATCH", check=True)
 def test_fields_of_another_fork_are_an_error() -> None:
     endpoints = CheckedEndpoints()
     methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}

@@ -75,6 +75,7 @@ def test_an_old_head_is_a_warning() -> None:
     assert old.code is Code.L1_HEAD and "20m0s old" in old.text
 
 
+@pytest.mark.sign("FINALITY-STALE", check=True)
 @pytest.mark.parametrize(
     ("answer", "level", "text"),
     [

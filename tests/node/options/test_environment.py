@@ -7,6 +7,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 
 
+@pytest.mark.fault("F60")
 @pytest.mark.parametrize("text", ["true", "false", "1", "F"])
 def test_a_boolean_in_the_beacon_variable_is_for_the_other_option(text: str) -> None:
     values = parse_options([], {"NODE_L1_BEACON": text}).values
@@ -35,6 +36,7 @@ def test_an_old_variable_is_read_and_the_present_one_beats_it() -> None:
     assert parse_options([], both).values["l1.beacon-fallbacks"] == ("http://new",)
 
 
+@pytest.mark.fault("F60")
 def test_each_unknown_variable_with_our_prefix_is_a_warning() -> None:
     environ = {"NODE_L1_RPC_KNID": "x", "NODE_ZZZZZZ": "x", "PATH": "x", "NODE_RPC_PORT": "1"}
     assert read_environment(environ).warnings == (

@@ -22,6 +22,7 @@ def write(tmp_path: Path) -> Write:
     return parse
 
 
+@pytest.mark.option("config")
 @pytest.mark.parametrize(
     "text",
     [

@@ -132,6 +132,7 @@ def test_an_error_names_the_variable() -> None:
     )
 
 
+@pytest.mark.fault("F60")
 def test_a_secret_is_never_shown() -> None:
     assert "hunter2" not in error_of("--p2p.sequencer.key=hunter2")
     assert "hunter2" not in error_of("--l1.beacon-header=hunter2")

@@ -146,6 +146,7 @@ def test_warnings_about_the_remote_signer() -> None:
     assert list(option_warnings(values_of("--signer.endpoint=https://s", address))) == []
 
 
+@pytest.mark.option("altda.da-service", "altda.put-timeout")
 def test_warnings_about_writing_to_a_da_server() -> None:
     """A node only reads [ADA2]."""
     enabled = ("--altda.enabled", "--altda.da-server=http://da")
@@ -156,6 +157,7 @@ def test_warnings_about_writing_to_a_da_server() -> None:
     assert list(option_warnings(values_of(*enabled, "--altda.da-service=false", "--altda.get-timeout=5s"))) == []
 
 
+@pytest.mark.option("p2p.scoring.peers", "p2p.scoring.topics")
 def test_old_scoring_names_count_only_without_the_present_one() -> None:
     assert peer_scoring(values_of()) == "light"
     assert peer_scoring(values_of("--p2p.scoring.peers=none")) == "none"

@@ -32,6 +32,7 @@ def test_a_critical_error_stops_the_node(start: StartNode) -> None:
     assert node.stop_order()[2:] == ["right"]
 
 
+@pytest.mark.sign("FORK-MISMATCH", line=True)
 def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNode) -> None:
     node = start().wait_until_ready()
     node.order("left", "forks")
@@ -100,6 +101,7 @@ def test_a_one_shot_process_ends_the_node_with_its_code(start: StartNode, code: 
     assert code == 0 or last == "rollup-node: process job ended with exit code 5: see its last log lines"
 
 
+@pytest.mark.condition("C15")
 def test_dropped_lines_have_a_code() -> None:
     record = dropped_lines("l1", 3)
     assert (record.process, record.level, record.fields["lines"]) == ("l1", Level.WARN, 3)

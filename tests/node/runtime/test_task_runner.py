@@ -138,6 +138,7 @@ def test_temporary_errors_back_off_and_are_reported(backoff_attempts: list[int])
     assert 'activity="poll",severity="temporary"} 4.0' in task.meter.text().decode()
 
 
+@pytest.mark.sign("RETRYING", line=True, readyz=True)
 def test_an_hour_of_failures_is_a_line_a_minute_for_all_tasks_together(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +213,7 @@ def test_stopping_ends_a_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(task.times) == 1
 
 
+@pytest.mark.condition("C5")
 def test_a_reset_is_passed_on_at_once_and_backs_off_when_repeated(backoff_attempts: list[int]) -> None:
     task = ScriptedTask(ResetError("reorg"), ResetError("again"), 0.0)
     assert task.run() == [0.0, 0.05, 0.0]

@@ -28,6 +28,7 @@ def chosen(*words: str, config: RollupConfig = CROSSES) -> dict[str, UpgradeBund
     return chosen_bundles(config, parse_options(words, {}).values)
 
 
+@pytest.mark.option("rollup.lagoon-bundle")
 @pytest.mark.parametrize("carried", LAGOON, ids=lambda carried: carried.sha256[:8])
 def test_any_good_file_is_taken(carried: CarriedBundle) -> None:
     path = FOLDER / carried.file
@@ -89,6 +90,7 @@ def test_auto_begins_with_the_bundle_of_the_package(tmp_path: Path) -> None:
     assert chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}") == {}
 
 
+@pytest.mark.option("rollup.bundle-dir")
 def test_auto_takes_what_it_has_chosen(tmp_path: Path) -> None:
     (tmp_path / "lagoon_bundle_auto.json").write_bytes((FOLDER / LAGOON[1].file).read_bytes())
     found = chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")["lagoon"]

@@ -55,6 +55,7 @@ def rollup_file(folder: Path, **changes: Any) -> str:
     return f"--rollup.config={path}"
 
 
+@pytest.mark.option("network")
 def test_a_network() -> None:
     chain = choose("--network=OP-Sepolia")
     assert (chain.name, chain.config, chain.l1_chain.chain_id) == ("op-sepolia", SEPOLIA, 11155111)
@@ -95,6 +96,7 @@ def test_an_invalid_file_is_named(tmp_path: Path, changes: dict[str, Any], text:
     assert error_of(rollup_file(tmp_path, **changes)).startswith(text)
 
 
+@pytest.mark.option("rollup.config")
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     assert error_of(f"--rollup.config={tmp_path}/none") == (
         f"failed to read rollup config: {tmp_path}/none: No such file or directory"
@@ -106,6 +108,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     assert "longer than" in error_of(f"--rollup.config={tmp_path}/long")
 
 
+@pytest.mark.option("override.pectrablobschedule", "override.keep-karst-upgrade-gas")
 def test_overrides_act_when_given() -> None:
     config = choose(
         "--network=op-sepolia",
@@ -119,6 +122,18 @@ def test_overrides_act_when_given() -> None:
     assert config.keep_karst_upgrade_gas is False
 
 
+@pytest.mark.option(
+    "override.canyon",
+    "override.delta",
+    "override.ecotone",
+    "override.fjord",
+    "override.granite",
+    "override.holocene",
+    "override.isthmus",
+    "override.jovian",
+    "override.karst",
+    "override.lagoon",
+)
 @pytest.mark.parametrize("fork", FORK_NAMES[2:])
 def test_each_fork_can_be_overridden(fork: str) -> None:
     time = SEPOLIA.fork_times.get(fork, 1_900_000_000) + 2
@@ -132,6 +147,7 @@ def test_overrides_are_checked() -> None:
     )
 
 
+@pytest.mark.option("l1.beacon.ignore")
 def test_blobs_need_a_beacon(tmp_path: Path) -> None:
     def choose_without(*words: str) -> ChosenChain:
         return choose_chain(parse_options(words, {}).values, print, print)
@@ -146,12 +162,14 @@ def test_blobs_need_a_beacon(tmp_path: Path) -> None:
     assert "ecotone" not in choose_without(early).config.fork_times
 
 
+@pytest.mark.option("ignore-missing-pectra-blob-schedule")
 def test_a_chain_older_than_prague_needs_its_pectra_time() -> None:
     assert error_of("--network=shape-sepolia").startswith("probably missing Pectra blob schedule")
     choose("--network=shape-sepolia", "--ignore-missing-pectra-blob-schedule")
     choose("--network=shape-sepolia", "--override.pectrablobschedule=1742486400")
 
 
+@pytest.mark.option("altda.enabled", "altda.da-server")
 def test_a_chain_with_alt_da_needs_a_da_server(tmp_path: Path) -> None:
     enabled = ("--altda.enabled", "--altda.da-server=http://da")
     assert error_of("--network=redstone-mainnet") == (
@@ -165,6 +183,7 @@ def test_a_chain_with_alt_da_needs_a_da_server(tmp_path: Path) -> None:
     assert error_of(without, *enabled).startswith("failed to get altDA config: missing DAResolveWindow (file ")
 
 
+@pytest.mark.option("rollup.l1-chain-config")
 def test_an_l1_of_our_own(tmp_path: Path) -> None:
     rollup = rollup_file(tmp_path, l1_chain_id=900)
     spec = tmp_path / "l1.json"
@@ -194,6 +213,7 @@ def test_members_of_the_l1_chain_config_that_op_node_refuses_are_warned_of(tmp_p
         assert [line.startswith(expected) for line in lines.warnings] == [True] * warned
 
 
+@pytest.mark.option("interop.dependency-set")
 def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
     rollup = rollup_file(tmp_path, lagoon_time=1900000000)
     assert error_of(rollup).startswith("the Lagoon upgrade is scheduled (2030-03-17T17:46:40Z)")

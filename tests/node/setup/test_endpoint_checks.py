@@ -163,6 +163,7 @@ def test_a_wrong_jwt_is_an_error_at_once(server: EndpointsServer) -> None:
     assert not any(layer == "l2" for layer, _ in server.requests)
 
 
+@pytest.mark.fault("F43")
 @pytest.mark.parametrize("response", [403, {"code": -32000, "message": "Invalid JWT token"}])
 def test_other_rejections_of_a_jwt_are_recognised(server: EndpointsServer, response: Any) -> None:
     server.responses["l2"]["eth_chainId"] = response
@@ -361,6 +362,7 @@ def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
     return lambda request: web.Response(status=status, text=text)
 
 
+@pytest.mark.sign("ENGINE-VHOST", line=True)
 @pytest.mark.parametrize(
     ("code", "change", "text"),
     [
@@ -395,6 +397,7 @@ def test_a_start_names_the_cause(code: Code, change: Callable[[CheckedEndpoints]
     assert str(found.value).endswith(f"{code.remedy} ({code.text})")
 
 
+@pytest.mark.condition("C11")
 def test_a_start_with_swapped_endpoints_says_so() -> None:
     with (
         CheckedEndpoints().served() as (l1, engine, beacon),
@@ -403,6 +406,7 @@ def test_a_start_with_swapped_endpoints_says_so() -> None:
         asyncio.run(check_endpoints(NodeEndpoints(ROLLUP, (beacon,), engine, SECRET, "jwt.txt", l1), LONG))
 
 
+@pytest.mark.condition("C11")
 def test_a_start_with_https_for_a_plain_port_says_so() -> None:
     with CheckedEndpoints().served() as (l1, engine, beacon):
         endpoints = NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon.replace("http:", "https:"))

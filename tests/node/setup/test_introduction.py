@@ -38,6 +38,7 @@ def lines(*words: str, **times: int) -> list[Notice]:
     return introduction(values, chain, NOW)
 
 
+@pytest.mark.condition("C13")
 def test_the_chain_and_its_next_fork() -> None:
     chain, *_ = lines(canyon=5, ecotone=10, karst=int(NOW) + 90_000, lagoon=int(NOW) + 200_000)
     assert chain == Notice(
@@ -99,6 +100,7 @@ def test_the_end_of_a_network_that_left() -> None:
     assert introduced("zora-mainnet", FRESH) == []
 
 
+@pytest.mark.condition("C13")
 def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
     """[UPG22, UPG23]"""
     crossing = (*GIVEN, f"--override.lagoon={int(NOW) + 86_400}")
@@ -120,6 +122,7 @@ def test_a_node_that_follows_another_one_and_does_not_sequence_needs_no_bundle()
         assert any(notice.fields.get("code") == "BUNDLE-UNCONFIRMED" for notice in notices) == said
 
 
+@pytest.mark.condition("C13")
 def test_fork_times_are_old_after_180_days() -> None:
     """[LFT8]"""
     assert introduced("zora-mainnet", FRESH + 180 * 86_400) == []

@@ -15,6 +15,7 @@ from tests.support.engine.remote_signers import TlsSetUp
 ROLLUP = find_network("op-sepolia").config
 
 
+@pytest.mark.option("p2p.mux", "p2p.security")
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -76,6 +77,7 @@ def write_tls_files(directory: Path) -> None:
         (files.directory / name).rename(folder / default)
 
 
+@pytest.mark.option("signer.address", "signer.endpoint")
 def test_the_signer_reaches_the_configuration(working_directory: Path) -> None:
     write_tls_files(working_directory)
     node = prepare(*SIGNER, "--signer.header=X-Key=a=b,c", "--signer.header=X-Other=")

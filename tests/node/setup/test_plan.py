@@ -97,6 +97,7 @@ def test_options_are_checked_before_any_file_is_created(working_directory: Path)
     assert list(working_directory.iterdir()) == []
 
 
+@pytest.mark.option("workers", "runtime.dir")
 def test_values_reach_the_configurations() -> None:
     node = prepare(
         *("--l1=http://a,http://b", "--l1.trustrpc", "--l1.rpckind=any", "--l1.http-poll-interval=500ms"),
@@ -147,6 +148,7 @@ def test_values_reach_the_configurations() -> None:
     assert next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute") == 5
 
 
+@pytest.mark.option("l2.engine-sync", "syncmode", "syncmode.offset-el-safe")
 @pytest.mark.parametrize(
     ("words", "el_sync", "offset"),
     [
@@ -178,6 +180,7 @@ def test_zero_stands_for_the_usual_number() -> None:
     assert configs.blobs is not None and configs.blobs.slot_seconds is None
 
 
+@pytest.mark.option("l2.follow.source")
 @pytest.mark.parametrize(
     ("words", "roles"),
     [
@@ -201,6 +204,7 @@ def test_a_node_that_follows_another_one_does_not_derive(words: tuple[str, ...],
     assert (check.args[0].follow, check.args[0].beacon) == ("http://f:9545", None)
 
 
+@pytest.mark.option("p2p.scoring")
 def test_options_reach_the_p2p_process(working_directory: Path) -> None:
     node = prepare(
         "--p2p.listen.ip=127.0.0.1",
@@ -230,6 +234,7 @@ def test_options_reach_the_p2p_process(working_directory: Path) -> None:
     assert not list(working_directory.glob("*_db*")), "nothing on disk"
 
 
+@pytest.mark.option("p2p.bootnodes")
 def test_a_node_with_a_rollup_config_has_no_public_bootnode(working_directory: Path) -> None:
     path = working_directory / "rollup.json"
     path.write_bytes(orjson.dumps(rollup_config_object(find_network("op-sepolia").config)))
@@ -251,6 +256,7 @@ def test_a_supervisor_manages_engine_and_derivation() -> None:
         assert ("interop.rpc.addr" in [each.address_option for each in listeners(configs)]) is managed
 
 
+@pytest.mark.option("p2p.disable")
 @pytest.mark.parametrize(("words", "has_p2p"), [((), True), (("--p2p.disable",), False)])
 def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...], has_p2p: bool) -> None:
     configs = prepare(*words).configs
@@ -258,6 +264,7 @@ def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...
     assert known == (has_p2p,) * 4
 
 
+@pytest.mark.option("rollup.load-protocol-versions")
 @pytest.mark.parametrize(
     ("words", "reads", "halt"),
     [
@@ -274,6 +281,7 @@ def test_protocol_versions_are_read_for_either_option(words: tuple[str, ...], re
     assert configs.l1.runtime_config
 
 
+@pytest.mark.option("syncmode.req-resp")
 def test_gaps_in_the_unsafe_chain_are_filled_by_the_engine_and_by_peers() -> None:
     """[UNS5, UNS6]"""
     for words, engine, peers in (
@@ -300,6 +308,7 @@ def test_engine_and_rpc_process_know_of_the_conductor() -> None:
     assert without.engine.conductor_timeout == 1.0
 
 
+@pytest.mark.option("pprof.path", "pprof.type")
 def test_a_profile_is_written_where_the_option_says(working_directory: Path) -> None:
     """[LIF18, LIF19]"""
 

@@ -37,6 +37,7 @@ def test_a_network_is_itself(name: str) -> None:
     assert warned(f"--network={name}", "--ignore-missing-pectra-blob-schedule", *words) == []
 
 
+@pytest.mark.condition("C13")
 def test_a_file_without_the_next_fork_is_warned_of_with_the_option(tmp_path: Path) -> None:
     file = file_of(tmp_path, lagoon_time=None)
     text = "lagoon is not scheduled here, and on op-sepolia at 2026-12-10T16:00:01Z"

@@ -33,6 +33,7 @@ def test_missing_secrets_are_created_once_with_a_notice(working_directory: Path)
     assert first.configs.p2p is not None and first.configs.p2p.priv_raw == bytes.fromhex(key)
 
 
+@pytest.mark.option("rpc.jwt-secret")
 def test_the_admin_api_has_a_secret_of_its_own_if_asked_for(working_directory: Path) -> None:
     assert prepare().configs.rpc.jwt_secret is None
     first, second = prepare("--rpc.jwt-secret=admin.txt"), prepare("--rpc.jwt-secret=admin.txt")
@@ -46,6 +47,7 @@ def test_the_admin_api_has_a_secret_of_its_own_if_asked_for(working_directory: P
         prepare("--rpc.jwt-secret=admin.txt")
 
 
+@pytest.mark.option("interop.jwt-secret")
 def test_the_interop_server_has_a_secret_of_its_own(working_directory: Path) -> None:
     """[IOP2]"""
     words = ("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=interop.txt", "--p2p.disable")

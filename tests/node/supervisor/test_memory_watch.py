@@ -9,6 +9,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 
+@pytest.mark.sign("MEMORY", line=True)
 def test_little_memory(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     left = [

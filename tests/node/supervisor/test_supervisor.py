@@ -67,6 +67,7 @@ def test_processes_json_is_current(running: ToyNode) -> None:
     running.wait_for_line("process started", name="copy-0", incarnation=copy)
 
 
+@pytest.mark.fault("F56")
 def test_hanging_processes_are_replaced(running: ToyNode) -> None:
     running.order("left", "spin")
     running.order("right", "block")
@@ -127,6 +128,7 @@ def test_a_process_that_does_not_stop_is_killed_after_its_timeout(start: StartNo
     assert len(node.logged("toy closed")) == 3
 
 
+@pytest.mark.fault("F59")
 def test_the_whole_stop_is_bounded(start: StartNode) -> None:
     node = start(
         {"refuse_to_stop": ["copy", "right", "left"], "restart_policy": {"stop_total": 0.5}}
@@ -136,6 +138,7 @@ def test_the_whole_stop_is_bounded(start: StartNode) -> None:
     assert len(node.logged("killing process", reason="the stop took more than 0.5 s")) == 4
 
 
+@pytest.mark.fault("F59")
 def test_a_second_signal_kills_all(start: StartNode) -> None:
     node = start({"refuse_to_stop": ["copy", "right", "left"]}).wait_until_ready()
     node.program.send_signal(signal.SIGTERM)
@@ -145,6 +148,7 @@ def test_a_second_signal_kills_all(start: StartNode) -> None:
     assert len(node.logged("killing process", reason="a second signal")) == 4
 
 
+@pytest.mark.fault("F59")
 def test_a_signal_during_the_start_ends_it(start: StartNode) -> None:
     for pause in (0.0, 0.01, 0.03):
         node = start()
@@ -191,6 +195,7 @@ def test_a_process_that_keeps_dying_ends_the_node(start: StartNode) -> None:
     assert node.logged("process keeps dying", "supervisor", name="right", deaths=3)
 
 
+@pytest.mark.fault("F57")
 def test_two_nodes_cannot_share_a_directory(running: ToyNode, start: StartNode) -> None:
     """The second one imports its modules itself, as a program does."""
     code, text = start({"runtime_dir": str(running.directory)}, fresh=True).wait_for_exit()

@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def test_the_component_is_named_where_it_is_not_the_process() -> None:
     assert b" process=l1 component=heads msg=hi\n" in formatter(LogSettings())(record("hi", component="heads"))
 
 
+@pytest.mark.option("log.pid")
 def test_the_process_id_is_shown_with_the_option() -> None:
     pid = os.getpid()
     assert f" pid={pid} ".encode() in formatter(LogSettings(pid=True))(record())
@@ -35,6 +37,7 @@ def test_the_process_id_is_shown_with_the_option() -> None:
     assert f" pid={pid}".encode() in formatter(LogSettings(format="terminal", pid=True))(record())
 
 
+@pytest.mark.option("log.format")
 def test_json_is_one_object_per_line() -> None:
     line = formatter(LogSettings(format="json"))(record(number=1 << 200, msg="taken", hash=b"\x01", nan=float("nan")))
     assert line.count(b"\n") == 1
@@ -56,6 +59,7 @@ def test_pretty_json_is_the_same_over_several_lines() -> None:
     assert json.loads(pretty) == json.loads(formatter(LogSettings(format="json"))(record(number=5)))
 
 
+@pytest.mark.option("log.color")
 def test_color_acts_on_text_and_terminal_only() -> None:
     for form in FORMATS:
         line = formatter(LogSettings(format=form, color=True))(record(number=5))

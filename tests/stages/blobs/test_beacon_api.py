@@ -105,6 +105,7 @@ def test_malformed_ssz(size: int) -> None:
         parse_ssz_sidecars(bytes(size), ())
 
 
+@pytest.mark.fault("F16")
 def test_blobs_with_and_without_an_envelope(small_blobs: KnownBlobs) -> None:
     texts = ["0x" + known.blob.hex() for known in small_blobs[:2]]
     expected = tuple(known.blob for known in small_blobs[:2])
@@ -192,6 +193,7 @@ def test_blobs_that_cannot_be_paired_have_no_commitment(small_blobs: KnownBlobs)
     assert [each.commitment for each in wrong_block] == [None] * 2
 
 
+@pytest.mark.fault("F17")
 def test_a_blob_offered_twice_counts_once(small_blobs: KnownBlobs) -> None:
     blob = small_blobs[0].blob
     assert len(pair_with_commitments([blob, blob], refs(small_blobs, [0]), None)) == 1

@@ -52,5 +52,7 @@ def test_the_most_telling_source_decides() -> None:
     assert classify([failures[-1], failures[-2]], OLD) is Code.BLOB_SHAPE
 
 
+@pytest.mark.fault("F13", "F14")
+@pytest.mark.condition("C1")
 def test_every_failure_has_a_code() -> None:
     assert all(classify([SourceFailure(failed, "")], YOUNG) in Code for failed in Failed)

@@ -62,6 +62,7 @@ def test_blobs_paired_with_each_others_commitments_are_found(small_blobs: KnownB
     assert check(small_blobs[:2], crossed, small_blobs[:2]).problems == ()
 
 
+@pytest.mark.fault("F17")
 def test_a_bad_blob_is_reported_and_the_others_are_found(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     for has_proofs in (True, False):
         offered = [OfferedBlob(each.blob, each.commitment, each.proof if has_proofs else None) for each in proven[:3]]
@@ -83,6 +84,7 @@ def test_blobs_that_were_not_requested(small_blobs: KnownBlobs, proven: list[Off
     assert check([], [], []).problems == ()
 
 
+@pytest.mark.fault("F17")
 def test_elements_that_are_no_field_elements(small_blobs: KnownBlobs) -> None:
     for commitment in (None, small_blobs[0].commitment):
         verified = check([small_blobs[0]], [OfferedBlob(NOT_CANONICAL, commitment, None)], [])
@@ -90,6 +92,7 @@ def test_elements_that_are_no_field_elements(small_blobs: KnownBlobs) -> None:
     assert check([small_blobs[0]], [OfferedBlob(b"", small_blobs[0].commitment, b"")], []).problems
 
 
+@pytest.mark.fault("F17")
 def test_authentic_blobs_of_another_encoding_are_refused_by_rule(sidecars_json: bytes) -> None:
     texts = [each["kzg_commitment"] for each in orjson.loads(sidecars_json)["data"]]
     hashes = tuple(kzg.versioned_hash(bytes.fromhex(text[2:])) for text in texts)

@@ -54,6 +54,7 @@ def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(result.batches), result.end) == (3, None), "the one that exceeds the bound is the last"
 
 
+@pytest.mark.fault("F27")
 def test_a_bomb_stays_within_its_limit() -> None:
     bomb = zlib.compress(encode_bytes(_batch(1)) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
     result = run(DecodeChannel(bomb, 1_000_000, True, RULES))

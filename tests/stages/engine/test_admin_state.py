@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.engine.process.sequencer_store import (
     AdminState,
     AdminStateFile,
@@ -15,6 +17,7 @@ from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
 
 
+@pytest.mark.option("rpc.admin-state")
 def test_starts_and_stops_are_stored_and_fail_with_the_file(run_on: RunOn, tmp_path: Path) -> None:
     """[ADM5]"""
     chain = chain_with(block_time=1)

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -82,6 +84,7 @@ async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator
             yield node
 
 
+@pytest.mark.option("conductor.rpc")
 def test_the_leader_sequences_what_the_conductor_has_stored(play: Play, tmp_path: Path) -> None:
     async def scene() -> None:
         async with conducted(tmp_path) as node:
@@ -112,6 +115,7 @@ def test_only_the_leader_can_be_started(play: Play, tmp_path: Path) -> None:
     play(scene())
 
 
+@pytest.mark.fault("F52")
 def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain(play: Play, tmp_path: Path) -> None:
     async def scene() -> None:
         async with conducted(tmp_path) as node:
@@ -134,6 +138,8 @@ def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain(play:
     play(scene())
 
 
+@pytest.mark.option("conductor.rpc-timeout")
+@pytest.mark.fault("F52")
 def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_calls(
     play: Play, tmp_path: Path
 ) -> None:

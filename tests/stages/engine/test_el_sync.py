@@ -4,6 +4,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadEntry
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.messages.control import SafeHeadRequest
@@ -41,6 +43,7 @@ def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEng
     run(scene, **EL_SYNC)
 
 
+@pytest.mark.condition("C6")
 def test_another_life_of_the_process_syncs_on(
     chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
 ) -> None:

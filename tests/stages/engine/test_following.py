@@ -4,6 +4,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
@@ -16,6 +18,7 @@ from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 from tests.support.servers.loopback import free_port, own_address
 
 
+@pytest.mark.option("l2.follow.source.rpc-timeout")
 def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(play: Play, tmp_path: Path) -> None:
     chain = chain_with(block_time=1, l1_step=1)
     engine = FakeExecutionEngine(chain)

@@ -14,6 +14,7 @@ from tests.support.engine.engine_node import EngineNode, chain_clock, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json
 
 
+@pytest.mark.fault("F44")
 def test_a_verifier_takes_the_lost_blocks_from_its_peers_again(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run
 ) -> None:
@@ -32,6 +33,7 @@ def test_a_verifier_takes_the_lost_blocks_from_its_peers_again(
     run(scene, p2p=True)
 
 
+@pytest.mark.fault("F44")
 def test_derivation_builds_the_lost_blocks_again(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 5, safe=5)
 
@@ -56,6 +58,7 @@ def test_derivation_builds_the_lost_blocks_again(chain: ChainFixture, engine: Fa
     run(scene)
 
 
+@pytest.mark.fault("F44")
 def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn) -> None:
     """[STA2] 150 blocks behind the tip it has no whole block, 18 behind it all that derivation needs."""
     chain = chain_with(l1_step=2, seq_window_size=2)
@@ -73,6 +76,7 @@ def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn)
     run_on(engine)(scene, offset_el_safe=300.0)
 
 
+@pytest.mark.fault("F44")
 def test_an_engine_without_the_transactions_of_a_block_on_the_walk_is_named(run_on: RunOn) -> None:
     """[STA18] It may be about to download them, after which the node goes on."""
     chain = chain_with()
@@ -91,6 +95,7 @@ def test_an_engine_without_the_transactions_of_a_block_on_the_walk_is_named(run_
     run_on(engine)(scene)
 
 
+@pytest.mark.fault("F44")
 @pytest.mark.parametrize("label", ["safe", "finalized"])
 def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_on: RunOn) -> None:
     """[STA18] With genesis in its place blocks that nobody has posted would be safe, and final."""

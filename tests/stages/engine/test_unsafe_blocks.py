@@ -47,6 +47,7 @@ def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: Fak
     run(scene, p2p=True)
 
 
+@pytest.mark.fault("F48")
 def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
     """[UNS5] As op-node's `syncmode.req-resp` once did."""
     chain = chain_with(block_time=1, l1_step=6)
@@ -124,6 +125,7 @@ def test_a_block_that_is_of_no_rollup_leaves_the_queue(
     run(scene, p2p=True)
 
 
+@pytest.mark.fault("F40")
 @pytest.mark.parametrize("status", ["SYNCING", "ACCEPTED"])
 def test_an_engine_that_is_busy_gets_the_block_again(
     status: str, chain: ChainFixture, engine: FakeExecutionEngine, run: Run

@@ -95,6 +95,8 @@ def test_a_head_below_the_finalized_block_is_refused() -> None:
     assert tracker.head == block(100)
 
 
+@pytest.mark.fault("F10")
+@pytest.mark.condition("C8")
 def test_finality_never_goes_back() -> None:
     tracker = HeadTracker()
     assert tracker.update_finalized(block(0)) is None

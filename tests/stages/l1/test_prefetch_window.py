@@ -124,6 +124,7 @@ def test_prefetching_stops_at_half_of_the_bytes_but_waited_for_blocks_are_fetche
     assert w.bytes == len(w) * SIZE
 
 
+@pytest.mark.option("l1.cache-size", by="max_blocks")
 def test_trimming_drops_acknowledged_blocks_first_and_then_the_farthest() -> None:
     w, chain = window(max_blocks=5), FakeL1Chain(100)
     fill(w, chain, BlockRange(10, 14))
@@ -149,6 +150,7 @@ def test_a_block_that_does_not_link_makes_those_below_unverified() -> None:
     assert all(w.get(n) == chain.block(n) for n in range(10, 30))
 
 
+@pytest.mark.fault("F9")
 def test_a_reorg_costs_as_many_fetches_as_it_is_deep() -> None:
     w, chain = window(), FakeL1Chain(80)
     fill(w, chain, BlockRange(10, 79))

@@ -64,6 +64,7 @@ def replaced(path: list[Any], value: Any) -> Change:
     return change
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -94,6 +95,7 @@ def test_changed_receipts_are_refused(
     assert error in error_of(receipts, block, l1_filter)
 
 
+@pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     ("field", "value", "error"),
     [
@@ -120,6 +122,7 @@ def test_changed_logs_are_refused(
     assert error in error_of(receipts, block, l1_filter)
 
 
+@pytest.mark.fault("F2")
 def test_receipts_of_another_block_are_refused(
     recording: Recording, block: VerifiedBlock, l1_filter: L1Filter, receipts_json: Callable[[int], Json]
 ) -> None:

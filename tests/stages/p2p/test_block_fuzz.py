@@ -134,6 +134,7 @@ PARSERS: dict[str, tuple[Parser, bytes]] = {
 }
 
 
+@pytest.mark.fault("F51")
 @pytest.mark.parametrize("name", PARSERS)
 def test_damaged_inputs(name: str) -> None:
     parse, good = PARSERS[name]

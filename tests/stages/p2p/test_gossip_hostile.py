@@ -107,6 +107,7 @@ def test_a_peer_that_does_not_read() -> None:
     assert forwards_blocks(harness)
 
 
+@pytest.mark.fault("F47")
 def test_replays_within_and_beyond_the_seen_time() -> None:
     harness = harness_with_attacker()
     signers = UnsafeBlockSigners()

@@ -30,6 +30,7 @@ def test_every_block_reaches_all_within_two_heartbeats(routers: int, seed: int, 
     assert all(router.scorer.score(peer) == 0 for router in network.routers.values() for peer in router.peers.states)
 
 
+@pytest.mark.fault("F50")
 def test_a_mesh_of_two() -> None:
     network = GossipSimulation(2, 1, 3, 0.0)
     network.run_until(3.0)

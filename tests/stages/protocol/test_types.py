@@ -11,7 +11,6 @@ from rollup_node.stages.protocol.types import (
     ChallengeLog,
     InboxTransaction,
     L1Block,
-    L1BlockRef,
     L1Header,
     L2BlockRef,
     Log,
@@ -26,14 +25,6 @@ def test_references_print_number_and_beginning_of_the_hash() -> None:
     l2 = L2BlockRef(HASH, 9, PARENT, 18, BlockId(7, HASH), 2)
     for block, number in ((BlockId(7, HASH), 7), (HEADER.ref, 7), (l2, 9)):
         assert str(block) == f"{number}:0xabcd000000"
-
-
-def test_ids_and_references_of_blocks() -> None:
-    l2 = L2BlockRef(HASH, 9, PARENT, 18, BlockId(7, HASH), 2)
-    assert l2.id == BlockId(9, HASH)
-    assert HEADER.ref == L1BlockRef(HASH, 7, PARENT, 84)
-    assert HEADER.ref.id == BlockId(7, HASH)
-    assert L1Block(HEADER, (), (), ()).ref is HEADER.ref
 
 
 def test_all_that_a_block_holds_counts_as_its_memory() -> None:

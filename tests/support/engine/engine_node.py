@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
@@ -224,7 +224,7 @@ class EngineNode:
                 pass
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["EngineNode"]:
+    async def running(self) -> AsyncIterator[Self]:
         """Runs the stage and its neighbours."""
         self.move_l1(self.l1_head)
         async with running_buses(self.buses), asyncio.TaskGroup() as group:

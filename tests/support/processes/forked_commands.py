@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.history import range_task
-from tests.support.processes.forked_programs import ForkedProgram, ForkServer
+from tests.support.processes.forked_programs import ForkedProgram
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import WAIT_SECONDS, FinishedProgram
 

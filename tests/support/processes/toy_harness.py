@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.support.processes.forked_programs import ForkedProgram, ForkServer
+from rollup_node.tools.devnet.fork_server import ForkServer
+from tests.support.processes.forked_programs import ForkedProgram
 from tests.support.processes.leftovers import Leftovers
 
 T = TypeVar("T")

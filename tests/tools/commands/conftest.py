@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.forked_commands import forked_ranges
-from tests.support.processes.forked_programs import ForkServer
 
 
 @pytest.fixture

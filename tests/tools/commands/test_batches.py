@@ -14,9 +14,9 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.commands.batches import main
+from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.recorded.recording import Recording
 from tests.support.processes.forked_commands import ForkedCommand
-from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server

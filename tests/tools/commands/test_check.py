@@ -225,6 +225,8 @@ WRONG: dict[str, tuple[Callable[[CheckedEndpoints], object], str, str]] = {
 }
 
 
+@pytest.mark.sign("BLOB-CUSTODY", "ENGINE-VHOST", "ENGINE-AUTH", check=True)
+@pytest.mark.condition("C7")
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_has_a_code(name: str, endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str]) -> None:
     """And nothing but that is an error."""
@@ -246,6 +248,7 @@ def test_warnings_do_not_fail(endpoints: CheckedEndpoints, capsys: pytest.Captur
     assert codes(shown, "warning") == expected
 
 
+@pytest.mark.fault("F11")
 def test_clocks_apart_are_a_warning(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str]) -> None:
     beacon = endpoints._beacon_answer
 
@@ -323,6 +326,7 @@ def test_an_untrusted_certificate(
     assert code == 1 and codes(shown) == {"TLS-CERTIFICATE"}
 
 
+@pytest.mark.condition("C11")
 def test_everything_wrong_comes_in_one_run(
     endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_warnings_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert capsys.readouterr().err.startswith("rollup-node: warning: unknown variable NODE_NETWROK is ignored")
 
 
+@pytest.mark.option("log.level")
 def test_l1_blobs_and_compute_run_with_the_processes_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Sequence[ProcessSpec], NodeSettings]] = []
 

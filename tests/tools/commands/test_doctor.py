@@ -91,6 +91,7 @@ DISCONNECTED = [{"peer": "x", "why": "closed by the peer", "lasted": 0.5}] * 30
 NO_PEERS = {"inbound": 0, "outbound": 0}
 
 
+@pytest.mark.condition("C7")
 @pytest.mark.parametrize(
     ("changes", "level", "text", "advice"),
     [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.processes.forked_commands import ForkedCommand
-from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server

@@ -1,30 +1,119 @@
-"""The process that forks the programs of a local network, in a program of its own."""
+"""The process that forks the programs of a local network."""
 
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes.forking import has_ended, wait_for
+from rollup_node.tools.devnet import fork_server as servers
+from rollup_node.tools.devnet.fork_server import ForkedProgram, ForkServer, fork_server
+from tests.support.processes.forked_programs import spawned_fork_server
+from tests.support.processes.forking import NAME, SECONDS
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program
 
 ROOT = Path(__file__).parents[3]
 
 
-def forking(leftovers: Leftovers, case: str) -> Program:
-    words = (str(leftovers.folder), case)
-    return Program(leftovers, "tests.support.processes.forking", *words, PYTHONPATH=str(ROOT))
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
 
 
-@pytest.mark.parametrize("case", ["ends", "signals", "refuses", "full", "killed"])
-def test_programs_are_forked(leftovers: Leftovers, case: str) -> None:
-    with forking(leftovers, case) as program:
-        ended = program.wait_for_exit()
-    assert (ended.code, ended.out) == (0, "ok\n"), ended
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended; a zombie has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+class Case:
+    """A server, and the log of its programs."""
+
+    def __init__(self, server: ForkServer, log: Path) -> None:
+        self.server, self.log = server, log
+
+    def start(self, *words: str) -> ForkedProgram:
+        return self.server.start("a program", NAME, words, self.log)
+
+    def running(self) -> ForkedProgram:
+        program = self.start("run")
+        wait_for(lambda: "runs" in self.log.read_text(), "it runs")
+        return program
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+    monkeypatch.setattr(servers, "PROGRAMS", {NAME: "tests.support.processes.forking"})
+    with spawned_fork_server() as server:
+        yield Case(server, tmp_path / "log")
+
+
+def test_what_a_program_has_from_its_start_and_how_it_ends(case: Case) -> None:
+    assert [case.start(word).wait(SECONDS) for word in ("0", "7", "exit", "bug")] == [0, 7, 5, 1]
+    assert "ValueError: a bug" in case.log.read_text()
+    case.log.write_text("")
+    assert case.start("about", "error").wait(SECONDS) == 0
+    said, complaint = case.log.read_text().splitlines()
+    assert complaint == "said on stderr"
+    assert said == f"{case.server.pid} True ['0', '1', '2'] rollup-node devnet: a program"
+
+
+def test_a_program_ends_by_a_signal(case: Case) -> None:
+    program = case.running()
+    assert program.poll() is None and program.returncode is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        program.wait(0.01)
+    program.terminate()
+    assert program.wait(SECONDS) == program.poll() == program.returncode == -signal.SIGTERM
+    program.kill()
+    case.log.unlink()
+    other = case.running()
+    other.kill()
+    assert other.wait() == -signal.SIGKILL
+
+
+def test_a_log_that_cannot_be_opened_and_one_on_a_full_disk(case: Case) -> None:
+    log, case.log = case.log, case.log / "no folder"
+    with pytest.raises(FileNotFoundError):
+        case.start("0")
+    case.log = Path("/dev/full")
+    assert case.start("about").wait(SECONDS) == 1
+    case.log = log
+    assert case.start("7").wait(SECONDS) == 7
+
+
+def test_programs_end_with_their_server(case: Case) -> None:
+    program = case.running()
+    os.kill(case.server.pid, signal.SIGKILL)
+    assert program.wait(SECONDS) == -signal.SIGKILL
+    with pytest.raises(OSError):
+        case.start("0")
+
+
+def test_there_is_no_server_beside_a_thread() -> None:
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        with fork_server() as other:
+            assert other is None
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_all_end_with_the_process_that_started_the_server(leftovers: Leftovers) -> None:
-    with forking(leftovers, "orphaned") as program:
+    words = ("tests.support.processes.forking", str(leftovers.folder))
+    with Program(leftovers, *words, PYTHONPATH=str(ROOT)) as program:
         ended = program.wait_for_exit()
     for pid in map(int, ended.out.split()):
         wait_for(lambda pid=pid: has_ended(pid), f"the end of {pid}")  # type: ignore[misc]

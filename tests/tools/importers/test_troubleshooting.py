@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md: each of the fifteen conditions has tests that exist, codes that exist, and options that
+"""docs/troubleshooting.md: each of the fifteen conditions has tests, codes that exist, and options that
 exist."""
 
 import ast
@@ -9,6 +9,7 @@ import pytest
 
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.importers.marked_tests import NAMES, marked, marks
 from rollup_node.tools.importers.troubleshooting import PAGE, Sign, conditions, main, page
 from tests.support.source_trees import tree_of
 
@@ -25,17 +26,21 @@ def test_all_conditions_are_there() -> None:
     assert list(CONDITIONS) == [f"C{number}" for number in range(1, 16)]
 
 
+def test_markers_name_conditions_and_codes_of_the_table() -> None:
+    of = {kind: {value for mark in marks() if mark.name == kind for value in mark.values} for kind in NAMES}
+    assert of["condition"] <= set(CONDITIONS)
+    assert of["sign"] == {sign.code for _, sign in SIGNS}
+
+
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_its_tests_exist(name: str) -> None:
-    assert len(CONDITIONS[name].tests) >= 2
-    for test in CONDITIONS[name].tests:
-        file, _, function = test.partition("::")
-        names = {getattr(node, "name", "") for node in tree_of(TESTS / file).body}
-        assert function.startswith("test_") and function in names, f"{test} is missing"
+def test_each_condition_has_tests(name: str) -> None:
+    signs = (sign for of, sign in SIGNS if of == name)
+    shown = {test for sign in signs for test in (*sign.lines, *sign.readyz, *sign.check)}
+    assert len(shown | set(marked("condition", name))) >= 2
 
 
 LONGEST = 30
-SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in condition.signs]
+SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in condition.seen_signs()]
 
 
 def source(test: str) -> str:
@@ -57,7 +62,8 @@ def source(test: str) -> str:
         open_ += [each for each in used & set(nodes) if each not in found]
     lines = text.splitlines()
     spans = [(_first_line(nodes[name]), nodes[name].end_lineno) for name in sorted(found)]
-    return "\n".join("\n".join(lines[first - 1 : last]) for first, last in spans)
+    used_lines = (line for first, last in spans for line in lines[first - 1 : last])
+    return "\n".join(line for line in used_lines if not line.startswith("@pytest.mark.sign("))
 
 
 def _first_line(node: ast.stmt) -> int:
@@ -71,27 +77,28 @@ def names(text: str, code: str) -> bool:
 
 
 def test_each_condition_has_a_sign_with_one_of_its_codes() -> None:
+    assert {name for name, _ in SIGNS} == set(CONDITIONS)
     for name, condition in CONDITIONS.items():
-        assert condition.signs, name
-        assert {sign.code for sign in condition.signs} <= set(condition.codes), name
+        assert set(condition.signs) <= {sign.code for of, sign in SIGNS if of == name}, name
 
 
 @pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
 def test_its_line_has_the_code_and_the_remedy_within_half_a_minute(name: str, sign: Sign) -> None:
-    assert sign.delay <= LONGEST, f"{sign.code} comes after {sign.delay} s"
-    text = source(sign.line)
-    assert names(text, sign.code) and "remedy" in text, f"{sign.line} does not see the code and the remedy"
+    assert sign.delay.number <= LONGEST, f"{sign.code} comes after {sign.delay.number} s"
+    for test in sign.lines:
+        text = source(test)
+        assert names(text, sign.code) and "remedy" in text, f"{test} does not see the code and the remedy"
 
 
 @pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
 def test_it_is_shown_in_readyz_or_in_check(name: str, sign: Sign) -> None:
     assert sign.readyz or sign.check
-    if sign.readyz:
-        text = source(sign.readyz)
-        assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), sign.readyz
-    if sign.check:
-        assert sign.check.startswith(("node/checks/", "tools/preflight/", "tools/commands/test_check.py::"))
-        assert names(source(sign.check), sign.check_code or sign.code), sign.check
+    for test in sign.readyz:
+        text = source(test)
+        assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), test
+    for test in sign.check:
+        assert test.startswith(("node/checks/", "tools/preflight/", "tools/commands/test_check.py::"))
+        assert names(source(test), sign.delay.check_code or sign.code), test
 
 
 @pytest.mark.parametrize("name", CONDITIONS)

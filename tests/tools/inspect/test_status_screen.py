@@ -55,6 +55,7 @@ SYNCING = NodeStatus(
 )
 
 
+@pytest.mark.condition("C4")
 def test_a_syncing_node() -> None:
     assert (
         "\n".join(status_lines(SYNCING))

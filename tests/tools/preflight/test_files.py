@@ -53,6 +53,7 @@ def test_room_on_the_disk(free: int, level: FindingLevel, tmp_path: Path, monkey
     assert found.level is level and found.code is (None if level is FindingLevel.OK else Code.DISK)
 
 
+@pytest.mark.sign("MEMORY", check=True)
 def test_the_findings() -> None:
     little = check_memory(lambda: Memory(4 * 10**9, 10**8))
     assert (little.level, little.code, little.text) == (FindingLevel.WARNING, Code.MEMORY, "100 MB of 4000 MB are left")

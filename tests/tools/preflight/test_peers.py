@@ -25,6 +25,7 @@ def static(port: int) -> str:
     return f"/ip4/{own_address()}/tcp/{port}/p2p/{PEER}"
 
 
+@pytest.mark.sign("PEERS-NONE", check=True)
 def test_without_peers() -> None:
     (found,) = asyncio.run(check_peers(None, 20.0))
     assert found.level is FindingLevel.OK

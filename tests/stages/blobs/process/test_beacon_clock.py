@@ -79,6 +79,7 @@ def test_a_doubted_clock_is_asked_for_again(
     assert "corrected themselves code=BEACON-CHAIN before=genesis time 940" in capsys.readouterr().err
 
 
+@pytest.mark.fault("F19")
 def test_statements_of_several_sources_complete_each_other() -> None:
     broken = BeaconResponseError("no number")
 
@@ -92,6 +93,7 @@ def test_statements_of_several_sources_complete_each_other() -> None:
     run(scenario)
 
 
+@pytest.mark.fault("F20")
 def test_a_slow_source_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beacon_clock, "COMPARE_SECONDS", 0.05)
 

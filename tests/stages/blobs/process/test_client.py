@@ -117,6 +117,7 @@ def test_html_is_an_error() -> None:
     with_endpoints(handler, use)
 
 
+@pytest.mark.option("l1.beacon.slot-duration-override")
 def test_genesis_and_slot_duration_are_requested_once() -> None:
     """[BCN2, BCN3, BCN7]"""
     requested: list[str] = []

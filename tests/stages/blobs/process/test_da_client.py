@@ -84,6 +84,7 @@ def test_the_path_has_the_type_byte_and_the_url_keeps_its_own() -> None:
     assert seen == [f"/da/get/0x00{KECCAK_OF_DATA.content.hex()}?key=abc", f"/da/get/0x010c{'00' * 40}?key=abc"]
 
 
+@pytest.mark.option("altda.verify-on-read")
 def test_what_does_not_match_is_refused_unless_that_is_not_checked() -> None:
     error = error_of(answering(b"other"))
     assert f"sends 5 bytes that do not match commitment {KECCAK_OF_DATA}" in str(error)
@@ -207,6 +208,7 @@ def test_memory_stays_small_while_a_long_body_is_hashed(monkeypatch: pytest.Monk
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 24 << 10
 
 
+@pytest.mark.option("altda.get-timeout")
 def test_slow_servers_time_out() -> None:
     async def silent(_: web.Request) -> web.Response:
         await asyncio.sleep(60)

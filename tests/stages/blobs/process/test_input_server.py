@@ -195,6 +195,7 @@ def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.M
     run_within(30, main)
 
 
+@pytest.mark.option("altda.max-concurrent-da-requests")
 @pytest.mark.parametrize("most", [1, 3])
 def test_requests_at_the_same_time_are_bounded(most: int) -> None:
     async def main() -> None:
@@ -251,6 +252,7 @@ def test_without_a_da_server_requests_are_ignored() -> None:
     run_within(30, main)
 
 
+@pytest.mark.sign("ALTDA-UNREACHABLE", line=True)
 @pytest.mark.parametrize(
     "status, code, words",
     [(404, Code.ALTDA_MISSING, "does not have"), (503, Code.ALTDA_UNREACHABLE, "HTTP status 503")],

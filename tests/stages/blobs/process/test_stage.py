@@ -1,7 +1,7 @@
 """The blobs process with real messages, a compute worker and Beacon APIs that misbehave in known ways."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -95,10 +95,6 @@ async def running_blobs(beacons: Sequence[FakeBeacon], **options: Any) -> AsyncI
             yield BlobsClient(buses, beacons[0].blobs, meters[0])
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    run_within(30, scenario)
-
-
 @pytest.fixture
 def beacon(small_blobs: KnownBlobs) -> FakeBeacon:
     """The primary Beacon API."""
@@ -133,7 +129,7 @@ def test_blobs_come_in_the_requested_order_and_are_cached(recorded_blobs: KnownB
             ):
                 assert f"op_node_default_{line}\n" in text
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
@@ -147,7 +143,7 @@ def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
             assert (found.kind, found.in_use, found.errors, found.failing) == ("beacon", True, 0, False)
             await blobs_client.until(lambda: blobs_client.queue == QueueLength(0, 0))
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon) -> None:
@@ -158,7 +154,7 @@ def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon) -> Non
             await blobs_client.until(lambda: len(blobs_client.responses) == 6)
             assert beacon.requested.count("blobs") == beacon.requested.count("blinded_blocks") == 6
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -174,7 +170,7 @@ def test_commitments_of_a_block_in_gloas(bare: bool, beacon: FakeBeacon, monkeyp
             await blobs_client.receives([4, 5, 3])
             assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blocks"]
 
-    run(scenario)
+    run_within(30, scenario)
     assert len(computed) == 2, "one random combination for each request"
 
 
@@ -200,7 +196,7 @@ def test_block_routes_that_fail_are_not_tried_again(status: int, beacon: FakeBea
             await blobs_client.receives([2, 3])
             assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon) -> None:
@@ -215,7 +211,7 @@ def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon) ->
             await blobs_client.receives([2, 3])
             assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def reversed_list(listed: list[Any]) -> list[Any]:
@@ -226,18 +222,17 @@ def with_another_blob(listed: list[Any]) -> list[Any]:
     return [*listed[:1], "0x" + bytes(kzg.BLOB_SIZE).hex(), *listed[1:]]
 
 
+@pytest.mark.fault("F15")
 @pytest.mark.parametrize("change", [reversed_list, with_another_blob])
-def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon) -> None:
+async def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon) -> None:
     """[BCN10]"""
     beacon.change = change
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([0, 1])
-
-    run(scenario)
+    async with running_blobs([beacon]) as blobs_client:
+        await blobs_client.receives([0, 1])
 
 
+@pytest.mark.fault("F15")
+@pytest.mark.condition("C1")
 def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
     """[BCN10]"""
     beacon.ignores_hashes = True
@@ -246,9 +241,10 @@ def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
         async with running_blobs([beacon]) as blobs_client:
             await blobs_client.receives([2, 5])
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("status", [404, 400, 501])
 def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) -> None:
     """[BCN5]"""
@@ -260,9 +256,10 @@ def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) ->
             await blobs_client.receives([3])
             assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.fault("F12")
 def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
     changes: list[Callable[[list[Any]], list[Any]]] = [lambda listed: [], lambda listed: listed]
     beacon.change = lambda listed: changes.pop(0)(listed)
@@ -271,9 +268,10 @@ def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
         async with running_blobs([beacon]) as blobs_client:
             await blobs_client.receives([2])
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("words", ["<html>archive</html>", '{"data":null}'])
 def test_sidecars_if_the_blobs_route_has_another_shape(words: str, beacon: FakeBeacon) -> None:
     """[BCN5]"""
@@ -285,7 +283,7 @@ def test_sidecars_if_the_blobs_route_has_another_shape(words: str, beacon: FakeB
             await blobs_client.receives([3])
             assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeacon) -> None:
@@ -301,9 +299,10 @@ def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeac
             assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
             assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.fault("F16")
 def test_an_archive_that_sends_bare_lists_and_has_no_other_route(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
     """[BCN10] As blob-archiver: the clock comes from the beacon node, which lacks the blobs."""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
@@ -317,9 +316,10 @@ def test_an_archive_that_sends_bare_lists_and_has_no_other_route(beacon: FakeBea
             await blobs_client.receives([3, 1])
             assert fallback.requested[-2:] == ["blobs", "blob_sidecars"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.option("l1.beacon.fetch-all-sidecars")
 def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
     """[BCN11]"""
     beacon.ignores_hashes = True
@@ -329,9 +329,11 @@ def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
             await blobs_client.receives([2])
             assert beacon.requested == ["genesis", "blob_sidecars"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.option("l1.beacon-fallbacks", "l1.beacon-header")
+@pytest.mark.condition("C1")
 def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
     """[BCN9, BCN12]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
@@ -345,7 +347,7 @@ def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback: Fake
             assert fallback.requested[3:] == ["blobs"]
             assert beacon.requested == ["genesis", "spec", "blobs", "blob_sidecars"]
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
@@ -361,9 +363,10 @@ def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBe
             await blobs_client.receives([0, 1])
             assert any("was not requested" in unavailable.error for unavailable in blobs_client.unavailable)
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.fault("F12")
 def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) -> None:
     """[BCN8, BCN14]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
@@ -381,12 +384,14 @@ def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) ->
             await blobs_client.receives([0])
             await blobs_client.until(lambda: blobs_client.health[-1] == Health(()))
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
 
 
+@pytest.mark.fault("F13")
+@pytest.mark.sign("BLOB-CUSTODY", line=True, readyz=True)
 def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
     beacon: FakeBeacon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,7 +412,7 @@ def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
             beacon.status = {}
             await blobs_client.receives([0])
 
-    run(scenario)
+    run_within(30, scenario)
     first, last = (line for line in capsys.readouterr().err.splitlines() if "BLOB-" in line)
     for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
         assert text in first
@@ -428,7 +433,7 @@ def test_a_source_that_ignores_the_query_and_lacks_the_blobs(beacon: FakeBeacon)
             await blobs_client.until(lambda: blobs_client.unavailable)
             assert blobs_client.unavailable[0].error.startswith("BLOB-FILTER: ")
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 @pytest.mark.parametrize(("route", "status"), [("genesis", 500), ("spec", 503), ("blobs", 500), ("blob_sidecars", 500)])
@@ -443,9 +448,10 @@ def test_errors_are_not_taken_for_not_found(route: str, status: int, beacon: Fak
             assert not blobs_client.unavailable[0].not_found
             assert f"HTTP status {status}" in blobs_client.unavailable[0].error
 
-    run(scenario)
+    run_within(30, scenario)
 
 
+@pytest.mark.fault("F20")
 def test_the_next_endpoint_is_requested_when_one_is_slow(
     beacon: FakeBeacon, fallback: FakeBeacon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,7 +463,7 @@ def test_the_next_endpoint_is_requested_when_one_is_slow(
             await blobs_client.receives([0])
             assert "blobs" in fallback.requested
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeacon) -> None:
@@ -469,7 +475,7 @@ def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeac
             await blobs_client.until(lambda: blobs_client.unavailable)
             assert "belongs to another chain" in blobs_client.unavailable[0].error
 
-    run(scenario)
+    run_within(30, scenario)
 
 
 def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_blobs: KnownBlobs) -> None:
@@ -489,4 +495,4 @@ def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_b
                 lambda: blobs_client.health and tuple(map(str, blobs_client.health[-1].problems)) == (reason,)
             )
 
-    run(scenario)
+    run_within(30, scenario)

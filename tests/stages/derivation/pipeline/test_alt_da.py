@@ -98,6 +98,7 @@ def test_what_is_not_needed_is_refused() -> None:
     assert not chain.deriver.add_challenges(chain.l1.add())
 
 
+@pytest.mark.fault("F61")
 def test_a_lost_input_is_taken_from_its_resolution_on_l1() -> None:
     """The pipeline stays where it is while challenges are read ahead, and reads these L1 blocks afterwards [AD13]."""
     chain = AltDaChain(FORKS)
@@ -119,6 +120,7 @@ def test_a_lost_input_is_taken_from_its_resolution_on_l1() -> None:
     assert effects(chain) == [], "a resolved challenge does not expire"
 
 
+@pytest.mark.fault("F61")
 def test_a_lost_input_is_skipped_when_its_challenge_expires() -> None:
     chain = AltDaChain(FORKS)
     (lost,) = chain.commit(*items(*plan(GENESIS, 2, ())), stored=False)

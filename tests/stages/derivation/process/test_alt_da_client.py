@@ -203,6 +203,7 @@ def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tm
     play(node, script)
 
 
+@pytest.mark.sign("ALTDA-UNREACHABLE", readyz=True)
 def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +292,7 @@ def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
     play(node, script)
 
 
+@pytest.mark.condition("C14")
 def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +340,7 @@ def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
             assert resolver.next() == resolver.needed
 
 
+@pytest.mark.fault("F61")
 def test_an_input_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
     chain = AltDaChain(forks_until("granite"))
     (large, *rest) = chain.commit(b"large", *ITEMS)

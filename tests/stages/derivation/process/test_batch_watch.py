@@ -1,5 +1,7 @@
 """An L1 without batches has a code, with what came to the inbox instead [LOG16]."""
 
+import pytest
+
 from rollup_node.stages.derivation.process.batch_watch import BatchWatch
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
@@ -40,6 +42,7 @@ class Watched:
         self.watch.dropped(Dropped(DropEffect.DROPPED, reason, block(at)))  # type: ignore[arg-type]
 
 
+@pytest.mark.sign("NO-BATCHES", line=True, readyz=True)
 def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
     watched = Watched()
     watched.read(90, 100 + LIMIT - 1)

@@ -191,6 +191,7 @@ def test_a_long_wait_is_a_problem(logged: Logged) -> None:
     assert logged.problems(NeedL2Blocks(3, 4), 200.0)[0].endswith("L2 blocks 3 to 4")
 
 
+@pytest.mark.condition("C5")
 def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
     assert list(map(str, logged.log.problems(None, "reorg", None, 0.0))) == ["derivation waits for a reset: reorg"]
     for reason in ("other", "reorg", "reorg", "reorg"):
@@ -212,6 +213,7 @@ def test_a_stalled_queue_is_a_problem(logged: Logged) -> None:
     assert "held up the queue for 59 L1 blocks: last epoch 9" in problem.text
 
 
+@pytest.mark.condition("C15")
 def test_warnings_of_drops_are_limited() -> None:
     lines, now = RecordingLogger(), [0.0]
     log = DerivationLog(Meter("derivation"), lines, lambda: now[0])

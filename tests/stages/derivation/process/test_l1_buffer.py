@@ -1,6 +1,7 @@
 """Prefetched L1 blocks that arrive in any order, and reorgs."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.derivation.process.l1_buffer import MAX_BUFFERED, L1Buffer
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block, Log
@@ -93,6 +94,7 @@ def test_a_block_that_does_not_follow_is_given_out_when_it_arrives_again() -> No
     assert buffer.take(parent) == other
 
 
+@pytest.mark.condition("C9")
 def test_large_blocks_shorten_the_window() -> None:
     """The block that is needed next always fits."""
     l1, buffer = _l1(), _started(8)

@@ -430,6 +430,7 @@ def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
     asyncio.run(play())
 
 
+@pytest.mark.fault("F56")
 def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_path: Path) -> None:
     seen: set[tuple[Any, ...]] = set()
 

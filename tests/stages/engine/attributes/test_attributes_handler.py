@@ -129,6 +129,7 @@ def test_build_start_rows(chain: ChainFixture, answer: Any, error: type[Exceptio
 INVALID_STARTS = [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID"), ForkchoiceAnswer("INVALID_BLOCK_HASH")]
 
 
+@pytest.mark.fault("F33")
 @pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
 def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, answer: Any) -> None:
     handler = at_step(chain, AttributesStep.START)
@@ -307,6 +308,7 @@ def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
     assert handler.check() is None and handler.next() == GetBlock(1)
 
 
+@pytest.mark.fault("F40")
 @pytest.mark.parametrize(
     "answer",
     [ErrorAnswer(-32000, "busy"), PayloadAnswer("SYNCING"), PayloadAnswer("ACCEPTED"), PayloadAnswer("ODD"), None],
@@ -339,6 +341,7 @@ def test_an_invalid_payload_is_dropped_before_holocene(chain_before_holocene: Ch
     assert outcome.reason is not None and "bad state root" in outcome.reason.text
 
 
+@pytest.mark.fault("F40")
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -458,6 +461,7 @@ ANSWERS = st.sampled_from(
 )
 
 
+@pytest.mark.fault("F41")
 @settings(max_examples=60)
 @given(answers=st.lists(ANSWERS, max_size=30), reorg=st.booleans())
 def test_any_answers_end_in_a_consistent_state(answers: list[Any], reorg: bool, lasting_chain: ChainFixture) -> None:

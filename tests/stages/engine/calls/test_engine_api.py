@@ -108,6 +108,7 @@ def test_names_of_blocks() -> None:
     assert [show_name(name) for name in (7, "latest", b"\x0a\x0b")] == ["7", "latest", "0x0a0b"]
 
 
+@pytest.mark.condition("C13")
 @pytest.mark.parametrize(
     "times, words", [({}, "where jovian is never active"), ({"jovian": 2_000}, "where jovian begins at 2000")]
 )

@@ -372,6 +372,7 @@ def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> N
     assert harness.start is not None and harness.start.safe_head.number == 1, "the safe head has moved meanwhile"
 
 
+@pytest.mark.fault("F45")
 def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3, safe=3))
     harness.derive(chain.user)

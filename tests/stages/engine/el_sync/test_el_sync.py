@@ -75,6 +75,7 @@ def test_without_an_offset_the_target_is_safe() -> None:
     assert bench.heads() == (10, 10, 10)
 
 
+@pytest.mark.option("l2.enginekind", by="kind")
 @pytest.mark.parametrize("kind", ["reth", "erigon"])
 def test_heads_known_before_do_not_go_back(kind: str) -> None:
     bench = Bench(kind, offset=100.0)

@@ -163,6 +163,7 @@ def test_blocks_below_the_target_do_not_pile_up() -> None:
     assert node.harness.done(act.UnsafeQueueChanged)[-1].length == 1
 
 
+@pytest.mark.sign("EL-SYNC-STALLED", readyz=True)
 def test_an_engine_without_peers_is_a_problem_with_a_hint_and_goes_on_when_it_has_them() -> None:
     node = Node()
     node.gossip(10)
@@ -222,6 +223,7 @@ def test_a_restart_after_the_end_goes_on_from_the_finalized_block() -> None:
     node.derive()
 
 
+@pytest.mark.condition("C6")
 def test_the_engine_dies_in_every_state() -> None:
     node = Node()
     for _ in range(60):

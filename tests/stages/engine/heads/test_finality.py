@@ -96,6 +96,7 @@ def test_a_finalized_block_that_is_not_canonical_causes_one_reset(chain: ChainFi
     assert run(finality, chain, refs[0]) == Finalize(refs[6])
 
 
+@pytest.mark.option("finality.delay", by="delay")
 def test_tries_again_when_idle_but_not_too_often(chain: ChainFixture) -> None:
     refs = chain.build(4)
     finality = Finality(chain.rollup, delay=10)
@@ -122,6 +123,7 @@ def test_a_young_l1_does_not_keep_finality_waiting_after_a_reset(chain: ChainFix
     assert finality.next(refs[0]) is not None
 
 
+@pytest.mark.option("finality.lookback", by="lookback")
 def test_memory_is_bounded_and_cleared_by_a_reset(chain: ChainFixture) -> None:
     finality, refs = filled(chain, lookback=3)
     assert len(finality.safe) == 3

@@ -227,6 +227,7 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
         assert line == f"WARN derived block replaced by deposits code={code.text} safe={ref} reason=transaction 3"
 
 
+@pytest.mark.sign("ENGINE-ANSWER", "ENGINE-AUTH", line=True, readyz=True)
 def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
     error = "execution engine 127.0.0.1:8551: HTTP status 401: token is missing"
     line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.ENGINE_AUTH))
@@ -253,6 +254,7 @@ def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
     assert handled.status.engine_fails
 
 
+@pytest.mark.sign("BUILD-LOST", "ENGINE-CONTRADICTS", line=True, readyz=True)
 @pytest.mark.parametrize("code", [Code.BUILD_LOST, Code.ENGINE_CONTRADICTS, Code.ENGINE_SLOW], ids=str)
 def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: Handled, code: Code) -> None:
     """BUILD-LOST, ENGINE-CONTRADICTS and ENGINE-SLOW, with block, parent and the engine's answer."""
@@ -291,6 +293,7 @@ def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
     assert handled.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
 
+@pytest.mark.sign("EL-SYNC-STALLED", line=True)
 def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:
     text, fields = "the execution engine gets no new block", {"block": 5, "to_go": 10, "minutes": 5}
     stalls = act.Lasts("EL sync", Code.EL_SYNC_STALLED, text, fields)
@@ -301,6 +304,7 @@ def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> Non
     assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
 
 
+@pytest.mark.condition("C10")
 def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
     waits = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no L1 origin"})
     line = handled.line(waits, act.ShowProblem("sequencer", Problem(None, "sequencer", "no L1 origin")))
@@ -311,6 +315,7 @@ def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: C
     assert lines[0] == "INFO the sequencer builds blocks again code=SEQUENCER-WAITS waited=0s tried=3"
 
 
+@pytest.mark.sign("RESET-LOOP", readyz=True)
 def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: ChainFixture) -> None:
     for number in range(5):
         handled.handler.perform([act.ResetStarted(f"the engine has lost block {number}", by_origin=False)])

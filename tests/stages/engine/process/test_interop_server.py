@@ -13,6 +13,8 @@ from rollup_node.stages.engine.process.interop_server import (
     shown_block,
     shown_l2,
 )
+from rollup_node.stages.engine.process.reads import Reader
+from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import output_root
@@ -75,6 +77,33 @@ def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) 
         text = f"did not reach genesis time ({chain.rollup.genesis.l2_time}) yet"
         assert error(await node.supervise("outputV0AtTimestamp", number=1)) == (-32000, text)
         assert "no method" in str((await node.supervise("other")).error)
+
+    run_on(engine)(scene, interop=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "has_block", "text"), [("busy", True, "busy"), ("busy", False, "busy"), (None, False, "not found")]
+)
+def test_an_output_with_an_error_or_without_a_block_is_an_error(
+    said: str | None,
+    has_block: bool,
+    text: str,
+    chain: ChainFixture,
+    engine: FakeExecutionEngine,
+    run_on: RunOn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refs = follow(chain, engine, 3)
+
+    async def output(reader: Reader, request: OutputRequest) -> OutputResponse:
+        block = refs[2] if has_block else None
+        return OutputResponse(request.id, said, block, bytes(32), bytes(32), bytes(32), None)
+
+    monkeypatch.setattr(Reader, "output", output)
+
+    async def scene(node: EngineNode) -> None:
+        response = await node.supervise("outputV0AtTimestamp", number=refs[2].timestamp)
+        assert error(response) == (-32000, text)
 
     run_on(engine)(scene, interop=True)
 

@@ -118,6 +118,7 @@ def test_an_engine_without_the_method_is_said_once_and_the_node_halts_without_it
     assert harness.written(Level.INFO).count(text) == 2, "the engine was replaced by another one"
 
 
+@pytest.mark.option("rollup.halt", by="level")
 @pytest.mark.parametrize(("level", "required"), [("major", NEXT), ("patch", PATCH)])
 def test_a_halt_is_published_and_ends_the_process(level: str, required: bytes) -> None:
     """[PRV5 to PRV7] The versions are signalled to the engine before."""

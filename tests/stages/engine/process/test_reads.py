@@ -80,6 +80,7 @@ def test_outputs_from_the_header(chain: ChainFixture, engine: FakeExecutionEngin
     play(scene())
 
 
+@pytest.mark.option("fetch-withdrawal-root-from-state")
 @pytest.mark.parametrize("from_state", [True, False], ids=["by option", "before Isthmus"])
 def test_outputs_that_need_a_proof(from_state: bool, play: Play) -> None:
     forks = ALL_FORKS if from_state else ALL_FORKS[:6]

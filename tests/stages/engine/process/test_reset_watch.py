@@ -25,6 +25,7 @@ class Watched:
             self.now += 10
 
 
+@pytest.mark.sign("RESET-LOOP", line=True)
 def test_an_hour_of_resets_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
     watched = Watched()
     watched.repeat(360)

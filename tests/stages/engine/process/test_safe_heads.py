@@ -110,6 +110,7 @@ def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, play: Play, tmp_p
         log.configure(*before)
 
 
+@pytest.mark.option("safedb.path")
 def test_a_node_records_what_it_derives(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run, tmp_path: Path
 ) -> None:

@@ -311,6 +311,7 @@ def sequencing_engine(l1_step: int = 12) -> FakeExecutionEngine:
     return engine
 
 
+@pytest.mark.option("sequencer.enabled")
 def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
     engine, clock = sequencing_engine(), chain_clock(speed=5)
     user = engine.chain.user
@@ -356,6 +357,7 @@ def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn) -> No
     assert engine.head == published[0] and len(engine.canonical()) == 2
 
 
+@pytest.mark.fault("F42")
 def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> None:
     engine = sequencing_engine(l1_step=2)
     chain = engine.chain

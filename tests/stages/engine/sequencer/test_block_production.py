@@ -104,6 +104,7 @@ def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     assert machine.wait_until() == NOW + 2 - 0.05
 
 
+@pytest.mark.fault("F54")
 @pytest.mark.parametrize("recover", [False, True])
 def test_blocks_in_recover_mode_have_deposits_alone(chain: ChainFixture, recover: bool) -> None:
     """The mode is changed while the sequencer runs."""

@@ -40,6 +40,7 @@ def test_takes_the_next_origin_as_soon_as_its_time_is_reached(chain: ChainFixtur
     assert selector(chain).select(tip(chain, 104, T - 3), l1) == SelectedOrigin(chain.l1(104))
 
 
+@pytest.mark.option("sequencer.l1-confs", by="confirmations")
 def test_confirmations_hide_the_newest_blocks(chain: ChainFixture) -> None:
     for head, expected in ((108, 104), (109, 105)):
         l1 = window(chain, head, 104, 105)
@@ -54,6 +55,7 @@ def test_stays_on_the_origin_until_the_drift_is_used_up(chain: ChainFixture) -> 
     assert isinstance(late, NoOrigin) and "more than the drift of 1800 s" in late.reason
 
 
+@pytest.mark.fault("F55")
 def test_past_the_drift_a_known_next_block_is_waited_for_in_empty_blocks(chain: ChainFixture) -> None:
     found = selector(chain).select(tip(chain, 104, T + 1_799), window(chain, 200, 104, 105))
     assert found == SelectedOrigin(chain.l1(105))
@@ -75,6 +77,7 @@ def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
         selector(chain).select(head, l1)
 
 
+@pytest.mark.option("sequencer.recover", by="recover")
 def test_recover_mode_wants_the_next_block_to_be_known(chain: ChainFixture) -> None:
     recover = selector(chain, recover=True)
     assert isinstance(recover.select(tip(chain, 104, T), window(chain, 106, 104)), NoOrigin)

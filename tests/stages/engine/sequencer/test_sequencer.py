@@ -106,6 +106,7 @@ def test_late_blocks_come_back_to_back_without_skipping_a_timestamp(chain: Chain
         assert (ref.number, ref.timestamp) == (number, START + 2 * number)
 
 
+@pytest.mark.option("sequencer.sealing-duration")
 def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
     sequencer = running(chain, sealing_duration=0.5)
     build(chain, sequencer, START)
@@ -262,6 +263,8 @@ def test_a_forkchoice_with_the_same_tip_changes_nothing(chain: ChainFixture) -> 
     assert sequencer.wait_until() == due and sequencer.building is not None
 
 
+@pytest.mark.option("sequencer.max-safe-lag", by="max_safe_lag")
+@pytest.mark.fault("F54")
 @pytest.mark.parametrize(("safe", "paused"), [(0, True), (1, True), (2, False), (5, False)])
 def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int, paused: bool) -> None:
     refs = chain.build(5)

@@ -67,6 +67,7 @@ def inserts(harness: CoreHarness) -> list[PendingCall]:
 # --- start ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.option("conductor.enabled")
 def test_the_sequencer_begins_stopped_whatever_the_options_say() -> None:
     harness = conducted()
     assert harness.status.sequencer_enabled and not harness.status.sequencer_active

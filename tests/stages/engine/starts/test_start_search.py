@@ -141,6 +141,7 @@ def test_an_l1_without_its_genesis_block(chain: ChainFixture) -> None:
         Engine(chain.build(3), 0, 0).run(chain, l1_head=99)
 
 
+@pytest.mark.fault("F44")
 def test_an_engine_of_another_chain(chain: ChainFixture) -> None:
     other = msgspec.structs.replace(chain.genesis, hash=b"\x09" * 32)
     with pytest.raises(StartSearchError, match="wrong chain: the engine's genesis"):
@@ -193,6 +194,7 @@ def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
     assert not walked.shrink()
 
 
+@pytest.mark.fault("F46")
 def test_a_tip_below_the_labels_is_the_start(chain: ChainFixture) -> None:
     refs = chain.build(30)
     assert Engine(refs, 3, 20, latest=10).run(chain) == heads(refs[10], refs[10], refs[10])
@@ -242,6 +244,7 @@ def test_a_parent_on_another_l1_branch(chain: ChainFixture) -> None:
         engine.run(chain)
 
 
+@pytest.mark.option("l2.skip-sync-start-check", by="skip_check")
 def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     refs = chain.build(60)
     engine = Engine(refs, 10, 20)

@@ -130,6 +130,7 @@ def inserted(status: str = "SYNCING") -> GapFetch:
     return fetch
 
 
+@pytest.mark.fault("F41")
 @pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
 def test_an_engine_that_has_the_chain(status: str) -> None:
     """Whatever it said of the block before."""
@@ -331,6 +332,7 @@ def test_blocks_below_a_number_are_dropped_together() -> None:
     assert len(queue) == 0 and queue.bytes == 0
 
 
+@pytest.mark.fault("F48")
 def test_a_gap_ends_at_the_lowest_block() -> None:
     queue = UnsafeQueue()
     assert queue.gap_end(queue_heads(3), 6) is None

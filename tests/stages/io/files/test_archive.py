@@ -69,6 +69,7 @@ def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> No
         assert reason in str(line.fields["reason"])
 
 
+@pytest.mark.condition("C15")
 def test_what_cannot_be_written_is_a_condition_that_ends(tmp_path: Path, lines: list[Record]) -> None:
     (tmp_path / "a").write_text("no folder")
 

@@ -92,6 +92,7 @@ def test_a_raw_call_gives_the_whole_body() -> None:
     assert with_client(answering(body), lambda client: client.call_raw("eth_x")) == body
 
 
+@pytest.mark.option("l1.rpc-max-batch-size")
 def test_a_batch_is_split_and_matched_by_id() -> None:
     sizes: list[int] = []
 
@@ -133,6 +134,7 @@ def test_a_batch_keeps_failures_in_place() -> None:
     assert second.message == "no"
 
 
+@pytest.mark.fault("F5")
 def test_a_short_batch_is_an_endpoint_error() -> None:
     with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
         with_client(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
@@ -144,6 +146,7 @@ def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
         with_client(answering(body), lambda client: client.batch([("a", []), ("b", [])]))
 
 
+@pytest.mark.fault("F5")
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
@@ -251,6 +254,7 @@ def test_headers_are_made_for_each_request() -> None:
     assert seen == ["one", "two"]
 
 
+@pytest.mark.option("l1.max-concurrency")
 def test_concurrency_is_bounded() -> None:
     running = highest = 0
     together = asyncio.Event()

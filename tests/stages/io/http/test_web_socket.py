@@ -396,6 +396,7 @@ def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is()
     assert "lost (closed by the endpoint, code 1009)" in str(error)
 
 
+@pytest.mark.fault("F8")
 def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK1]"""
     monkeypatch.setattr(web_socket, "HEARTBEAT", 0.2)

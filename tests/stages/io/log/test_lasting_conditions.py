@@ -15,6 +15,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
 
+@pytest.mark.condition("C15")
 def test_a_line_a_minute_with_counts_and_one_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +70,7 @@ def several(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return Several(capsys, monkeypatch)
 
 
+@pytest.mark.condition("C15")
 def test_sources_that_fail_alike_share_their_lines(several: Several) -> None:
     for _ in range(62):
         for source in ("head", "finality"):
@@ -129,6 +131,7 @@ def test_hours(several: Several) -> None:
     assert several.lines()[1].endswith("waited=2h3m tried=2")
 
 
+@pytest.mark.condition("C15")
 def test_one_line_a_minute_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     warnings = RepeatedWarnings(get_logger("part"), lambda: now)

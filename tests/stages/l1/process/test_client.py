@@ -137,6 +137,7 @@ def test_calls_are_recorded_and_not_found_is_no_failure() -> None:
     with_endpoints([{"eth_getBlockByNumber": by_number}, {}], use)
 
 
+@pytest.mark.fault("F4")
 def test_an_unsupported_method_is_dropped_for_the_next() -> None:
     """[OPT73]"""
     requested: list[str] = []
@@ -157,6 +158,7 @@ def test_an_unsupported_method_is_dropped_for_the_next() -> None:
     assert requested == ["whole", "single", "single"]
 
 
+@pytest.mark.fault("F7")
 def test_the_chain_is_checked_again_after_a_failure() -> None:
     chains = ["0x5", "0x6", "0x5"]
 
@@ -195,6 +197,8 @@ def test_the_endpoint_in_use_changes_when_it_fails_and_not_before() -> None:
     with_endpoints([{}, {}, {}], use)
 
 
+@pytest.mark.fault("F5")
+@pytest.mark.condition("C3")
 def test_retry_after_of_an_overloaded_server_is_kept() -> None:
     async def busy(request: web.Request) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": "20"})

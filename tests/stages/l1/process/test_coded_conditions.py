@@ -54,6 +54,7 @@ def assert_one_line(shown: str, code: Code, *words: str) -> None:
     assert shown.splitlines() == lines, "there is nothing else to read"
 
 
+@pytest.mark.sign("L1-THROTTLED", line=True, readyz=True)
 def test_an_endpoint_that_limits_requests(capsys: pytest.CaptureFixture[str]) -> None:
     async def busy(request: web.Request) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": "20"}, text="over your quota")
@@ -62,6 +63,7 @@ def test_an_endpoint_that_limits_requests(capsys: pytest.CaptureFixture[str]) ->
     assert_one_line(capsys.readouterr().err, Code.L1_THROTTLED, "HTTP status 429", "over your quota")
 
 
+@pytest.mark.sign("L1-BLOCK", line=True, readyz=True)
 def test_an_endpoint_that_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """A block does not have the hash that it is given with."""
     chain = FakeL1Chain(10)
@@ -80,6 +82,7 @@ def _with_another_hash(chain: FakeL1Chain) -> Callable[..., Any]:
     return by_number
 
 
+@pytest.mark.sign("L1-CONTRADICTS", line=True, readyz=True)
 def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[str]) -> None:
     chain, longer = FakeL1Chain(10), FakeL1Chain(30)
 
@@ -90,12 +93,14 @@ def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[str]) ->
     assert_one_line(capsys.readouterr().err, Code.L1_CONTRADICTS, "is above the head")
 
 
+@pytest.mark.sign("L1-STALE", line=True, readyz=True)
 def test_a_head_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(head_poller, "STUCK_SECONDS", 0.5)
     follow(json_rpc_app(FakeL1Chain(10).methods(5)), problem(Code.L1_STALE))
     assert_one_line(capsys.readouterr().err, Code.L1_STALE, "head=9:0x", "seconds=")
 
 
+@pytest.mark.sign("FINALITY-STALE", line=True)
 def test_finality_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(head_poller, "UNFINALIZED_SECONDS", 0.3)
     chain = FakeL1Chain(10)

@@ -107,6 +107,7 @@ def test_the_only_endpoint_is_asked_nothing() -> None:
     with_checks([{"eth_chainId": never, "eth_getBlockByNumber": never}], recent_chain(), scenario)
 
 
+@pytest.mark.condition("C2")
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> None:
     chain, other = recent_chain(), recent_chain()
@@ -125,6 +126,7 @@ def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> No
     with_checks([each.methods(5) for each in servers], chain, scenario)
 
 
+@pytest.mark.condition("C2")
 def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -147,6 +149,7 @@ def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem
     assert text.count("code=L1-DISAGREE") == 1 and "block=36" in text
 
 
+@pytest.mark.fault("F6")
 def test_endpoints_of_another_chain_and_behind_are_named() -> None:
     chain = recent_chain()
 
@@ -158,6 +161,7 @@ def test_endpoints_of_another_chain_and_behind_are_named() -> None:
     with_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain, scenario)
 
 
+@pytest.mark.fault("F11")
 def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one in use is at block 39 while another one is far beyond."""
     monkeypatch.setattr(endpoint_checks, "STUCK_POLLS", 0)

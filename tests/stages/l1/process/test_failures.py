@@ -10,6 +10,7 @@ from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
 
 
+@pytest.mark.condition("C3")
 @pytest.mark.parametrize(
     "error, code",
     [

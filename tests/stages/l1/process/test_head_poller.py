@@ -58,6 +58,7 @@ def with_poller(methods: Methods, scenario: Callable[[PolledHeads], Awaitable[No
     run_within(20, main)
 
 
+@pytest.mark.fault("F8")
 def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD3, LHD4, WSK6] One that missed a head is subscribed to again over another connection, and one that refuses
     subscriptions is polled."""
@@ -134,6 +135,7 @@ def test_new_heads_and_reorgs_are_reported() -> None:
     with_poller(chain.methods(5), scenario)
 
 
+@pytest.mark.condition("C3")
 @pytest.mark.parametrize("interval", (BLOCK_TIME, BLOCK_TIME / 2, BLOCK_TIME / 4))
 def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
     """[LHD25] Only where a client waits for it, and polls are rare enough to find a new one."""
@@ -233,6 +235,7 @@ def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_afte
     with_poller(chain.methods(5), scenario)
 
 
+@pytest.mark.condition("C8")
 def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree() -> None:
     """[LHD23]"""
     chain = FakeL1Chain(40)
@@ -300,6 +303,7 @@ def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
     with_poller({**chain.methods(5), "eth_chainId": chain_id}, scenario)
 
 
+@pytest.mark.fault("F10")
 @pytest.mark.parametrize("label", ["safe", "finalized"])
 def test_a_label_above_the_head_is_refused(label: str) -> None:
     """[LHD23]"""
@@ -329,6 +333,8 @@ def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> N
     with_poller(chain.methods(5), scenario)
 
 
+@pytest.mark.fault("F10")
+@pytest.mark.condition("C8")
 def test_without_a_finalized_block_the_next_poll_comes_soon() -> None:
     def by_label(label: str, full: bool) -> Any:
         raise JsonRpcError(-32602, "invalid params: unknown label")
@@ -349,6 +355,7 @@ def test_no_latest_block_is_temporary() -> None:
     with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda *_: None}, scenario)
 
 
+@pytest.mark.fault("F11")
 def test_a_head_that_does_not_change_for_long_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,6 +119,8 @@ def test_hashes_are_checked_unless_the_endpoint_is_trusted() -> None:
     assert len(linked_refs(changed, 10, True)) == 11
 
 
+@pytest.mark.option("l1.rpc-rate-limit")
+@pytest.mark.condition("C3")
 @pytest.mark.parametrize(("rate", "expected"), [(0, MAX_REFS), (2, 10), (0.1, 1), (1_000, MAX_REFS)])
 def test_one_response_takes_no_more_than_a_moment_of_the_rate_limit(rate: float, expected: int) -> None:
     """[LHD16]"""

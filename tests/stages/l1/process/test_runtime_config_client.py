@@ -70,6 +70,7 @@ def test_the_signer_is_read_below_the_confirmations(trust: bool, method: str) ->
     with_reader({**api, method: recorded}, scenario, trust_rpc=trust, verifier_confs=2)
 
 
+@pytest.mark.option("l1.trustrpc")
 @pytest.mark.parametrize("trust", [False, True])
 def test_the_protocol_versions_are_read_with_the_signer(trust: bool) -> None:
     """[PRV2] The test's contract holds all slots."""
@@ -135,6 +136,7 @@ def test_the_last_value_stays_when_l1_fails_later() -> None:
     with_reader({**api, "eth_getProof": proof}, scenario)
 
 
+@pytest.mark.option("l1.runtime-config-reload-interval")
 def test_without_an_interval_it_is_read_once() -> None:
     """[RTC3]"""
 

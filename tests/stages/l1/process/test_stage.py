@@ -288,6 +288,8 @@ def _says(health: Health | None, text: str) -> bool:
     return health is not None and any(text in str(problem) for problem in health.problems)
 
 
+@pytest.mark.option("l1.rpckind")
+@pytest.mark.condition("C2")
 @pytest.mark.parametrize("kind", ["basic", "debug_geth", "any", "alchemy"])
 def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L1Filter) -> None:
     """[OPT71, OPT72]"""
@@ -320,6 +322,8 @@ def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L
     run(scenario)
 
 
+@pytest.mark.fault("F1", "F2")
+@pytest.mark.condition("C2")
 def test_late_receipts_and_those_of_another_block_are_fetched_again(recording: Recording, l1_filter: L1Filter) -> None:
     served = recorded(recording)
     results: list[Any] = [None, served["eth_getBlockReceipts"]("0x" + recording.block(6_582_934).hash.hex())]
@@ -358,6 +362,7 @@ def test_a_block_that_fails_delays_no_other(recording: Recording, l1_filter: L1F
     run(scenario)
 
 
+@pytest.mark.condition("C2")
 def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Recording, l1_filter: L1Filter) -> None:
     served = recorded(recording)
 
@@ -394,6 +399,7 @@ def test_without_a_working_endpoint_the_error_is_published(recording: Recording,
     run(scenario)
 
 
+@pytest.mark.option("verifier.l1-confs")
 def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequencer(
     recording: Recording, l1_filter: L1Filter
 ) -> None:
@@ -428,6 +434,7 @@ def test_references_are_read_from_headers(recording: Recording, l1_filter: L1Fil
     run(scenario)
 
 
+@pytest.mark.option("l1.epoch-poll-interval", "l1.http-poll-interval")
 def test_blocks_are_fetched_with_polling_off(recording: Recording, l1_filter: L1Filter) -> None:
     async def scenario() -> None:
         options: dict[str, Any] = {"poll_interval": 0.0, "epoch_poll_interval": 0.0, "window": 0}
@@ -438,6 +445,7 @@ def test_blocks_are_fetched_with_polling_off(recording: Recording, l1_filter: L1
     run(scenario)
 
 
+@pytest.mark.fault("F9")
 @pytest.mark.parametrize("depth", [1, 3])
 def test_after_a_reorg_the_new_blocks_are_sent(depth: int, l1_filter: L1Filter) -> None:
     chain = FakeL1Chain(30)
@@ -459,6 +467,7 @@ def test_after_a_reorg_the_new_blocks_are_sent(depth: int, l1_filter: L1Filter) 
     run(scenario)
 
 
+@pytest.mark.fault("F6")
 def test_an_endpoint_far_behind_is_not_followed(l1_filter: L1Filter) -> None:
     current = FakeL1Chain(40).methods(l1_filter.chain_id)
     behind = FakeL1Chain(10).methods(l1_filter.chain_id)

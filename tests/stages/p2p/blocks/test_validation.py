@@ -57,6 +57,7 @@ def test_topics_are_validated_whatever_fork_is_active(version: int) -> None:
     assert failure_of(ValidatorHarness("regolith").validate_block(block(version), version)) is None
 
 
+@pytest.mark.fault("F51")
 def test_compression_and_size() -> None:
     harness = ValidatorHarness()
     for failure in SnappyFailure:
@@ -85,6 +86,7 @@ def test_the_signature() -> None:
     assert failure_of(harness.validate_content(message[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
 
 
+@pytest.mark.fault("F47")
 def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
     harness, message = ValidatorHarness(), signed(block())
     high = ORDER - int.from_bytes(message[32:64], "big")
@@ -93,6 +95,7 @@ def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
     assert failure_of(harness.validate_content(other)) is ValidationFailure.SEEN
 
 
+@pytest.mark.fault("F47")
 def test_signer_change_between_blocks() -> None:
     harness = ValidatorHarness()
     harness.validator.signers.update(STRANGER.address, 50.0)
@@ -113,6 +116,7 @@ def test_encoding() -> None:
     assert failure_of(ValidatorHarness().validate_content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
 
 
+@pytest.mark.fault("F47")
 @pytest.mark.parametrize(
     ("age", "expected"), [(60, None), (61, ValidationFailure.TOO_OLD), (-5, None), (-6, ValidationFailure.FUTURE)]
 )
@@ -156,6 +160,7 @@ def test_blob_gas() -> None:
     )
 
 
+@pytest.mark.fault("F47")
 def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
     harness = ValidatorHarness()
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]

@@ -291,3 +291,19 @@ def test_the_number_of_calls_is_bounded(pair: ConnectedPair) -> None:
     pair.network.run(3)
     assert len(calls) == 0 and not calls._by_nonce and not calls._queued
     assert pair.still_respond()
+
+
+def test_one_host_sends_200_datagrams_a_second_after_a_burst(pair: ConnectedPair) -> None:
+    """From all its ports together; other hosts are not held up."""
+
+    def send(count: int, number: int = 9) -> int:
+        dropped = pair.one.node.drops[PacketDrop.TOO_MANY]
+        for port in range(1, count + 1):
+            pair.network.inject(endpoint(f"127.0.0.{number}", port), bytes(100), ONE)
+        return count - (pair.one.node.drops[PacketDrop.TOO_MANY] - dropped)
+
+    assert send(600) == 500
+    pair.network.now += 0.5
+    assert send(600) == 100
+    assert send(100, number=10) == 100
+    assert pair.still_respond()

@@ -1,5 +1,7 @@
 """Gossipsub parameters [GSP7], and the options that change them."""
 
+import pytest
+
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, GossipParams, gossip_params
 from tests.support.p2p.blocks import chain_config
@@ -24,6 +26,13 @@ def test_parameters_of_op_node() -> None:
     assert MAX_RPC_BYTES == 10 * 1024 * 1024 and not params.flood_publish
 
 
+@pytest.mark.option(
+    "p2p.gossip.mesh.d",
+    "p2p.gossip.mesh.lo",
+    "p2p.gossip.mesh.dhi",
+    "p2p.gossip.mesh.dlazy",
+    "p2p.gossip.mesh.floodpublish",
+)
 def test_options() -> None:
     assert gossip_params(P2pConfig(chain_config())) == GossipParams()
     config = P2pConfig(chain_config(), mesh_d=4, mesh_lo=3, mesh_hi=6, mesh_lazy=2, flood_publish=True)

@@ -141,6 +141,7 @@ def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
     run_scenario(scenario)
 
 
+@pytest.mark.option("p2p.gossip.timestamp.threshold", "signer.tls.enabled")
 def test_a_block_that_grows_too_old_is_dropped_and_the_problem_ends(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with P2pNode(

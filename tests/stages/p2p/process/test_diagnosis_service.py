@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, run_scenario
 
 
+@pytest.mark.condition("C7")
 def test_diagnosis(tmp_path: Path) -> None:
     async def scenario() -> None:
         rollup = chain_of_now()

@@ -97,6 +97,7 @@ def test_a_truncated_request_gets_unknown_error(tmp_path: Path, request_bytes: b
     run_scenario(scenario)
 
 
+@pytest.mark.option("p2p.sync.req-resp")
 def test_without_the_sync_protocol_nothing_is_requested(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with P2pNode(1, chain_of_now(), tmp_path, sync_req_resp=False).running() as node:

@@ -47,6 +47,7 @@ def response_of(part: bytes, kind: int = 1) -> bytes:
     return b"\0" + kind.to_bytes(4, "little") + snappy.compress_framed(part)
 
 
+@pytest.mark.fault("F49")
 def test_malformed_responses_fail() -> None:
     config, payload = chain_config(), block(4, 5)
     part = block_message.encode_signed_part(payload, 4)

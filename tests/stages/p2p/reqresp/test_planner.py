@@ -192,6 +192,7 @@ def test_invalid_blocks_do_not_stop_the_sync(behaviour: str) -> None:
     assert all(harness.scores.counts(peer).rejected_payloads == 0 for peer in harness.peers[2:])
 
 
+@pytest.mark.option("p2p.sync.onlyreqtostatic", by="only_static")
 def test_only_static_peers_are_used_with_the_option() -> None:
     harness = PlannerHarness(3, only_static=True)
     harness.planner.add_peer(b"static", is_static=True)
@@ -237,6 +238,7 @@ def test_quarantined_blocks_are_released_once_trusted() -> None:
     assert [payload.block_number for payload in known] == [28, 27, 26, 25]
 
 
+@pytest.mark.fault("F49")
 def test_random_peers_never_give_a_wrong_block() -> None:
     for seed in range(8):
         chance, harness = random.Random(seed), PlannerHarness(6)

@@ -17,6 +17,7 @@ from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 A, B = b"a", b"b"
 
 
+@pytest.mark.fault("F49")
 def test_a_peer_waits_after_its_burst_and_is_rejected_after_twenty_seconds() -> None:
     turns = RequestTurns()
     requests = [turns.add(A, 0.0) for _ in range(110)]

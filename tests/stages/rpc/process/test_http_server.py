@@ -60,6 +60,7 @@ def test_bodies_are_limited_with_and_without_content_length(with_rpc: RunWithRpc
     with_rpc(scenario)
 
 
+@pytest.mark.option("rpc.corsdomain")
 def test_cross_origin_requests_of_named_origins(with_rpc: RunWithRpc) -> None:
     """[RPC5]"""
     preflight = {
@@ -98,6 +99,7 @@ def test_web_pages_of_other_origins_are_refused(with_rpc: RunWithRpc) -> None:
     with_rpc(scenario, cors_domains=("http://y",))
 
 
+@pytest.mark.option("rpc.vhosts")
 def test_host_names_that_are_not_named_are_refused(with_rpc: RunWithRpc) -> None:
     """[RPC86]"""
 
@@ -298,6 +300,8 @@ def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(with_rpc: Run
     with_rpc(scenario, rollup=crosses)
 
 
+@pytest.mark.option("rpc.ready-l1-lag", "rpc.ready-safe-age", "rpc.ready-unsafe-age")
+@pytest.mark.condition("C12")
 def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC92]"""
     monkeypatch.setattr(node_state, "HOLD_SECONDS", 0.5)
@@ -321,6 +325,7 @@ def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch)
     with_rpc(scenario, ready_l1_lag=4, ready_safe_age=60.0, ready_unsafe_age=2.0)
 
 
+@pytest.mark.condition("C12")
 def test_readyz_for_a_client_with_its_own_lag(with_rpc: RunWithRpc) -> None:
     """[RPC93]"""
 

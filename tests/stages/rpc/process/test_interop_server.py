@@ -103,6 +103,7 @@ def run(directory: Path, scenario: Callable[[Supervisor], Awaitable[None]]) -> N
     asyncio.run(Supervisor(directory).run(scenario))
 
 
+@pytest.mark.option("interop.rpc.addr")
 def test_a_supervisor_manages_the_node_by_websocket(tmp_path: Path) -> None:
     """From the first event to a finalized block."""
 

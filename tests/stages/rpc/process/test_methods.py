@@ -100,6 +100,7 @@ def test_safe_heads_at_l1_blocks(with_rpc: RunWithRpc) -> None:
     with_rpc(scenario, safedb=True)
 
 
+@pytest.mark.option("rpc.enable-admin")
 def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
 
@@ -315,6 +316,7 @@ def test_a_node_without_p2p_publishes_nothing(with_rpc: RunWithRpc) -> None:
     with_rpc(scenario, sequencer_api=True)
 
 
+@pytest.mark.option("experimental.sequencer-api")
 def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
     """From the HTTP request to the Engine API and back; results have op-node's types."""
     chain = ChainFixture(make_rollup())

@@ -14,6 +14,7 @@ from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 
+@pytest.mark.option("metrics.enabled")
 def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
     name = "op_node_default_activity_problems"
     (tmp_path / "engine.prom").write_text(f"# HELP {name} A\n# TYPE {name} gauge\n{name} 3\na_total 2\n")

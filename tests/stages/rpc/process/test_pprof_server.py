@@ -141,6 +141,7 @@ def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: py
     with_server(tmp_path / "other", alone)
 
 
+@pytest.mark.option("pprof.enabled")
 def test_the_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:
     async def off(rpc: RpcHarness) -> None:
         assert rpc.stage.pprof is None

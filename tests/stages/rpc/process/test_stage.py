@@ -6,6 +6,7 @@ import random
 import socket
 from pathlib import Path
 
+import pytest
 from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
@@ -41,6 +42,9 @@ def test_a_node_that_halts_serves_its_metrics_alone(with_rpc: RunWithRpc) -> Non
     with_rpc(scenario, metrics_enabled=True)
 
 
+@pytest.mark.option(
+    "metrics.addr", "metrics.port", "pprof.addr", "pprof.port", "status.addr", "status.port", "interop.rpc.port"
+)
 def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
 
@@ -95,6 +99,7 @@ def is_open(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.option("status.enabled")
 def test_the_status_page_is_served_only_if_enabled(with_rpc: RunWithRpc) -> None:
     """[RPC95]"""
 

@@ -126,6 +126,7 @@ def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return Watched(capsys, monkeypatch)
 
 
+@pytest.mark.sign("HEAD-OLD", "PROCESS-SILENT", line=True)
 @pytest.mark.parametrize(
     "reason, code", [(OLD, Code.HEAD_OLD), (BEHIND, Code.BEHIND), (SILENT, Code.PROCESS_SILENT)], ids=lambda each: ""
 )
@@ -155,6 +156,7 @@ def test_the_lag_of_a_sync_is_no_news(watched: Watched) -> None:
     assert watched.lines(status(State.SYNCING, speed=100.0), BEHIND, OLD, seconds=100) == []
 
 
+@pytest.mark.sign("SYNC-SLOW", line=True)
 def test_a_sync_that_is_slower_than_the_chain(watched: Watched) -> None:
     slow = status(State.SYNCING, speed=0.4, limited_by="blobs")
     assert watched.lines(slow, BEHIND, seconds=int(SLOW_SECONDS)) == []
@@ -173,6 +175,7 @@ def test_bursts_are_not_slow(watched: Watched) -> None:
         assert watched.lines(status(State.SYNCING, speed=30.0)) == []
 
 
+@pytest.mark.sign("PEERS-NONE", line=True)
 def test_a_node_without_peers(watched: Watched) -> None:
     assert watched.lines(status(State.SYNCED), seconds=100) == [], "P2P is disabled"
     assert watched.lines(status(State.SYNCED, peers=0), seconds=int(PEERLESS_SECONDS)) == []

@@ -97,6 +97,7 @@ def test_a_sync_from_start_to_tip() -> None:
     )
 
 
+@pytest.mark.condition("C4")
 def test_a_sync_says_what_limits_it() -> None:
     """[LOG17]"""
 
@@ -221,6 +222,7 @@ def test_what_is_not_known_is_left_out() -> None:
     assert Node().run(NOTHING._replace(faults=())) == [Line("starting", {"for": unknown})]
 
 
+@pytest.mark.condition("C4")
 def test_an_eta_needs_a_chain_that_is_caught_up_with() -> None:
     """Half a block a second is as fast as the chain grows."""
     node = Node()

@@ -38,6 +38,7 @@ def test_nothing_is_wrong() -> None:
     assert process_faults({"l1": ()}, AGES, L1, ENGINE) == []
 
 
+@pytest.mark.sign("PROCESS-SILENT", readyz=True)
 def test_each_fault() -> None:
     assert process_faults({"l1": (AWAY,)}, AGES, L1, ENGINE) == [UnreadyReason("l1", AWAY)]
     assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
@@ -52,6 +53,7 @@ def test_each_fault() -> None:
         ]
 
 
+@pytest.mark.sign("HEAD-OLD", readyz=True)
 def test_reasons_of_lag_have_numbers() -> None:
     """[RPC92]"""
     l1 = L1Status(block(54), block(285), None, None, lag_blocks=231, lag_s=2772)
@@ -122,6 +124,7 @@ def test_chains_without_a_warning(config: RollupConfig) -> None:
     assert upgrade_warnings(config, None, 0.0) == []
 
 
+@pytest.mark.condition("C13")
 def test_an_engine_that_seems_not_to_know_a_fork() -> None:
     doubt = ForkDoubt("lagoon", TIME, "OP-Reth 2.3.2 does not have it")
     (found,) = engine_warnings([doubt], TIME - 86_400)

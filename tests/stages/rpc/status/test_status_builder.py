@@ -1,6 +1,7 @@
 """The status of the node from what its processes publish."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.stages.messages.base import Problem, QueueLength
@@ -195,6 +196,7 @@ def test_drops_by_reason() -> None:
     assert status.drops_1h == 5
 
 
+@pytest.mark.condition("C10")
 def test_the_sequencing_window() -> None:
     builder = StatusBuilder(facts())
     used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
@@ -232,6 +234,7 @@ def test_readiness_follows_the_limits() -> None:
     assert len(late.reasons) == 2 and not late.ready
 
 
+@pytest.mark.sign("SYNC-SLOW", readyz=True)
 def test_a_sync_without_an_end_is_a_reason_beside_its_lag() -> None:
     for limit, shown in ((12, 2), (0, 0)):
         builder = StatusBuilder(facts(limit))

@@ -52,6 +52,7 @@ def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: floa
     return EngineClient(engine.url, secret, timeout, engine.chain.rollup, Meter("engine"))
 
 
+@pytest.mark.fault("F43", "F58")
 def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_700_000_000.7]
     monkeypatch.setattr("time.time", lambda: now[0])
@@ -292,6 +293,9 @@ def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine
     play(scene())
 
 
+@pytest.mark.option("l2.engine-rpc-timeout")
+@pytest.mark.fault("F42")
+@pytest.mark.condition("C6")
 def test_a_slow_engine(engine: FakeExecutionEngine, play: Play) -> None:
     async def scene() -> None:
         engine.delay = 0.4

@@ -195,6 +195,7 @@ def test_each_write_is_synced(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.fault("F57")
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     """[SDB3]"""
     store = store_at(tmp_path / "safe")
@@ -254,6 +255,7 @@ def test_the_directory_of_op_node_is_refused(tmp_path: Path) -> None:
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault("F57")
 def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
     """After each kill of the process the file has all writes that were reported, and at most the one in hand."""
     words = (

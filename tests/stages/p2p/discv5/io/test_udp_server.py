@@ -59,6 +59,7 @@ def test_bootnodes_by_url_and_by_name() -> None:
     asyncio.run(check())
 
 
+@pytest.mark.option("p2p.discovery.path")
 def test_nodes_survive_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "nodes")
 
@@ -78,6 +79,7 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.option("p2p.advertise.ip", "p2p.advertise.tcp", "p2p.advertise.udp")
 def test_advertised_endpoints() -> None:
     async def check() -> None:
         async with running_discv5("one", tcp=4001) as one:
@@ -100,6 +102,7 @@ def test_advertised_endpoints() -> None:
     asyncio.run(check())
 
 
+@pytest.mark.option("p2p.listen.udp")
 def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
     async def check() -> None:
         port = free_port(socket.SOCK_DGRAM)
@@ -126,6 +129,7 @@ def test_invalid_options_are_reported() -> None:
     asyncio.run(check())
 
 
+@pytest.mark.option("p2p.listen.ip", "p2p.netrestrict")
 def test_ipv6() -> None:
     require_ipv6()
 

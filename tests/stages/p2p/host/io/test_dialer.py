@@ -62,6 +62,7 @@ def test_dial_errors_have_a_reason_per_address() -> None:
     with_two_hosts(test)
 
 
+@pytest.mark.option("p2p.timeout.dial")
 def test_dialling_ends_with_the_timeout_of_the_option() -> None:
     """The other end accepts and is silent."""
 

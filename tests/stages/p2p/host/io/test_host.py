@@ -104,6 +104,7 @@ def test_connections_of_one_host_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.listen.tcp")
 def test_a_port_in_use_is_reported() -> None:
     async def run() -> None:
         async with running_host(1) as ours:

@@ -42,6 +42,7 @@ def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
     with_two_hosts(test)
 
 
+@pytest.mark.option("p2p.useragent")
 def test_peers_get_the_user_agent_of_the_option() -> None:
     async def run() -> None:
         async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:

@@ -17,6 +17,7 @@ def load(path: Path, raw: bytes | None = None) -> NetworkIdentity:
     return load_identity(config(priv_path=str(path), priv_raw=raw)).identity
 
 
+@pytest.mark.option("p2p.priv.path")
 def test_a_missing_file_is_created(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "key.txt"
     first = load_identity(config(priv_path=str(path)))
@@ -36,6 +37,7 @@ def test_forms_of_the_key(tmp_path: Path, text: str) -> None:
     assert load(path).secret == SECRET
 
 
+@pytest.mark.option("p2p.priv.raw")
 def test_the_raw_key_takes_precedence(tmp_path: Path) -> None:
     path = tmp_path / "key.txt"
     assert load(path, SECRET).secret == SECRET

@@ -7,6 +7,8 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer
 from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
@@ -81,6 +83,7 @@ def test_discovery_stops_with_enough_peers() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.nat")
 def test_mapped_ports_set_the_external_address() -> None:
     external_ip = ipaddress.ip_address("8.8.4.4")
 
@@ -98,6 +101,7 @@ def test_mapped_ports_set_the_external_address() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.no-discovery")
 def test_without_discovery_only_ports_are_mapped() -> None:
     async def run() -> None:
         async with discovering_host(1, nat=True, no_discovery=True) as (host, service):

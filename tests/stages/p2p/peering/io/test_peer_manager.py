@@ -24,6 +24,7 @@ async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
         await activity.step()
 
 
+@pytest.mark.option("p2p.static")
 def test_static_peers_are_redialled() -> None:
     async def run() -> None:
         async with running_host(2) as theirs:
@@ -119,6 +120,7 @@ def test_discovered_peers_are_dialled_before_claimed_ones() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.peers.grace", "p2p.peers.hi", "p2p.peers.lo")
 def test_excess_peers_are_trimmed() -> None:
     async def run() -> None:
         async with running_host(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
@@ -137,6 +139,8 @@ def test_excess_peers_are_trimmed() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.ban.duration")
+@pytest.mark.fault("F50")
 def test_low_scores_lead_to_bans_that_expire() -> None:
     async def run() -> None:
         async with (
@@ -162,6 +166,7 @@ def test_low_scores_lead_to_bans_that_expire() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.ban.peers", "p2p.ban.threshold")
 @pytest.mark.parametrize("options", [{"ban_peers": False}, {"ban_threshold": -200.0}])
 def test_bans_respect_the_options(options: dict[str, object]) -> None:
     async def run() -> None:
@@ -174,6 +179,7 @@ def test_bans_respect_the_options(options: dict[str, object]) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.option("p2p.ping")
 def test_latencies_are_measured() -> None:
     async def run() -> None:
         async with running_host(1) as ours, running_host(2) as theirs:

@@ -62,6 +62,7 @@ async def error_of(signer: RemoteSigner) -> str:
     return str(caught.value)
 
 
+@pytest.mark.option("signer.header")
 def test_the_wire_form_is_that_of_op_node() -> None:
     async def use(server: SignerServer, signer: RemoteSigner) -> None:
         signature = await signer.sign_block(CHAIN_ID, DIGEST)
@@ -133,6 +134,7 @@ def test_a_malformed_signature_is_refused(answer: Any, text: str) -> None:
     with_signer(use)
 
 
+@pytest.mark.fault("F53")
 def test_a_signature_of_another_key_is_refused() -> None:
     async def use(server: SignerServer, signer: RemoteSigner) -> None:
         server.key = LocalSigner(b"\x33" * 32)
@@ -170,6 +172,7 @@ def test_an_answer_of_any_size_and_shape_is_an_error(body: bytes, status: int, t
     with_signer(use)
 
 
+@pytest.mark.fault("F53")
 def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 0.2)
 
@@ -184,6 +187,7 @@ def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> 
     with_signer(use)
 
 
+@pytest.mark.fault("F53")
 def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
     async def scenario(opened: Opener) -> None:
         server = SignerServer()
@@ -202,6 +206,7 @@ def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
 # --- TLS -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.option("signer.tls.ca")
 def test_both_sides_are_authenticated(tmp_path: Path) -> None:
     async def scenario(opened: Opener) -> None:
         files = TlsSetUp(tmp_path)
@@ -231,6 +236,7 @@ def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
     with_opened(scenario)
 
 
+@pytest.mark.option("signer.tls.cert", "signer.tls.key")
 def test_a_client_certificate_that_the_signer_refuses(tmp_path: Path) -> None:
     async def scenario(opened: Opener) -> None:
         files = TlsSetUp(tmp_path)
