@@ -1,7 +1,6 @@
 """Who may call what: host names, web pages of other origins, and tokens for the admin API [RPC5, RPC86 to RPC88]."""
 
 import ipaddress
-from collections.abc import Collection
 
 import msgspec
 
@@ -35,15 +34,12 @@ class Access(msgspec.Struct, frozen=True):
 
     def accepts_origin(self, origin: str | None) -> bool:
         """Whether a web page of this origin may call; what is no web page sends no Origin."""
-        return origin is None or _contains(self.cors_domains, origin)
+        domains = self.cors_domains
+        return origin is None or ANY in domains or origin.lower() in {domain.lower() for domain in domains}
 
     def admin_error(self, authorization: str, now: float) -> str | None:
         """Return why the admin API is not for the client with this Authorization header; None if it is."""
         return None if self.jwt_secret is None else token_error(authorization, self.jwt_secret, now)
-
-
-def _contains(allowed: Collection[str], given: str) -> bool:
-    return ANY in allowed or given.lower() in {each.lower() for each in allowed}
 
 
 def _host_name(header: str) -> str:

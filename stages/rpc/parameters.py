@@ -132,7 +132,7 @@ def block_id(value: Any) -> BlockId:
     """Return a BlockID object; a member that is missing is zero, as in Go [RPC21]."""
     found = _object(value, "eth.BlockID")
     given = found.get("hash")
-    return BlockId(_number(found.get("number"), "uint64"), bytes(32) if given is None else block_hash(given))
+    return BlockId(number(found.get("number")), bytes(32) if given is None else block_hash(given))
 
 
 def block_seal(value: Any) -> BlockId:
@@ -145,12 +145,16 @@ def block_reference(value: Any) -> L1BlockRef:
     found = _object(value, "eth.BlockRef")
     parent, block = found.get("parentHash"), block_id(found)
     parent_hash = bytes(32) if parent is None else block_hash(parent)
-    return L1BlockRef(block.hash, block.number, parent_hash, _number(found.get("timestamp"), "uint64"))
+    return L1BlockRef(block.hash, block.number, parent_hash, number(found.get("timestamp")))
 
 
 def number(value: Any) -> int:
-    """Return a plain number of 64 bits."""
-    return _number(value, "uint64")
+    """Return a plain number of 64 bits; null is 0."""
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError(_unmarshal_error(_json_type(value), "uint64"))
+    return value
 
 
 def payload_info(value: Any) -> PayloadInfo:
@@ -158,7 +162,7 @@ def payload_info(value: Any) -> PayloadInfo:
     found = _object(value, "eth.PayloadInfo")
     given = found.get("id")
     return PayloadInfo(
-        bytes(8) if given is None else _sized(given, 8, "engine.PayloadID"), _number(found.get("timestamp"), "uint64")
+        bytes(8) if given is None else _sized(given, 8, "engine.PayloadID"), number(found.get("timestamp"))
     )
 
 
@@ -172,14 +176,6 @@ def signed_envelope(value: Any) -> SignedPayload:
 
 def _object(value: Any, go_type: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(_unmarshal_error(_json_type(value), go_type))
-    return value
-
-
-def _number(value: Any, go_type: str) -> int:
-    if value is None:
-        return 0
-    if type(value) is not int or not 0 <= value < 1 << 64:
         raise ValueError(_unmarshal_error(_json_type(value), go_type))
     return value
 

@@ -171,7 +171,8 @@ class HttpConnection(asyncio.Protocol):
         length = self._headers.get(b"content-length")
         coding = self._headers.get(b"transfer-encoding")
         self._ends_with_connection = length is None if coding is None else not coding.lower().endswith(b"chunked")
-        if is_compressed(self._headers.get(b"content-encoding", b"").decode("latin-1").strip()):
+        encoding = self._headers.get(b"content-encoding")
+        if encoding is not None and is_compressed(encoding.decode("latin-1").strip()):
             # Incompressible data become a little longer.
             self._most += self._most // 256 + 1024
         # Of 64 bits, after any number of zeros.
@@ -342,7 +343,7 @@ async def decompressed(body: bytearray, encoding: str, limit: int) -> bytes:
     """Return a body that was received whole, of at most `limit` bytes after decompression.
 
     A compressed `body` is consumed. Raises BodyTooLargeError and BodyEncodingError."""
-    if not is_compressed(encoding):
+    if not encoding or not is_compressed(encoding):
         if len(body) > limit:
             raise BodyTooLargeError(limit)
         return bytes(body)

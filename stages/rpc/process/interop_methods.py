@@ -1,6 +1,5 @@
 """The methods of the `interop` namespace, by which a supervisor manages the node [IOP5 to IOP19]."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -86,9 +85,9 @@ def interop_methods(client: InteropClient) -> tuple[Method, ...]:
     async def fetch_receipts(node: NodeView, wanted: bytes) -> Any:
         return await client.call("fetchReceipts", blocks=(BlockId(0, wanted),))
 
-    plain: dict[str, Callable[..., Awaitable[Any]]] = {"pullEvent": pull_event, "chainID": chain_id}
     return (
-        *(Method(f"interop_{name}", run) for name, run in plain.items()),
+        Method("interop_pullEvent", pull_event),
+        Method("interop_chainID", chain_id),
         Method("interop_subscribe", subscribe, (string,)),
         of_blocks("updateCrossUnsafe", block_id),
         of_blocks("updateCrossSafe", block_id, block_id),

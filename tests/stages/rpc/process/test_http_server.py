@@ -393,13 +393,6 @@ def test_long_responses_are_chunked(with_rpc: RunWithRpc, count: int, has_length
     with_rpc(scenario)
 
 
-def test_notifications_have_an_empty_response(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
-        assert (await post(rpc, b"[" + NOTIFICATION + b"]"))[1] == b""
-
-    with_rpc(scenario)
-
-
 def test_a_client_that_reads_slowly_gets_all_of_it(with_rpc: RunWithRpc) -> None:
     async def scenario(rpc: RpcHarness) -> None:
         _, expected = await post(rpc, batch(900))

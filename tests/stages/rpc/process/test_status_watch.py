@@ -34,7 +34,6 @@ from rollup_node.stages.rpc.status.node_status import (
     ChainStatus,
     DerivationProgress,
     Heads,
-    L1Status,
     NodeStatus,
     Peers,
     SequencingWindow,
@@ -44,6 +43,7 @@ from rollup_node.stages.rpc.status.node_status import (
 from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.node_statuses import UNKNOWN
 
 CHAIN = ChainStatus(None, 1, 10, 2, "jovian", None)
 OLD = UnreadyReason(
@@ -58,25 +58,13 @@ AWAY = UnreadyReason("blobs", Problem(None, "", "away"))
 def status(
     state: State, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
 ) -> NodeStatus:
-    return NodeStatus(
-        version="v1",
-        time=0.0,
-        uptime_s=None,
+    return msgspec.structs.replace(
+        UNKNOWN,
         chain=CHAIN,
         state=state,
-        state_age_s=0.0,
-        sentence="",
         ready=True,
-        reasons=[],
-        heads=Heads(None, None, None),
-        l1=L1Status(None, None, None, None, None, None),
         progress=DerivationProgress(None, speed, None, limited_by, None),
-        sequencing_window=None,
-        sequencer=None,
         peers=None if peers is None else Peers(peers, 0),
-        drops_1h=None,
-        problems=[],
-        processes=None,
     )
 
 
