@@ -17,11 +17,10 @@ EXIT_REPORTED = 2
 
 @dataclass
 class PeriodicTask:
-    """Work that is repeated.
+    """Work that is repeated; the runtime backs off after a TemporaryError.
 
-    `step` does one bounded piece of it and returns the seconds until the next; setting `wake` ends that pause early.
-    With `is_aligned` a pause ends at a multiple of its length, as the other periodic work of the process does, so
-    that it wakes up once for all. The runtime repeats the steps and backs off after a TemporaryError."""
+    `step` does one bounded piece and returns the seconds until the next; setting `wake` ends that pause early. With
+    `is_aligned` a pause ends at a multiple of its length, so that the process wakes up once for all."""
 
     name: str
     step: Callable[[], Awaitable[float]]
@@ -62,10 +61,7 @@ class Stage(Protocol):
 
 
 class ProcessEntry(msgspec.Struct, frozen=True):
-    """One process in processes.json.
-
-    `started` is in Unix seconds; `start_ticks` is the kernel's start time, which distinguishes a process from a
-    later one with its pid."""
+    """One process in processes.json; the kernel's `start_ticks` tell it from a later one with its pid."""
 
     role: str
     copy: int

@@ -19,10 +19,9 @@ class Access(msgspec.Struct, frozen=True):
     jwt_secret: bytes | None = None
 
     def accepts_host(self, header: str | None) -> bool:
-        """Whether a request may be addressed to this Host.
+        """Return whether a request may be addressed to this Host, as it may without the header and to IP addresses.
 
-        Without the header, and for IP addresses, it always may: a web page that has made its own name point here
-        cannot leave the name out."""
+        A web page that has made its own name point here cannot leave the name out."""
         if ANY in self.vhosts or not header:
             return True
         name = _host_name(header)

@@ -27,8 +27,7 @@ class Phase(Enum):
 class Limits(msgspec.Struct, frozen=True):
     """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them.
 
-    Bytes are what is sent and not read, requests and responses. A response may take `response_seconds`, by default as
-    long as the phase says."""
+    A response may take `response_seconds`, by default as long as the phase says."""
 
     connections: int
     per_address: int
@@ -45,10 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
         return max(1, self.per_address // 64)
 
     def within(self, descriptors: int) -> "Limits":
-        """Return the limits of a server that may use so many descriptors.
-
-        A burst is accepted before any connection above the limit can be closed, so it needs descriptors beyond those
-        of the connections that stay."""
+        """Return the limits of a server with so many descriptors, of which a burst needs some more."""
         connections = max(0, min(self.connections, descriptors - self.backlog))
         per_address = max(1, min(self.per_address, connections // 2))
         return Limits(connections, per_address, self.held_bytes, self.response_seconds)
@@ -105,10 +101,7 @@ class _Group:
 
 
 class ConnectionTable:
-    """All connections of one server.
-
-    Times are in seconds of one monotonic clock. What is done for each connection or request takes no longer with
-    more connections of one address."""
+    """All connections of one server; what is done for one takes no longer with more of one address."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -26,10 +26,7 @@ class EventStream:
         self._notify: Notify | None = None
 
     def add(self, number: int, event: InteropEvent) -> None:
-        """Take an event, unless it was taken before.
-
-        The last one that waits is not queued again: a need that is repeated while nobody pulls [IOP29] displaces no
-        other event."""
+        """Take an event, unless it was taken before or waits as the last: a need is repeated if nobody pulls [IOP29]."""
         if number <= self.last:
             return
         self.last = number

@@ -22,10 +22,7 @@ _UINT64, _HASH = "hexutil.Uint64", "common.Hash"
 
 
 def parse_params(params: Any, parsers: Sequence[Parser]) -> list[Any]:
-    """Return the parameters of a call, one for each parser; all are required.
-
-    Raises JsonRpcError (INVALID_PARAMS) where `params` is no list, has too many items, or one of them is missing or
-    malformed."""
+    """Return the parameters of a call, one for each parser; all are required. Raises JsonRpcError (INVALID_PARAMS)."""
     given = [] if params is None else params
     if not isinstance(given, list):
         raise JsonRpcError(INVALID_PARAMS, "non-array args")

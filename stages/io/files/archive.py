@@ -19,10 +19,7 @@ _LEVEL = 1
 
 
 class Archive:
-    """The entries below a folder by name; those whose names end with `.gz` are compressed.
-
-    No method fails: what cannot be read counts as absent, what cannot be written is not kept, and both are warnings
-    with a code."""
+    """The entries below a folder by name, of which `.gz` ones are compressed; failures are warnings with a code."""
 
     def __init__(self, folder: str, logger: Logger) -> None:
         self._folder, self._logger = Path(folder), logger

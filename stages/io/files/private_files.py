@@ -33,8 +33,7 @@ def open_private_folder(path: str | Path, folder: int | None = None) -> int:
 def open_private_file(path: str | Path, flags: int, mode: int = 0o600, folder: int | None = None) -> int:
     """Open a regular file as os.open does, in the opened `folder` if that is given; the descriptor.
 
-    `flags` must not truncate, for the check comes after the opening. Raises UnsafeFileError for a file that somebody
-    else may control or that has other names, other OSErrors for one that cannot be opened."""
+    `flags` must not truncate, for the check comes after. Raises UnsafeFileError for an unsafe file, and OSErrors."""
     try:
         # Without O_NONBLOCK opening a named pipe waits for its other end.
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -26,11 +26,9 @@ class DamagedFileError(StoreError):
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of database.
+    """A kind of database, which `what` and `option` name to operators, and the id `application` in its files.
 
-    `what` and `option` name it to operators; `application` is the 32-bit application id that marks its files.
-    `schema` is executed at each opening. With `synchronous` full a commit returns once it is on disk; with normal
-    the last commits may be lost with the power, but the file stays whole."""
+    `schema` is executed at each opening. With `synchronous` normal the last commits may be lost with the power."""
 
     what: str
     option: str
@@ -43,9 +41,7 @@ def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Con
     """Open a file, which is created if it is missing, or MEMORY; one process at a time can have it open.
 
     The connection may be used by any thread, by one at a time; it begins no transactions by itself. `check` reads the
-    whole file for damage.
-
-    Raises DamagedFileError when the file is damaged, StoreError when it cannot be used for another reason."""
+    whole file for damage. Raises DamagedFileError, and StoreError for a file that cannot be used for another reason."""
     what, option = kind.what, kind.option
     try:
         if path != MEMORY:
@@ -66,10 +62,7 @@ def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Con
 
 
 def _make_private(path: str) -> None:
-    """Create the file if it is missing, readable by its owner alone.
-
-    Raises UnsafeFileError for a file that somebody else may control, under this name or those that SQLite derives
-    from it."""
+    """Create the file if it is missing, for its owner alone. Raises UnsafeFileError, also for names SQLite derives."""
     Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
     for end in ("", "-wal", "-shm", "-journal"):
         check_private_file(path + end)

@@ -68,11 +68,9 @@ class _Request(NamedTuple):
 
 
 class HttpClient:
-    """Requests to the server of a URL, which errors name `name`.
+    """Requests to the server of a URL, which errors name `name`; `headers` and `tls` are called for every request.
 
-    `headers` is called for every request. `tls` is called as often, for the context of `https` connections instead of
-    one that trusts the system's authorities; another context than before means another connection, and its errors are
-    passed on."""
+    `tls` is for `https` instead of the system's authorities; another context than before means another connection."""
 
     def __init__(self, url: str | URL, name: str, headers: Headers | None = None, tls: Tls | None = None) -> None:
         self.name = name
@@ -96,10 +94,9 @@ class HttpClient:
     async def get(
         self, url: URL, headers: Mapping[str, str], timeout: float, max_answer: int, take: Take | None = None
     ) -> HttpAnswer:
-        """Return the answer of any status for a URL of the server; `headers` of this request.
+        """Return the answer of any status for a URL of the server. Raises EndpointError, AnswerTooLargeError.
 
-        With `take`, the body of a success is handed over piece by piece, as it was sent. Raises EndpointError,
-        AnswerTooLargeError."""
+        With `take`, the body of a success is handed over piece by piece, as it was sent."""
         own = self._headers() if self._headers is not None else {}
         request = self._request("GET", url, b"", timeout, max_answer, take)
         answer = await self._server.exchange(_get_head(url, self.name, own, headers), request)

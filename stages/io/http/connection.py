@@ -75,11 +75,10 @@ class HttpConnection(asyncio.Protocol):
     async def exchange(
         self, head: bytes, body: bytes, max_answer: int, deadline: float, take: Callable[[bytes], None] | None = None
     ) -> Response:
-        """Return the response to a request; `deadline` by the clock of the loop.
+        """Return the response to a request. Raises HttpError, BodyTooLargeError, DeadlineError and OSError.
 
-        A compressed body may be a little longer than `max_answer` bytes. With `take`, the body of a success is handed
-        over piece by piece as it arrives, and no body is kept. Raises HttpError, BodyTooLargeError, DeadlineError and
-        OSError."""
+        `deadline` is by the clock of the loop. A compressed body may be a little longer than `max_answer` bytes. With
+        `take`, the body of a success is handed over piece by piece as it arrives."""
         assert self._transport is not None
         self._begin(max_answer, take)
         answer = self._answer = self._loop.create_future()

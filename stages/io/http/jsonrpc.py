@@ -34,13 +34,11 @@ SHORT_BODY = 1024
 class JsonRpcClient:
     """Calls one endpoint, from one event loop.
 
-    `headers` is called for every HTTP request and WebSocket handshake, so that tokens are fresh. `timeout` is in
-    seconds per request, twice that for a batch; `rate_limit` in calls a second, 0 for no limit, where a batch counts as
-    many as it holds [LHD16]. Answers are limited by method (`answer_limit`), and to `max_body` bytes. `tls` is called
-    as often as `headers`, for the context of `https` and `wss` connections instead of the default one; another context
-    than before means another HTTP connection, and its errors are passed on. `on_notification` is called for every
-    notification of a subscription, and when its connection is lost; `on_exchange` with the method of each request that
-    was answered, and the bytes of request and answer."""
+    `headers` and `tls` are called for every HTTP request and WebSocket handshake; another TLS context than before means
+    another connection. `timeout` is in seconds per request, twice that for a batch; `rate_limit` in calls a second,
+    each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes.
+    `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
+    of each request that was answered, and the bytes of request and answer."""
 
     def __init__(
         self,
@@ -214,10 +212,7 @@ def is_web_socket(url: str) -> bool:
 
 
 def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str) -> NoReturn:
-    """Raise what a response with a status that is no success means.
-
-    RpcFailure for an error object in the body, unless the status says that the server is overloaded or broken, and
-    EndpointError otherwise."""
+    """Raise RpcFailure for an error object in the body, unless the server is overloaded or broken, or EndpointError."""
     if status != TOO_MANY_REQUESTS and status < 500 and (failure := failure_in(body)) is not None:
         raise failure
     text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")

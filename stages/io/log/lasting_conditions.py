@@ -14,10 +14,7 @@ MAX_TEXT = 500
 
 
 class LastingCondition:
-    """One condition, which is reported again by each attempt that fails [LOG15].
-
-    Without `counts` the reports are no attempts, and their number is not shown. `clock` returns seconds of any
-    monotonic clock."""
+    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` none is counted."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic, *, counts: bool = True) -> None:
         self._logger, self._clock, self._counts = logger, clock, counts

@@ -1,7 +1,6 @@
 """Structured log lines: a message, named fields and the component that writes them.
 
-`configure` decides once per process how a line looks and where it goes. Until then errors and warnings go to standard
-error, so that tests and small programs need no set-up."""
+Until `configure` was called, errors and warnings go to standard error."""
 
 import sys
 import time
@@ -54,10 +53,7 @@ def parse_level(text: str) -> Level:
 
 
 class Record(NamedTuple):
-    """One line before formatting.
-
-    `time` in Unix seconds; `process` is the process's name, `component` the logger's; `traceback` has one or more
-    lines, which stay with this one."""
+    """One line before formatting; `time` in Unix seconds, `component` the logger's name, `traceback` of any length."""
 
     time: float
     level: Level

@@ -17,10 +17,9 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class MetricType(Enum):
-    """COUNTER only rises.
+    """COUNTER only rises, GAUGE takes any value, HISTOGRAM counts observations in buckets.
 
-    GAUGE takes any value; HISTOGRAM counts observations in buckets; EVENT is the pair `<name>_total` and
-    `last_<name>_unix` [MET3]."""
+    EVENT is the pair `<name>_total` and `last_<name>_unix` [MET3]."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -39,13 +38,10 @@ class ExposedMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """One metric, of the roles `processes`, or of every process and then with the label `process`.
 
-    `processes` are the roles that count it, each under label values of its own; without any it is of every process and
-    gets the label `process` when the expositions are merged.
-
-    From the start of its process a metric without labels is exposed with `initial`, and one with labels as zero for
-    each tuple of label values in `series`. `prefix` is empty for names that Prometheus itself prescribes [MET2]."""
+    It is exposed from the start with `initial`, or with labels as zero for each tuple of label values in `series`.
+    `prefix` is empty for names that Prometheus itself prescribes [MET2]."""
 
     name: str
     type: MetricType

@@ -29,10 +29,9 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True):
-    """`sample_types` are names with units.
+    """The samples of a kind, with the names and units of their values in `sample_types`.
 
-    `period` is the distance of two samples in units of `period_type`, 0 where nothing is sampled; `began` is in Unix
-    nanoseconds, `duration` in nanoseconds."""
+    `period` is 0 where nothing is sampled; `began` is in Unix nanoseconds, `duration` in nanoseconds."""
 
     kind: str
     sample_types: tuple[tuple[str, str], ...]

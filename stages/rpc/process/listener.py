@@ -71,10 +71,7 @@ class Exchange:
         self._listener.hold(self._connection, kept - self._connection.held)
 
     async def read_body(self, longest: int) -> bytes:
-        """Return the body.
-
-        Raises RequestTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED for a body
-        that is no HTTP."""
+        """Return the body. Raises RequestTooLargeError, and one of MALFORMED for a body that is no HTTP."""
         parts: list[bytes] = []
         size = 0
         # A chunked body has no Content-Length to check before.
@@ -156,10 +153,7 @@ class _Server(web.Server):
 
 
 class Listener:
-    """A server with one handler for every path.
-
-    `port` may be 0 for any free one; after `start` it is the bound one. `name` is the prefix of the options that
-    configure it, such as `rpc`."""
+    """A server with one handler for every path and options named after `name`; a `port` of 0 becomes the bound one."""
 
     def __init__(self, handler: Handler, name: str, addr: str, port: int, limits: Limits, meter: Meter) -> None:
         self._handler, self._name, self._addr, self.port = handler, name, addr, port

@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L2BlockR
 from rollup_node.stages.rpc import parameters, responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
-from rollup_node.stages.rpc.parameters import Method, PayloadInfo, SignedPayload
+from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
 from rollup_node.stages.rpc.process.node_view import NodeView
 
 MAX_SHOWN = 100
@@ -169,6 +169,10 @@ def _peer_method(method: str) -> Callable[..., Awaitable[Any]]:
     return run
 
 
+def _peer_methods(parsers: tuple[Parser, ...], *names: str) -> list[Method]:
+    return [Method(f"opp2p_{name}", _peer_method(name), parsers) for name in names]
+
+
 async def _modules(node: NodeView) -> Any:
     return {namespace: "1.0" for namespace in sorted({method.namespace for method in enabled_methods(node.config)})}
 
@@ -280,29 +284,13 @@ METHODS: tuple[Method, ...] = (
     Method("opstack_sealBlockV1", _seal_block, (parameters.payload_info,)),
     Method("opstack_commitBlockV1", _commit_block, (parameters.signed_envelope,)),
     Method("opstack_publishBlockV1", _publish_block, (parameters.signed_envelope,)),
-    *(
-        Method(f"opp2p_{name}", _peer_method(name), parsers)
-        for name, parsers in (
-            ("self", ()),
-            ("peers", (parameters.boolean,)),
-            ("peerStats", ()),
-            ("discoveryTable", ()),
-            ("blockPeer", (parameters.string,)),
-            ("unblockPeer", (parameters.string,)),
-            ("listBlockedPeers", ()),
-            ("blockAddr", (parameters.ip_address,)),
-            ("unblockAddr", (parameters.ip_address,)),
-            ("listBlockedAddrs", ()),
-            ("blockSubnet", (parameters.subnet,)),
-            ("unblockSubnet", (parameters.subnet,)),
-            ("listBlockedSubnets", ()),
-            ("protectPeer", (parameters.string,)),
-            ("unprotectPeer", (parameters.string,)),
-            ("connectPeer", (parameters.string,)),
-            ("disconnectPeer", (parameters.string,)),
-            ("diagnosis", ()),
-        )
-    ),
+    *_peer_methods((), "self", "peerStats", "discoveryTable", "listBlockedPeers", "listBlockedAddrs"),
+    *_peer_methods((), "listBlockedSubnets", "diagnosis"),
+    *_peer_methods((parameters.boolean,), "peers"),
+    *_peer_methods((parameters.string,), "blockPeer", "unblockPeer", "protectPeer", "unprotectPeer"),
+    *_peer_methods((parameters.string,), "connectPeer", "disconnectPeer"),
+    *_peer_methods((parameters.ip_address,), "blockAddr", "unblockAddr"),
+    *_peer_methods((parameters.subnet,), "blockSubnet", "unblockSubnet"),
 )
 
 

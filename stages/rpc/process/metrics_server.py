@@ -52,10 +52,9 @@ _HAS_PROCESS = re.compile(r'\{(?:[^"]*="(?:[^"\\]|\\.)*",)*process="')
 
 
 def merge_expositions(texts: Mapping[str, str], labelled: Collection[str]) -> str:
-    """One exposition from those of several processes, by process name.
+    """Return one exposition from those of several processes, by process name, without lines that are no samples.
 
-    The samples of the families `labelled` get the label `process`, unless they have one. Each family appears once,
-    with one HELP and one TYPE line; lines that are no samples are dropped."""
+    The samples of the families `labelled` get the label `process`, unless they have one."""
     headers: dict[str, dict[str, str]] = {}
     samples: dict[str, list[str]] = {}
     for process, text in texts.items():

@@ -77,10 +77,7 @@ class NodeView:
         return responses.sync_status(self.l1, self.engine, self.derivation)
 
     async def engine_shows(self, condition: Callable[[EngineStatus], bool]) -> None:
-        """Wait, at most STATUS_SECONDS, until the engine's status meets the condition.
-
-        A response and the status that follows from it come on two channels, so a client's next call would otherwise
-        see the old status."""
+        """Wait, at most STATUS_SECONDS, until the engine's status, which follows a response, meets the condition."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
                 while self.engine is not None and not condition(self.engine):

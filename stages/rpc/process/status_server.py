@@ -40,10 +40,7 @@ class Statuses(Protocol):
 
 
 class StatusServer:
-    """Serves the page at `/status` for at most MAX_VIEWERS viewers.
-
-    `vhosts` are the names by which it may be addressed besides IP addresses and localhost, so that no web page of
-    another name reads it."""
+    """Serves the page at `/status` for at most MAX_VIEWERS viewers, under `vhosts`, IP addresses and localhost."""
 
     def __init__(self, status: Statuses, vhosts: tuple[str, ...]) -> None:
         self._status, self.history = status, HeadHistory()

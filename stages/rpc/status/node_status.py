@@ -96,11 +96,9 @@ class SequencerStatus(msgspec.Struct, frozen=True):
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
-    """A process as the supervisor lists it.
+    """A process as the supervisor lists it, up to 2 s ago; `status_age_s` is that of its last status.
 
-    `heartbeat_age_s`, `cpu_s` and `resident_bytes` are up to 2 s old; `status_age_s` is that of its last status in
-    the rpc process. `cpu_share` is the part of a core that it used in the last seconds. `queue` counts what waits in
-    it: L1 blocks of l1 and derivation, requests of blobs, unsafe blocks of engine."""
+    `cpu_share` is the part of a core that it used in the last seconds, `queue` the number of items that wait in it."""
 
     name: str
     pid: int
@@ -135,11 +133,10 @@ class EndpointState(StrEnum):
 
 
 class EndpointStatus(msgspec.Struct, frozen=True):
-    """An endpoint that a process calls, since that process began.
+    """An endpoint that a process calls, since that process began; `in_use` when it is called first.
 
-    `kind` is `l1`, `beacon`, `da-server` or `engine-api`, `in_use` whether it is called first. `requests` counts
-    each call of a batch, `throttled` those that were refused for their number; `latency_ms` is the mean of the
-    latest answers. `error` is the last failure, `error_age_s` old; `verdict` says why it is set aside, if it is."""
+    `requests` counts each call of a batch, `throttled` those refused for their number; `latency_ms` is the mean of the
+    latest answers. `error` is the last failure; `verdict` says why it is set aside, if it is."""
 
     process: str
     kind: str
@@ -197,12 +194,10 @@ class StatusWarning(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """The status at `time`, in Unix seconds.
+    """The status at `time`, in Unix seconds, which `sentence` says in one line.
 
-    `reasons` are those of `/readyz`, empty when the node is ready, whatever `warnings` there are; `sentence` says it
-    all in one line; `state_age_s` is for how long the state has applied. `drops_1h` is what derivation dropped in
-    the last hour, `drops` the same by reason. `l1_req_per_block` are the calls to L1 for each L1 block that
-    derivation read in the last minutes, `compute_tasks` the tasks that compute has not completed."""
+    `reasons` are those of `/readyz`. `drops_1h` is what derivation dropped in the last hour, `drops` the same by
+    reason. `l1_req_per_block` are the calls to L1 for each L1 block that derivation read in the last minutes."""
 
     version: str
     time: float

@@ -56,9 +56,7 @@ _DIGITS = re.compile("[0-9]+")
 
 
 class NodeFacts(NamedTuple):
-    """What is the same as long as the node runs.
-
-    `network` is None where its name is not known, `l1_confs` is `verifier.l1-confs`."""
+    """What is the same as long as the node runs; `network` is None where its name is not known."""
 
     version: str
     network: str | None
@@ -69,10 +67,7 @@ class NodeFacts(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is known at one moment; None for what is not.
-
-    `drops` are those since derivation started, `drop_counts` the same by reason. `endpoints` and `queues` are those
-    of each process, `fork_doubts` those about the engine."""
+    """What is known at one moment; None for what is not. `drops` are those since derivation started."""
 
     l1: L1Heads | None
     engine: EngineStatus | None
@@ -89,10 +84,7 @@ class Snapshot(NamedTuple):
 
 
 class StatusBuilder:
-    """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when.
-
-    All times `now` are of one monotonic clock, in seconds, and begin with this object. `reasons` are those of the
-    last status."""
+    """Makes one status after the other, with what needs a while to be seen; `reasons` are those of the last one."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
