@@ -54,7 +54,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "8 per address": "stages.rpc.process.stage.PPROF_LIMITS.per_address",
         "120 s": "stages.io.profiling.profile.MAX_SECONDS",
         "20,000 stacks": "stages.io.profiling.profile.MAX_STACKS",
-        "64 frames": "stages.io.profiling.stacks.MAX_FRAMES",
+        "64 frames": "stages.io.profiling.recordings.MAX_FRAMES",
         "64 MiB": "stages.io.profiling.profile_files.MAX_BYTES",
     },
     "viewers of the status page": {"8;": "stages.rpc.process.status_server.MAX_VIEWERS"},
@@ -159,7 +159,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "2 nodes": "stages.p2p.discv5.table.PER_NETWORK_IN_BUCKET",
         "10 in the table": "stages.p2p.discv5.table.PER_NETWORK",
         "16 records": "stages.p2p.discv5.messages.MAX_RECORDS",
-        "1,000 nodes": "stages.p2p.discv5.io.node_database.MAX_NODES",
+        "1,000 nodes": "stages.p2p.storage.io.node_database.MAX_NODES",
     },
     "an answer | 64 KiB": {"64 KiB": "stages.p2p.signer.io.remote_signer.MAX_ANSWER_BYTES"},
     "nothing, errors": {"16 blocks": "stages.p2p.signer.signing_queue.MAX_WAITING"},
@@ -167,8 +167,8 @@ NUMBERS: dict[str, dict[str, str]] = {
     "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.tls_files.MAX_FILE_BYTES"},
     "signed blocks": {
         "4096 heights": "stages.p2p.signer.signed_blocks.MAX_HEIGHTS",
-        "128 blocks": "stages.p2p.signer.kept_payloads.MAX_PAYLOADS",
-        "32 MiB": "stages.p2p.signer.kept_payloads.MAX_BYTES",
+        "128 blocks": "stages.p2p.signer.signed_blocks.MAX_PAYLOADS",
+        "32 MiB": "stages.p2p.signer.signed_blocks.MAX_PAYLOAD_BYTES",
     },
 }
 """By the beginning of a row: the text of a number in it, and the constant."""

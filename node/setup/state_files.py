@@ -10,8 +10,8 @@ from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config import RollupConfig
 

@@ -26,7 +26,7 @@ class EventStream:
         self._notify: Notify | None = None
 
     def add(self, number: int, event: InteropEvent) -> None:
-        """Take an event, unless it was taken before or waits as the last: a need is repeated if nobody pulls [IOP29]."""
+        """Take an event, unless it was taken before or waits as the last: needs are repeated until pulled [IOP29]."""
         if number <= self.last:
             return
         self.last = number

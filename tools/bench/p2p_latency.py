@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import Stream
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, url
 

@@ -22,9 +22,9 @@ from rollup_node.stages.io.http.connection import (
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.io.http.web_socket import _clock_difference
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.answer_limits import OTHER, SMALL, AnswerLimit
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
@@ -229,7 +229,7 @@ def date(data: bytes) -> object:
     return _clock_difference({"Date": data.decode("latin-1")}, 1.7e9) is None
 
 
-_SIGNATURE = to_hex(SIGNER._sign(signing_hash_of(CHAIN, HASH)))
+_SIGNATURE = to_hex(SIGNER._sign(signing_hash(CHAIN, HASH)))
 _HTTP = (
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Encoding: gzip\r\n\r\nhello",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",

@@ -13,7 +13,7 @@ from rollup_node.stages.io.metrics.tables import (
     Metric,
     MetricType,
 )
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 
 
 def test_an_event_is_two_metrics() -> None:

@@ -58,9 +58,6 @@ class NatGateway(Protocol):
         """Delete the mappings."""
 
 
-# --- NAT-PMP -------------------------------------------------------------------------------------------------------
-
-
 class NatPmpGateway:
     """A NAT-PMP gateway."""
 
@@ -116,9 +113,6 @@ class NatPmpGateway:
 async def find_nat_pmp(target: GatewayAddress) -> NatGateway:
     """Return the gateway at this address; nothing is sent yet."""
     return NatPmpGateway(target)
-
-
-# --- UPnP ----------------------------------------------------------------------------------------------------------
 
 
 class UpnpGateway:
@@ -200,9 +194,6 @@ async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes |
         raise NatError(f"{url}: {error or type(error).__name__}") from None
 
 
-# --- datagrams -----------------------------------------------------------------------------------------------------
-
-
 class _ResponseCollector(asyncio.DatagramProtocol):
     def __init__(self, is_valid: Callable[[bytes], bool]) -> None:
         self.responses: list[tuple[bytes, IpAddress]] = []
@@ -231,9 +222,7 @@ class _ResponseCollector(asyncio.DatagramProtocol):
 async def _exchange(
     target: GatewayAddress, request: bytes, seconds: float, is_valid: Callable[[bytes], bool]
 ) -> list[tuple[bytes, IpAddress]]:
-    """Send a datagram and returns the first response, and from a multicast group those of the next moments as well.
-
-    A unicast response must come from the address asked."""
+    """Send a datagram and return the first response, and from a multicast group those of the next moments as well."""
     is_group = parse_ip(target.host).is_multicast
     loop = asyncio.get_running_loop()
     try:

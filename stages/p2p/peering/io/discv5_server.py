@@ -1,6 +1,4 @@
-"""Discovery over a UDP socket, with its clock and its database.
-
-The decisions are made in `discv5.node` [DSC1, DSC2, DSC4]."""
+"""Discovery over a UDP socket, with clock and database, as `discv5.node` decides [DSC1, DSC2, DSC4]."""
 
 import asyncio
 import ipaddress
@@ -21,7 +19,6 @@ from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, Enr, LocalEnr
-from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.discv5.node import (
     ChainNodeFound,
     Discv5Node,
@@ -29,11 +26,11 @@ from rollup_node.stages.p2p.discv5.node import (
     LocalEnrUpdated,
     NodeAlive,
     NodeGone,
-    TableStats,
 )
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
+from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 
 BUSY_INTERVAL = 0.1
 IDLE_INTERVAL = 0.5
@@ -92,9 +89,7 @@ class Discv5Server:
         self._tcp = 0
 
     async def start(self, tcp: int) -> None:
-        """Open the database and the socket; `tcp` is the port that libp2p listens on.
-
-        Raises DiscoveryError or StoreError."""
+        """Open database and socket; `tcp` is libp2p's port. Raises DiscoveryError or StoreError."""
         self._tcp = tcp
         self._database = NodeDatabase(self._config.discovery_path)
         try:
@@ -166,17 +161,8 @@ class Discv5Server:
         """The records of all nodes in the table, for `opp2p_discoveryTable` [RPC70]."""
         return [entry.record for entry in self.node.table]
 
-    @property
-    def table_stats(self) -> TableStats:
-        """The numbers of nodes in the table."""
-        return self.node.table_stats()
-
-    # --- starting --------------------------------------------------------------------------------------------------
-
     async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
-        """Binds the socket of `p2p.listen.udp`.
-
-        0 means libp2p's TCP port, or any free port if both are 0 and that one is taken."""
+        """Bind the socket: 0 means libp2p's TCP port, or any free one if both are 0 and that one is taken."""
         config = self._config
         ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
         for port in ports:
@@ -214,9 +200,7 @@ class Discv5Server:
         self._node.add_known_nodes(database.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
-        """Return the address of `p2p.advertise.ip`; of a name the first IPv4 address.
-
-        Raises DiscoveryError when it cannot be resolved."""
+        """Return the address of `p2p.advertise.ip`, of a name the first IPv4 one. Raises DiscoveryError."""
         host = self._config.advertise_ip
         if host is None:
             return None
@@ -250,8 +234,6 @@ class Discv5Server:
         self._bootnodes = list(unresolved)
         if contacts:
             node.add_bootnodes(contacts)
-
-    # --- running ---------------------------------------------------------------------------------------------------
 
     def _receive(self, data: bytes, sender: Endpoint) -> None:
         if self._node is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.io.files.sqlite_file import StoreError
-from rollup_node.stages.p2p.discv5.io import node_database
-from rollup_node.stages.p2p.discv5.io.node_database import NODE_TTL, NodeDatabase
+from rollup_node.stages.p2p.storage.io import node_database
+from rollup_node.stages.p2p.storage.io.node_database import NODE_TTL, NodeDatabase
 from tests.support.p2p.discv5_nodes import record_of
 from tests.support.timing.manual_clock import ManualClock
 

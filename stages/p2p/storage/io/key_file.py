@@ -34,9 +34,7 @@ def generate_secret() -> bytes:
 
 
 def load_identity(config: P2pConfig) -> LoadedIdentity:
-    """Load the identity from `p2p.priv.raw`, else from the file `p2p.priv.path`, which is created when it is missing.
-
-    Raises IdentityFileError when neither can be used."""
+    """Load the identity from `p2p.priv.raw` or `p2p.priv.path`, created when missing. Raises IdentityFileError."""
     if config.priv_raw is not None:
         return LoadedIdentity(_identity(config.priv_raw, "p2p.priv.raw"), False)
     path = config.priv_path

@@ -1,6 +1,4 @@
-"""The nodes that have answered, and our own record, kept over restarts in the file `p2p.discovery.path` [DSC9].
-
-Times are Unix seconds."""
+"""The nodes that have answered, and our own record, kept over restarts in the file `p2p.discovery.path` [DSC9]."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -24,28 +22,19 @@ _DELETE_OLD_NODES = (
 )
 
 
-class NodeDatabase:
+class NodeDatabase(SqliteFile):
     """The database in the file `path`, or in memory. Raises StoreError when the file cannot be used."""
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._database = SqliteFile(
+        super().__init__(
             path, what="database of nodes", option="p2p.discovery.path", application=_APPLICATION, schema=_SCHEMA
         )
-
-    @property
-    def problem(self) -> str | None:
-        """The present error of the file, for /readyz; None when there is none."""
-        return self._database.problem
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
 
     def update_nodes(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
         """Store nodes that have answered, and removes those that no longer do."""
         now = self._clock()
-        self._database.write_all(
+        self.write_all(
             [
                 *(("delete from nodes where node = ?", (node,)) for node in gone),
                 *(
@@ -59,16 +48,16 @@ class NodeDatabase:
     def nodes(self) -> list[Enr]:
         """Return the nodes that answered last."""
         query = "select record from nodes where seen >= ? order by seen desc limit ?"
-        rows = self._database.read(query, (self._clock() - NODE_TTL, MAX_RESTORED))
+        rows = self.read(query, (self._clock() - NODE_TTL, MAX_RESTORED))
         return _records(raw for (raw,) in rows)
 
     def save_local_enr(self, record: Enr) -> None:
         """Store our own record."""
-        self._database.write_all([("delete from own", ()), ("insert into own values (?)", (record.raw,))])
+        self.write_all([("delete from own", ()), ("insert into own values (?)", (record.raw,))])
 
     def local_enr(self, node: NodeId) -> Enr | None:
         """Our own record from before; None when there is none, or it is of another key."""
-        found = _records(raw for (raw,) in self._database.read("select record from own"))
+        found = _records(raw for (raw,) in self.read("select record from own"))
         return found[0] if found and found[0].node_id == node else None
 
 

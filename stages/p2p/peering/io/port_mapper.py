@@ -13,7 +13,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from rollup_node.stages.p2p.nat.io.gateways import (
+from rollup_node.stages.p2p.peering.io.gateways import (
     ExternalMapping,
     GatewayAddress,
     LocalPort,
@@ -42,8 +42,7 @@ def default_gateways() -> GatewayAddresses:
     """Return the gateway of the default route, and UPnP's multicast group."""
     gateway = default_gateway()
     return GatewayAddresses(
-        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
-        GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT),
+        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None, GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT)
     )
 
 
@@ -87,7 +86,8 @@ class PortMapper:
                 raise NatError(f"the gateway's external address {mapping.ip} is not public")
         except NatError as error:
             self._gateway = None
-            self._report_error(str(error))
+            self.problem = str(error)
+            self._condition.report(Code.P2P_NAT, "no gateway maps our ports (p2p.nat)", error=self.problem)
             return RETRY_SECONDS
         self._gateway, self.problem = gateway, None
         self._set_mapping(mapping)
@@ -133,7 +133,3 @@ class PortMapper:
             ports = ", ".join(f"{local.transport.name} {port}" for local, port in mapping.ports.items())
             log.info("ports mapped on the gateway", address=str(mapping.ip), ports=ports)
             self._on_mapping(mapping)
-
-    def _report_error(self, error: str) -> None:
-        self._condition.report(Code.P2P_NAT, "no gateway maps our ports (p2p.nat)", error=error)
-        self.problem = error
