@@ -108,7 +108,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "24 MiB": "stages.derivation.process.requests.MAX_PREFETCHED",
     },
     "large calldata": {"24 MiB": "stages.derivation.process.l1_buffer.MAX_BUFFERED"},
-    "hundreds of thousands of frames": {"1,000 are kept": "stages.derivation.process.drop_buffer.KEPT"},
+    "hundreds of thousands of frames": {"1,000 are kept": "stages.derivation.process.derivation_log.KEPT"},
     "connections | 62": {
         "8 per": "stages.p2p.gating.accept_limits.MAX_PER_HOST",
         "4 per peer": "stages.p2p.config.ResourceLimits.connections_per_peer",

@@ -59,7 +59,6 @@ def load_network_key(config: P2pConfig) -> NetworkKey:
     """Return the key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
 
     The p2p process gets the key itself, so that a file that changes while the node runs does not change its peer id.
-
     Raises SetupError for a key or a static peer that cannot be used."""
     try:
         loaded = load_identity(config)

@@ -19,9 +19,8 @@ from rollup_node.stages.protocol.config import RollupConfig
 def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
     """Whether the sequencer begins stopped: by what `rpc.admin-state` has stored, or else by `sequencer.stopped`.
 
-    What counts is stored [ADM1 to ADM5].
-
-    Raises SetupError when the file cannot be used, or has a state that the conductor alone decides about."""
+    What counts is stored [ADM1 to ADM5]. Raises SetupError when the file cannot be used, or has a state that the
+    conductor alone decides about."""
     path, stopped = values["rpc.admin-state"], bool(values["sequencer.stopped"])
     if path is None or not values["sequencer.enabled"]:
         return stopped

@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
@@ -28,6 +27,7 @@ from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_tex
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 

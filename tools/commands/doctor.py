@@ -81,7 +81,7 @@ async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
 
     None if it has no endpoint. Raises SetupError."""
     from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-    from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+    from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 
     client = JsonRpcClient(endpoint)
     try:

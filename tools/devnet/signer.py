@@ -13,8 +13,8 @@ import msgspec
 from eth_keys.datatypes import PrivateKey
 
 from rollup_node.stages.p2p.blocks.signing import signing_hash
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application

@@ -32,7 +32,7 @@ from rollup_node.stages.p2p.peering.peer_info import (
 )
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 CONNECT_SECONDS = 29.0

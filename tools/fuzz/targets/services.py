@@ -9,8 +9,8 @@ from zlib import compress
 
 import msgspec
 
-from rollup_node.node.checks.engine import check_capabilities, check_forks, offered_methods, read_safe_head
-from rollup_node.node.checks.execution import check_chain, check_finality, check_head, read_block
+from rollup_node.node.checks.engine import offered_methods
+from rollup_node.node.checks.execution import check_chain
 from rollup_node.stages.blobs.process.da_client import InputReading
 from rollup_node.stages.io.http.connection import (
     BodyEncodingError,
@@ -37,6 +37,14 @@ from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.inspect.status_client import StatusClient, StatusError
 from rollup_node.tools.preflight.blob_probe import find_blob_block
+from rollup_node.tools.preflight.chain_checks import (
+    check_capabilities,
+    check_finality,
+    check_forks,
+    check_head,
+    read_block,
+    read_safe_head,
+)
 from rollup_node.tools.status_page.scenes import SCENES, scene
 
 T = TypeVar("T")

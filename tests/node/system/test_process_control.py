@@ -1,4 +1,4 @@
-"""The limit of file descriptors."""
+"""The first acts of a forked process."""
 
 import errno
 import os
@@ -8,12 +8,28 @@ import sys
 
 import pytest
 
-from rollup_node.node.system.descriptors import check_descriptor_limit, shared_memory_refusal
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.process_control import check_descriptor_limit, shared_memory_refusal
+
+
+def test_all_other_descriptors_are_closed() -> None:
+    """In a process of its own, because it would close those of pytest."""
+    code = """
+import os
+from rollup_node.node.system.process_control import close_all_but
+kept, closed = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
+close_all_but({0, 1, 2, kept})
+os.fstat(kept)
+print("kept", flush=True)
+os.fstat(closed)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "kept\n" and "Bad file descriptor" in done.stderr
+
 
 PROGRAM = """
 import resource
-from rollup_node.node.system.descriptors import raise_descriptor_limit
+from rollup_node.node.system.process_control import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 100))
 print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

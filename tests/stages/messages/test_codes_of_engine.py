@@ -1,6 +1,6 @@
 """An entry of the table of codes."""
 
-from rollup_node.stages.messages.code_entry import EVENT, FINDING, CodeEntry
+from rollup_node.stages.messages.codes_of_engine import EVENT, FINDING, CodeEntry
 
 
 class _Table(CodeEntry):

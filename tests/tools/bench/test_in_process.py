@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.ipc.messages import CHANNELS, ECHO, EchoRequest
 from tests.support.timing.conditions import until
 

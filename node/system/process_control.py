@@ -1,9 +1,38 @@
-"""How many file descriptors a process may open, and why the system refuses the files of shared memory."""
+"""A process's descriptors and their limits, its signals, and its end with its parent."""
 
+import ctypes
 import errno
+import os
 import resource
+import signal
+from collections.abc import Collection
 
 from rollup_node.node.system.exit_codes import SetupError
+
+_PR_SET_PDEATHSIG = 1
+_MAX_FD = 1 << 20
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def signal_when_parent_ends(number: signal.Signals) -> None:
+    """Has the kernel send this process a signal when its parent ends.
+
+    The parent may have ended before the call: then no signal comes, and os.getppid() is another process."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def close_all_but(keep_fds: Collection[int]) -> None:
+    """Close every other descriptor of this process."""
+    low = 0
+    for fd in sorted(keep_fds):
+        if low < fd:
+            os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, _MAX_FD)
+
+
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
 
 OWN_DESCRIPTORS = 64
 """What a process needs besides its connections to others: files, sockets to other processes, clients of endpoints."""
