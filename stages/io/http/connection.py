@@ -31,6 +31,17 @@ _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 
+CHUNK = 1 << 20
+PIECE = 256 << 10
+MAX_MEMBERS = 10_000
+"""Members of a gzip body (RFC 1952): a compressor that works in parallel makes one of each 64 KiB or more."""
+
+_GZIP_OR_ZLIB = 15 | 32
+"""zlib's window bits; 32 detects gzip or zlib by the header."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_DECODED = frozenset({"gzip", "x-gzip", "deflate"})
+_NOT_DECODED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "pack200-gzip", "exi"})
+
 
 class HttpError(Exception):
     """The connection broke, or what came over it is no HTTP response."""
@@ -306,18 +317,6 @@ def mended(head: bytes) -> bytes:
             lengths.add(value.strip())
         lines.append(line)
     return b"\r\n".join(lines)
-
-
-CHUNK = 1 << 20
-PIECE = 256 << 10
-MAX_MEMBERS = 10_000
-"""Members of a gzip body (RFC 1952): a compressor that works in parallel makes one of each 64 KiB or more."""
-
-_GZIP_OR_ZLIB = 15 | 32
-"""zlib's window bits; 32 detects gzip or zlib by the header."""
-_GZIP_MAGIC = b"\x1f\x8b"
-_DECODED = frozenset({"gzip", "x-gzip", "deflate"})
-_NOT_DECODED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "pack200-gzip", "exi"})
 
 
 class BodyTooLargeError(Exception):

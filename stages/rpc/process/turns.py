@@ -5,6 +5,8 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+Item = TypeVar("Item")
+
 TURN_SECONDS = 0.004
 """How long a request may keep the loop busy before it waits for its next turn."""
 
@@ -41,9 +43,6 @@ class Turns:
         self._is_scheduled = self._free < self._per_iteration
         if self._is_scheduled:
             loop.call_soon(self._next_iteration, loop)
-
-
-Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):

@@ -54,6 +54,39 @@ THROTTLED_SECONDS = 60.0
 L1_ENDPOINT = "l1"
 _DIGITS = re.compile("[0-9]+")
 
+SPECS = "https://specs.optimism.io/"
+_DERIVATION = "protocol/derivation.html"
+_SPAN_BATCHES = "protocol/delta/span-batches.html"
+
+_SECTIONS = {
+    "AD": "experimental/alt-da.html",
+    "AQ": f"{_DERIVATION}#payload-attributes-derivation",
+    "BE": f"{_DERIVATION}#batch-format",
+    "BF": f"{_DERIVATION}#batcher-transaction-format",
+    "BL": "protocol/ecotone/derivation.html#ecotone-blob-retrieval",
+    "BQ": f"{_DERIVATION}#batch-queue",
+    "BS": "protocol/holocene/derivation.html#span-batches",
+    "CA": "protocol/holocene/derivation.html#channel-bank",
+    "CB": f"{_DERIVATION}#channel-bank",
+    "CV": f"{_SPAN_BATCHES}#span-batch-format",
+    "E": f"{_DERIVATION}#batch-queue",
+    "FU": f"{_SPAN_BATCHES}#batch-queue",
+    "O": f"{_DERIVATION}#l1-retrieval",
+    "P": f"{_DERIVATION}#frame-format",
+    "PS": f"{_DERIVATION}#resetting-the-pipeline",
+    "PX": f"{_SPAN_BATCHES}#batch-queue",
+    "Q": "protocol/holocene/derivation.html#frame-queue",
+    "RD": f"{_DERIVATION}#channel-format",
+    "RS": f"{_DERIVATION}#resetting-the-pipeline",
+    "ST": f"{_DERIVATION}#channel-format",
+    "T": f"{_DERIVATION}#l1-traversal",
+    "V": f"{_DERIVATION}#batch-queue",
+    "X": f"{_SPAN_BATCHES}#batch-queue",
+}
+"""By the letters of the rule's id."""
+
+_LETTERS = re.compile("[A-Z]+")
+
 
 class NodeFacts(NamedTuple):
     """What is the same as long as the node runs; `network` is None where its name is not known."""
@@ -345,40 +378,6 @@ def _sentence(state: State, reasons: list[str], l1: L1Status, progress: Derivati
     if state is State.SYNCED and l1.head is not None:
         return f"{state}: in step with L1 block {l1.head.number}"
     return state.value
-
-
-SPECS = "https://specs.optimism.io/"
-_DERIVATION = "protocol/derivation.html"
-_SPAN_BATCHES = "protocol/delta/span-batches.html"
-
-_SECTIONS = {
-    "AD": "experimental/alt-da.html",
-    "AQ": f"{_DERIVATION}#payload-attributes-derivation",
-    "BE": f"{_DERIVATION}#batch-format",
-    "BF": f"{_DERIVATION}#batcher-transaction-format",
-    "BL": "protocol/ecotone/derivation.html#ecotone-blob-retrieval",
-    "BQ": f"{_DERIVATION}#batch-queue",
-    "BS": "protocol/holocene/derivation.html#span-batches",
-    "CA": "protocol/holocene/derivation.html#channel-bank",
-    "CB": f"{_DERIVATION}#channel-bank",
-    "CV": f"{_SPAN_BATCHES}#span-batch-format",
-    "E": f"{_DERIVATION}#batch-queue",
-    "FU": f"{_SPAN_BATCHES}#batch-queue",
-    "O": f"{_DERIVATION}#l1-retrieval",
-    "P": f"{_DERIVATION}#frame-format",
-    "PS": f"{_DERIVATION}#resetting-the-pipeline",
-    "PX": f"{_SPAN_BATCHES}#batch-queue",
-    "Q": "protocol/holocene/derivation.html#frame-queue",
-    "RD": f"{_DERIVATION}#channel-format",
-    "RS": f"{_DERIVATION}#resetting-the-pipeline",
-    "ST": f"{_DERIVATION}#channel-format",
-    "T": f"{_DERIVATION}#l1-traversal",
-    "V": f"{_DERIVATION}#batch-queue",
-    "X": f"{_SPAN_BATCHES}#batch-queue",
-}
-"""By the letters of the rule's id."""
-
-_LETTERS = re.compile("[A-Z]+")
 
 
 def rule_link(rule: str) -> str | None:
