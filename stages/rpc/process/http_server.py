@@ -34,6 +34,12 @@ LONG_BODY = 16 << 10
 
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 
+PIECE = 16 << 10
+"""Bytes that are sent at once. A shorter response is sent whole, with its length."""
+
+GZIP_BYTES = 300_000
+"""What a compressor holds until its response ends."""
+
 
 class RpcServer:
     """Handles HTTP requests by a method table; `label` names the server in the metrics."""
@@ -238,13 +244,6 @@ def _accepts_gzip(request: web.BaseRequest) -> bool:
 
 def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value) + b"\n", status=status, content_type="application/json")
-
-
-PIECE = 16 << 10
-"""Bytes that are sent at once. A shorter response is sent whole, with its length."""
-
-GZIP_BYTES = 300_000
-"""What a compressor holds until its response ends."""
 
 
 class BatchResponse:

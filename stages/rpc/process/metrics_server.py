@@ -15,6 +15,9 @@ KEPT_SECONDS = 1.0
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
+_HAS_PROCESS = re.compile(r'\{(?:[^"]*="(?:[^"\\]|\\.)*",)*process="')
+
 
 class MetricsServer:
     """Merges the `<process>.prom` files of a directory, which the processes keep writing."""
@@ -45,10 +48,6 @@ class MetricsServer:
 def process_names(directory: Path) -> tuple[str, ...]:
     """Return the processes that write metrics there, but for the supervisor, which serves nobody."""
     return tuple(sorted(path.stem for path in directory.glob("*.prom") if path.stem != "supervisor"))
-
-
-_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
-_HAS_PROCESS = re.compile(r'\{(?:[^"]*="(?:[^"\\]|\\.)*",)*process="')
 
 
 def merge_expositions(texts: Mapping[str, str], labelled: Collection[str]) -> str:

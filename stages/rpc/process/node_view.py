@@ -30,6 +30,11 @@ from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_fault
 
 STATUS_SECONDS = 1.0
 
+REPEAT_SECONDS = 1.0
+MAX_PENDING = 64
+"""Requests that wait for their response at the same time; further ones wait to be sent, so that clients of the RPC
+server cannot keep the other process busy with repetitions."""
+
 
 class NodeView:
     """The rpc process's view of the other processes: their last published states, and clients of their channels."""
@@ -120,12 +125,6 @@ class NodeView:
         if status.unsafe is not None or last is None:
             return status
         return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
-
-
-REPEAT_SECONDS = 1.0
-MAX_PENDING = 64
-"""Requests that wait for their response at the same time; further ones wait to be sent, so that clients of the RPC
-server cannot keep the other process busy with repetitions."""
 
 
 class ProcessClient:

@@ -14,6 +14,9 @@ WAITS_SECONDS = 12.0
 DROPS_SECONDS, DROPS_STEP = 3600.0, 60.0
 REQUESTS_SECONDS, REQUESTS_STEP = 600.0, 10.0
 
+STEP_SECONDS = 10.0
+KEPT_SECONDS = 3600.0
+
 
 class RateWindow:
     """The growth of a number over the last RATE_SECONDS, at most one sample a second."""
@@ -120,10 +123,6 @@ def longest_wait(before: DerivationWaits, after: DerivationWaits) -> str | None:
     grown = {name: getattr(after, name) - getattr(before, name) for name in names}
     longest = max(grown, key=grown.__getitem__)
     return longest if grown[longest] else None
-
-
-STEP_SECONDS = 10.0
-KEPT_SECONDS = 3600.0
 
 
 _Ages = tuple[int, float | None, float | None, float | None, float | None]
