@@ -16,10 +16,9 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.engine import AttributesOutcome
 from tests.stages.engine.conftest import Play
-from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock
 from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
-from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.engine.fake_engine import FakeExecutionEngine, sequencing_engine
 
 TIMEOUT = 0.4
 
@@ -76,7 +75,7 @@ class ConductedNode(EngineNode):
 @asynccontextmanager
 async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator[ConductedNode]:
     """A node of blocks every second whose clock is five times as fast; the sequencer is stopped."""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
+    engine = sequencing_engine()
     async with engine.serving(), FakeConductor(is_leader=is_leader).serving() as conductor:
         node = ConductedNode(engine, conductor, directory)
         async with node.running():
@@ -155,7 +154,7 @@ def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_c
 
 def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(play: Play, tmp_path: Path) -> None:
     """[CND6, CND8]"""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
+    engine = sequencing_engine()
     state = tmp_path / "sequencer.state"
 
     def life(conductor: FakeConductor, number: int) -> ConductedNode:

@@ -8,7 +8,7 @@ from rollup_node.stages.messages.control import PostUnsafePayloadRequest, StartS
 from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock
-from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json, sequencing_engine
 
 
 @pytest.mark.fault("F44")
@@ -52,8 +52,8 @@ def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_o
 def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
     """Without a p2p process that has its blocks. A head that it sequenced is built on without being read; another one
     is read, and found to be lost."""
-    chain = chain_with(block_time=1)
-    engine = FakeExecutionEngine(chain)
+    engine = sequencing_engine()
+    chain = engine.chain
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: len(engine.canonical()) >= 4)
@@ -75,12 +75,6 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn
         assert times == list(range(1_001, 1_001 + len(times)))
 
     run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)
-
-
-def sequencing_engine() -> FakeExecutionEngine:
-    """An engine of a chain with a block a second."""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
-    return engine
 
 
 SEQUENCER = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "p2p": True}

@@ -8,9 +8,9 @@ from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadRespo
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.stages.engine.conftest import Run, RunOn
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
-from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, sequencing_engine
 
 
 def payloads(chain: ChainFixture, refs: list[L2BlockRef]) -> dict[int, ExecutionPayload]:
@@ -46,8 +46,8 @@ def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: Fak
 @pytest.mark.fault("F48")
 def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
     """[UNS5] As op-node's `syncmode.req-resp` once did."""
-    chain = chain_with(block_time=1, l1_step=6)
-    engine = FakeExecutionEngine(chain)
+    engine = sequencing_engine(l1_step=6)
+    chain = engine.chain
     refs = chain.build(6)
     blocks = payloads(chain, refs)
 
@@ -68,8 +68,8 @@ def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
 
 def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
     """[UNS6] It gets the lowest block above, and fetches the blocks below from its own peers."""
-    chain = chain_with(block_time=1, l1_step=6)
-    engine = FakeExecutionEngine(chain)
+    engine = sequencing_engine(l1_step=6)
+    chain = engine.chain
     refs = chain.build(6)
     blocks = payloads(chain, refs)
     engine.answers["engine_newPayloadV4"] = [{"status": "SYNCING"}]
@@ -85,8 +85,8 @@ def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
 
 
 def test_a_sequencer_publishes_what_it_seals(run_on: RunOn) -> None:
-    chain = chain_with(block_time=1, l1_step=1)
-    engine = FakeExecutionEngine(chain)
+    engine = sequencing_engine(l1_step=1)
+    chain = engine.chain
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: node.unsafe >= 3)

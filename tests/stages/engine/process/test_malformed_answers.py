@@ -101,7 +101,7 @@ def test_any_json_in_place_of_any_part_of_an_answer(
     places = _paths(whole)
     answers: list[Any] = [whole]
 
-    async def post(_: JsonRpcClient, request: bytes, *__: object) -> bytes:
+    async def post(_: JsonRpcClient, method: str, request: bytes, *__: object) -> bytes:
         return _body(request, answers[-1])
 
     # The bytes of the response are replaced, so that the decoding is that of the node.

@@ -21,9 +21,9 @@ from rollup_node.stages.messages.engine import (
 )
 from rollup_node.stages.protocol.output_root import output_root
 from tests.stages.engine.conftest import Play, Run, RunOn
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
-from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, sequencing_engine
 
 
 def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
@@ -213,13 +213,6 @@ def test_output_at_block(chain: ChainFixture, engine: FakeExecutionEngine, run: 
         assert missing.error is not None and missing.error.endswith("not found")
 
     run(scene)
-
-
-def sequencing_engine(l1_step: int = 12) -> FakeExecutionEngine:
-    """An engine at genesis, with a block every second."""
-    chain = chain_with(block_time=1, l1_step=l1_step)
-    engine = FakeExecutionEngine(chain)
-    return engine
 
 
 @pytest.mark.option("sequencer.enabled")

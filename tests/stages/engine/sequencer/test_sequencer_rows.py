@@ -13,7 +13,7 @@ from rollup_node.stages.engine.calls.calls import (
     Leadership,
     PendingCall,
 )
-from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import TaskBackoff
@@ -139,21 +139,6 @@ def test_a_start_outlives_a_reset() -> None:
 # --- commits -------------------------------------------------------------------------------------------------------
 
 
-def test_a_block_is_committed_before_it_is_published_and_inserted() -> None:
-    harness = running()
-    fetch = harness.until(GetPayload)
-    harness.answer(fetch)
-    (commit,) = harness.step()
-    assert commit.purpose is CallPurpose.COMMIT and isinstance(commit.call, CommitPayload)
-    assert harness.published == [] and inserts(harness) == []
-    harness.answer(commit, Committed())
-    assert harness.published == [commit.call.payload]
-    (insert,) = harness.step()
-    assert insert.call == NewPayload(commit.call.payload)
-    harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
-
-
 def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> None:
     harness = running()
     commit = harness.until(CommitPayload)
@@ -190,18 +175,6 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
     harness.answer(commit, Committed())
     assert harness.published == []
     assert inserts(harness) == []
-
-
-def test_an_answer_from_before_a_reset_commits_nothing() -> None:
-    harness = running()
-    commit = harness.until(CommitPayload)
-    harness.request(ResetDerivationRequest(2))
-    harness.answer(commit, Committed())
-    assert harness.published == []
-    harness.wait(1)
-    harness.run_until_idle()
-    harness.derive()
-    assert isinstance(harness.until(CommitPayload).call, CommitPayload), "the next block is committed as well"
 
 
 # --- stop ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose
-from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, PayloadAnswer, Unavailable
+from rollup_node.stages.engine.calls.engine_api import GetPayload, PayloadAnswer, Unavailable
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
 from rollup_node.stages.engine.unsafe.unsafe_rows import PROBLEM
 from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
@@ -103,19 +103,6 @@ def test_more_blocks_than_are_sent_at_once() -> None:
     build(harness, 1)
     assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
     assert harness.logged(BACK)[-1]["blocks"] == 38
-
-
-def test_a_block_that_was_published_and_not_inserted() -> None:
-    """The engine dies between getPayload and newPayload."""
-    harness = sequencing()
-    until(harness, lambda: any(isinstance(each.call, NewPayload) for each in harness.open))
-    insert = next(each for each in harness.open if isinstance(each.call, NewPayload))
-    published = harness.published[-1]
-    assert isinstance(insert.call, NewPayload) and insert.call.payload == published
-    harness.engine.lose(height(harness) - 1)
-    harness.answer(insert)
-    build(harness, 2)
-    assert harness.keeps.refused == [] and harness.engine.canonical()[published.block_number] == published
 
 
 def test_another_life_of_the_engine_process_gets_the_blocks_back() -> None:
