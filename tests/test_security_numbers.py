@@ -34,7 +34,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "work |": {"4 ms": "stages.rpc.process.turns.TURN_SECONDS"},
     "a call that waits": {
         "29.9 s": "stages.rpc.process.http_server.CALL_SECONDS",
-        "64 at a time": "stages.rpc.process.process_client.MAX_PENDING",
+        "64 at a time": "stages.rpc.process.node_view.MAX_PENDING",
     },
     "a message of a supervisor": {
         "16 connections": "stages.rpc.process.stage.INTEROP_LIMITS.connections",
@@ -48,13 +48,13 @@ NUMBERS: dict[str, dict[str, str]] = {
         "64 MiB": "stages.rpc.process.interop_server.MAX_WAITING_BYTES",
         "10 s": "stages.rpc.process.interop_server.SEND_SECONDS",
     },
-    "promotions by a supervisor": {"1,000 wait": "stages.engine.interop.interop_row.MAX_EARLY"},
+    "promotions by a supervisor": {"1,000 wait": "stages.engine.heads.interop.MAX_EARLY"},
     "a request for a profile": {
         "16 connections": "stages.rpc.process.stage.PPROF_LIMITS.connections",
         "8 per address": "stages.rpc.process.stage.PPROF_LIMITS.per_address",
         "120 s": "stages.io.profiling.profile.MAX_SECONDS",
         "20,000 stacks": "stages.io.profiling.profile.MAX_STACKS",
-        "64 frames": "stages.io.profiling.stacks.MAX_FRAMES",
+        "64 frames": "stages.io.profiling.recordings.MAX_FRAMES",
         "64 MiB": "stages.io.profiling.profile_files.MAX_BYTES",
     },
     "viewers of the status page": {"8;": "stages.rpc.process.status_server.MAX_VIEWERS"},
@@ -77,8 +77,8 @@ NUMBERS: dict[str, dict[str, str]] = {
         "256 MiB": "stages.protocol.answer_limits.L2_BLOCK.bytes",
         "8,000,000": "stages.protocol.answer_limits.L2_BLOCK.values",
     },
-    "an answer of the conductor": {"64 KiB": "stages.engine.calls.io.conductor_client.MAX_ANSWER"},
-    "a status of the follow source": {"64 KiB": "stages.engine.calls.io.follow_client.MAX_ANSWER"},
+    "an answer of the conductor": {"64 KiB": "stages.engine.process.neighbour_clients.MAX_ANSWER"},
+    "a status of the follow source": {"64 KiB": "stages.engine.process.neighbour_clients.MAX_ANSWER"},
     "calls of a supervisor": {
         "1 MiB": "stages.engine.process.interop_server.MAX_RESPONSE_BYTES",
         "4 blocks": "stages.engine.process.interop_server.MAX_RECEIPTS",

@@ -7,7 +7,6 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
-from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
@@ -18,6 +17,7 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers
 from rollup_node.tools.inspect.listing import BatchListing
+from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.tools.inspect.status_client import Patience
 

@@ -8,10 +8,8 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.http.jsonrpc import is_web_socket
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
-from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
+from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
@@ -24,9 +22,8 @@ from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.types import L1BlockRef
 

@@ -10,7 +10,7 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
 from rollup_node.stages.engine.calls.actions import (
     Action,
-    Log,
+    LogLine,
     PublishBlock,
     PublishStatus,
     RequestL1Blocks,
@@ -21,29 +21,34 @@ from rollup_node.stages.engine.calls.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, GetL1BlockRef, Instant, Lane, PendingCall
-from rollup_node.stages.engine.calls.neighbour_api import (
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
     CommitPayload,
     Committed,
+    CoreAnswer,
     FollowReason,
     FollowStatus,
     FollowUnread,
     GetFollowStatus,
+    GetL1BlockRef,
     GetLeader,
+    Instant,
+    Lane,
     Leadership,
+    PendingCall,
 )
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import PeerRequest
-from rollup_node.stages.engine.el_sync.el_sync import ELSync
-from rollup_node.stages.engine.process.control_server import RpcResponse
-from rollup_node.stages.engine.safedb.entries import (
+from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
     SafeHeadsWritten,
 )
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.engine_core import EngineCore
+from rollup_node.stages.engine.core.inbox import PeerRequest
+from rollup_node.stages.engine.process.control_server import RpcResponse
+from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1AtSafeHeadRequest,
@@ -89,8 +94,6 @@ class CoreHarness:
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
         self.engine = ModelEngine(chain) if engine is None else engine
-        if not self.engine.head:
-            self.engine.head = chain.genesis.hash
         settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
         stopped = bool(settings.get("sequencer_stopped", False))
         self.core = EngineCore(EngineConfig("http://localhost/", bytes(32), 10.0, **settings), stopped=stopped)
@@ -225,13 +228,26 @@ class CoreHarness:
         """The open call of this work."""
         return next(pending for pending in self.open if pending.purpose is work)
 
+    def until(self, kind: type, work: CallPurpose | None = None) -> PendingCall:
+        """Works until a call of this kind, and of this work if given, is open."""
+        for _ in range(300):
+            self.step()
+            for pending in self.open:
+                if isinstance(pending.call, kind) and work in (None, pending.purpose):
+                    return pending
+            if self.open:
+                self.answer(self.open[0])
+            else:
+                self.sleep()
+        raise AssertionError(f"no such call: {self.core.log.lines()[-20:]}")
+
     def done(self, kind: type[A]) -> list[A]:
         """The actions of a kind so far."""
         return [action for action in self.actions if isinstance(action, kind)]
 
     def logged(self, text: str) -> list[Mapping[str, Any]]:
         """The fields of the lines of log with this text so far."""
-        return [action.fields for action in self.done(Log) if action.text == text]
+        return [action.fields for action in self.done(LogLine) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
 

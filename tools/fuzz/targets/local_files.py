@@ -25,14 +25,14 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
 from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
+from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import (
     AdminStateError,
     AdminStateFile,
     SequencerState,
     SequencerStateFile,
 )
-from rollup_node.stages.engine.safedb.entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
-from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.files.archive import _read
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample
@@ -48,7 +48,7 @@ from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata, PeerScores
 from rollup_node.stages.protocol.types import BlockId
-from rollup_node.stages.rpc.metrics_merge import merge_expositions
+from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup
 from rollup_node.tools.fuzz.targets.discovery import _STRANGER_RECORD
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of

@@ -10,8 +10,8 @@ from rollup_node.stages.engine.calls.actions import (
 )
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate
-from rollup_node.stages.engine.core.engine_core import MAX_OVERLAP_REQUESTS
 from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS
+from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
 from rollup_node.stages.messages.control import (
     ControlResponse,
     PostUnsafePayloadRequest,
@@ -184,6 +184,7 @@ def test_a_verifier_has_no_sdm_opt_in(chain: ChainFixture) -> None:
     assert not harness.core.status().sdm_opt_in
 
 
+@pytest.mark.fault("F54")
 def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> None:
     """[RPC53, SEQ19]"""
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)

@@ -9,13 +9,18 @@ from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
-    NewPayload,
-    Unavailable,
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.sequencer.block_production import BlockProduction, L1BlockRange, sequencer_attributes
-from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.sequencer.block_production import (
+    MAX_BLOCKS,
+    BlockProduction,
+    InconsistentOriginError,
+    L1BlockRange,
+    L1Window,
+    OriginSelector,
+    sequencer_attributes,
+)
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
@@ -63,33 +68,6 @@ def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     assert machine.next(due, NOW) == due
 
 
-def test_a_commit_that_fails_is_the_problem_until_its_block_is_inserted(chain: ChainFixture) -> None:
-    """[CND5, CND6]"""
-    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, True, conductor_enabled=True)
-    machine = BlockProduction(config, stopped=False)
-    assert not machine.sequencer.active, "whatever the options say"
-    machine.sequencer.on_start(heads(chain, chain.genesis), NOW)
-    assert machine.sequencer.start(chain.genesis.hash, NOW) is None
-    give_l1(machine, chain, 101, 100, 101)
-    engine = ModelEngine(chain)
-    engine.head = chain.genesis.hash
-    for _ in range(3):
-        call = machine.next(None, NOW + 2)
-        assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None
-    commit = machine.sequencer.next_commit(NOW + 2)
-    assert commit is not None and machine.next(None, NOW + 2) is None
-    machine.sequencer.commit_failed(commit.payload, Unavailable("refused"), NOW + 2)
-    assert machine.next(None, NOW + 3) is None
-    assert str(machine.sequencer.problem) == "sequencer: failed to commit unsafe payload to conductor: refused"
-    commit = machine.sequencer.next_commit(NOW + 3)
-    assert commit is not None and machine.sequencer.committed(commit.payload, NOW + 3)
-    insert = machine.next(None, NOW + 3)
-    assert insert == NewPayload(commit.payload) and machine.sequencer.problem is not None
-    machine.answer(insert, engine.answer(insert), NOW + 3)
-    machine.sequencer.commit_failed(commit.payload, Unavailable("late"), NOW + 3)
-    assert machine.sequencer.problem is None
-
-
 def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
@@ -102,21 +80,6 @@ def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     assert machine.next(None, NOW) == call
     assert machine.answer(call, ForkchoiceAnswer("VALID", b"job"), NOW) is None
     assert machine.wait_until() == NOW + 2 - 0.05
-
-
-@pytest.mark.fault("F54")
-@pytest.mark.parametrize("recover", [False, True])
-def test_blocks_in_recover_mode_have_deposits_alone(chain: ChainFixture, recover: bool) -> None:
-    """The mode is changed while the sequencer runs."""
-    machine = production(chain)
-    machine.set_recover(recover)
-    give_l1(machine, chain, 101, 100, 101)
-    call = machine.next(None, NOW)
-    assert call is not None
-    machine.answer(call, ModelEngine(chain).answer(call), NOW)
-    call = machine.next(None, NOW)
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    assert call.attributes.no_tx_pool is recover
 
 
 def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> None:
@@ -156,22 +119,6 @@ def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> N
         machine.next(None, NOW)
 
 
-def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    assert str(machine.sequencer.problem) == "sequencer: no origin"
-    machine.sequencer.stop()
-    assert machine.next(None, NOW + 5) is None and machine.sequencer.problem is None
-
-
-def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    give_l1(machine, chain, 101, 100, 101)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    machine.on_reset()
-    assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None
-
-
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:
     epoch = chain.l1(parent.l1_origin.number)
     config = chain.rollup.genesis.system_config
@@ -205,3 +152,133 @@ def test_empty_in_the_activation_blocks_of_some_forks(fork: str, empty: bool) ->
     chain = chain_with(times)
     for timestamp, expected in ((1_008, False), (1_010, empty), (1_012, False)):
         assert template(chain, at(chain, timestamp)).no_tx_pool is expected
+
+
+def window(chain: ChainFixture, head: int, *numbers: int) -> L1Window:
+    found = L1Window()
+    found.note_head(chain.l1_ref(head))
+    for number in numbers:
+        found.note_block(chain.l1(number))
+    return found
+
+
+def tip(chain: ChainFixture, origin: int, timestamp: int) -> L2BlockRef:
+    return L2BlockRef(b"\x07" * 32, 50, b"\x06" * 32, timestamp, chain.l1_ref(origin).id, 3)
+
+
+def selector(chain: ChainFixture, confirmations: int = 0, recover: bool = False) -> OriginSelector:
+    return OriginSelector(chain.rollup, confirmations, recover)
+
+
+T = 1_000 + 12 * 5
+"""The time of L1 block 105."""
+
+
+def test_takes_the_next_origin_as_soon_as_its_time_is_reached(chain: ChainFixture) -> None:
+    l1 = window(chain, 106, 104, 105)
+    assert selector(chain).select(tip(chain, 104, T - 2), l1) == chain.l1(105)
+    assert selector(chain).select(tip(chain, 104, T - 3), l1) == chain.l1(104)
+
+
+@pytest.mark.option("sequencer.l1-confs", by="confirmations")
+def test_confirmations_hide_the_newest_blocks(chain: ChainFixture) -> None:
+    for head, expected in ((108, 104), (109, 105)):
+        l1 = window(chain, head, 104, 105)
+        assert selector(chain, 4).select(tip(chain, 104, T), l1) == chain.l1(expected)
+
+
+def test_stays_on_the_origin_until_the_drift_is_used_up(chain: ChainFixture) -> None:
+    l1 = window(chain, 104, 104)
+    origin_time = T - 12
+    assert selector(chain).select(tip(chain, 104, origin_time + 1_798), l1) == chain.l1(104)
+    with pytest.raises(TemporaryError, match="more than the drift of 1800 s"):
+        selector(chain).select(tip(chain, 104, origin_time + 1_799), l1)
+
+
+@pytest.mark.fault("F55")
+def test_past_the_drift_a_known_next_block_is_waited_for_in_empty_blocks(chain: ChainFixture) -> None:
+    found = selector(chain).select(tip(chain, 104, T + 1_799), window(chain, 200, 104, 105))
+    assert found == chain.l1(105)
+
+
+def test_an_origin_that_is_not_canonical_resets(chain: ChainFixture) -> None:
+    head = tip(chain, 104, T)
+    chain.reorg("b", 104)
+    with pytest.raises(InconsistentOriginError, match="has L1 origin"):
+        selector(chain).select(head, window(chain, 106, 104, 105))
+
+
+def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
+    head = tip(chain, 104, T)
+    l1 = window(chain, 106, 104)
+    chain.reorg("b", 104)
+    l1.blocks[105] = chain.l1(105)
+    with pytest.raises(InconsistentOriginError, match="does not follow"):
+        selector(chain).select(head, l1)
+
+
+@pytest.mark.option("sequencer.recover", by="recover")
+def test_recover_mode_wants_the_next_block_to_be_known(chain: ChainFixture) -> None:
+    recover = selector(chain, recover=True)
+    with pytest.raises(TemporaryError, match="recover mode"):
+        recover.select(tip(chain, 104, T), window(chain, 106, 104))
+    assert recover.select(tip(chain, 104, T), window(chain, 106, 104, 105)) == chain.l1(105)
+    assert recover.select(tip(chain, 104, T), window(chain, 104, 104)) == chain.l1(104)
+
+
+def test_nothing_is_built_on_an_unknown_origin(chain: ChainFixture) -> None:
+    with pytest.raises(TemporaryError, match="is not fetched yet"):
+        selector(chain).select(tip(chain, 104, T), L1Window())
+
+
+def test_what_is_wanted_of_l1(chain: ChainFixture) -> None:
+    head = tip(chain, 104, T)
+    assert selector(chain).wanted(head, window(chain, 106)) == (104, 2)
+    assert selector(chain).wanted(head, window(chain, 106, 104)) == (105, 1)
+    assert selector(chain).wanted(head, window(chain, 106, 104, 105))[1] == 0
+    assert selector(chain, 4).wanted(head, window(chain, 106)) == (104, 1)
+    assert selector(chain).wanted(head, L1Window()) == (104, 1)
+
+
+def test_a_head_that_does_not_follow_empties_the_window(chain: ChainFixture) -> None:
+    l1 = window(chain, 106, 104, 105)
+    assert not l1.note_head(chain.l1_ref(106))
+    assert l1.note_head(chain.l1_ref(107)) and l1.get(105) is not None
+    chain.reorg("b", 106)
+    assert l1.note_head(chain.l1_ref(108))
+    assert l1.get(105) is None
+
+
+def test_a_block_that_does_not_carry_the_next_ends_it(chain: ChainFixture) -> None:
+    l1 = window(chain, 106, 104, 105, 106)
+    chain.reorg("b", 104)
+    l1.note_block(chain.l1(104))
+    assert l1.get(104) == chain.l1(104) and l1.get(105) is None and l1.get(106) is None
+
+
+def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFixture) -> None:
+    """It was on its way when the new head arrived; nothing else would ever remove it."""
+    stale = chain.l1(105)
+    l1 = window(chain, 106, 104)
+    chain.reorg("b", 104)
+    l1.note_head(chain.l1_ref(107))
+    l1.note_block(chain.l1(104))
+    l1.note_block(stale)
+    head = L2BlockRef(b"\x07" * 32, 50, b"\x06" * 32, T, chain.l1_ref(104).id, 3)
+    for _ in range(3):
+        first, count = selector(chain).wanted(head, l1)
+        for number in range(first, first + count):
+            l1.note_block(chain.l1(number))
+    assert selector(chain).wanted(head, l1)[1] == 0
+    assert selector(chain).select(head, l1) == chain.l1(105)
+
+
+def test_the_window_forgets_its_blocks_but_not_the_head(chain: ChainFixture) -> None:
+    l1 = window(chain, 106, 104, 105)
+    l1.clear()
+    assert not l1.blocks and l1.head == chain.l1_ref(106)
+
+
+def test_the_window_is_bounded(chain: ChainFixture) -> None:
+    l1 = window(chain, 500, *range(100, 300))
+    assert sorted(l1.blocks) == list(range(300 - MAX_BLOCKS, 300))

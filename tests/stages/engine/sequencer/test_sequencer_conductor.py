@@ -2,8 +2,8 @@
 
 import pytest
 
+from rollup_node.stages.engine.calls.calls import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
 from rollup_node.stages.engine.sequencer.sequencer import Sequencer, SequencerPhase
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.sequencer.test_sequencer import START, build, heads, insert, running
@@ -32,15 +32,6 @@ def test_a_block_is_inserted_once_it_is_committed(chain: ChainFixture) -> None:
     sequencer.commit_failed(payload, Unavailable("late"), START + 2)
     assert sequencer.problem is None
     insert(chain, sequencer, payload, START + 2)
-
-
-def test_a_failed_commit_is_due_again_in_a_second(chain: ChainFixture) -> None:
-    sequencer, payload = fetched(chain)
-    sequencer.next_commit(START + 2)
-    sequencer.commit_failed(payload, Unavailable("refused"), START + 3)
-    assert str(sequencer.problem) == "sequencer: failed to commit unsafe payload to conductor: refused"
-    assert sequencer.next_commit(START + 3.99) is None and sequencer.wait_until() == START + 4
-    assert sequencer.next_commit(START + 4) == CommitPayload(payload)
 
 
 def test_another_tip_drops_the_block_that_is_being_committed(chain: ChainFixture) -> None:
