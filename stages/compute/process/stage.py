@@ -1,6 +1,5 @@
 """A stateless compute worker: runs pure tasks of derivation, l1 and blobs. When it dies, its task goes to another."""
 
-
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.compute.config import ComputeConfig
