@@ -35,7 +35,6 @@ NETWORK = Section(
         Option(
             name="rollup.load-protocol-versions",
             value_type=BOOL,
-            default="false",
             help="Read the protocol versions that L1 signals; rollup.halt does this by itself.",
             hidden=True,
             used_by=("setup.chain:wants_protocol_versions",),
@@ -82,7 +81,6 @@ NETWORK = Section(
         Option(
             name="ignore-missing-pectra-blob-schedule",
             value_type=BOOL,
-            default="false",
             help="Start even if the chain probably lacks its Pectra blob schedule time.",
             used_by=("setup.chain:_check_blob_schedule",),
             hidden=True,
@@ -97,7 +95,6 @@ NETWORK = Section(
         Option(
             name="syncmode.req-resp",
             value_type=BOOL,
-            default="false",
             help="Request missing unsafe blocks from peers instead of having the execution engine fetch them.",
             used_by=("options.rules:_sync", "setup.plan:node_configs"),
         ),
@@ -121,7 +118,7 @@ NETWORK = Section(
             help="Number of L1 blocks between attempts to finalize, instead of the usual number.",
             field=EngineConfig.finality_delay,
         ),
-        ignored("beta.extra-networks", BOOL, warning="all networks are always available", default="false"),
+        ignored("beta.extra-networks", BOOL, warning="all networks are always available"),
     ),
 )
 
@@ -143,7 +140,6 @@ OVERRIDES = Section(
         Option(
             name="override.keep-karst-upgrade-gas",
             value_type=BOOL,
-            default="false",
             help="Keep the gas limit to which Karst's upgrade block raised it; applies only if set.",
             used_by=("setup.chain:_with_overrides",),
         ),

@@ -40,7 +40,6 @@ L1 = Section(
         Option(
             name="l1.beacon.fetch-all-sidecars",
             value_type=value_types.BOOL,
-            default="false",
             help=(
                 "Fetch all sidecars of a slot and select the needed ones here, for beacon nodes with a broken filter. "
                 "NODE_L1_BEACON also sets this if its value is true or false."
@@ -50,7 +49,6 @@ L1 = Section(
         Option(
             name="l1.beacon.ignore",
             value_type=value_types.BOOL,
-            default="false",
             help="Start even if the health check of the beacon node fails, or without a beacon node.",
             used_by=("setup.chain:_check_beacon", "setup.plan:endpoints_to_check"),
         ),
@@ -124,7 +122,6 @@ L1 = Section(
         Option(
             name="l1.trustrpc",
             value_type=value_types.BOOL,
-            default="false",
             variable="NODE_L1_TRUST_RPC",
             help=(
                 "Trust the L1 provider instead of recomputing hashes and checking proofs: faster, and needed "
@@ -190,7 +187,6 @@ L2 = Section(
         Option(
             name="l2.engine-sync",
             value_type=value_types.BOOL,
-            default="false",
             variable="NODE_L2_ENGINE_SYNC_ENABLED",
             help="Same as syncmode=execution-layer.",
             hidden=True,
@@ -200,7 +196,6 @@ L2 = Section(
         Option(
             name="l2.skip-sync-start-check",
             value_type=value_types.BOOL,
-            default="false",
             help="At a reset, jump to the safe head once a canonical L1 origin is found.",
             field=EngineConfig.skip_sync_start_check,
             hidden=True,

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from rollup_node.node.options.value_types import ValueType
+from rollup_node.node.options.value_types import BOOL, ValueType
 
 T = TypeVar("T")
 VARIABLE_PREFIX = "NODE_"
@@ -14,7 +14,7 @@ VARIABLE_PREFIX = "NODE_"
 
 @dataclass(frozen=True, kw_only=True)
 class AnyOption:
-    """One option, of any type. `default` is the text of its default value, None for no value.
+    """One option, of any type. `default` is the text of its default value, None for no value; a boolean is off.
 
     `variable` is its environment variable, which follows from the name unless it is given. `field` is the field of a
     configuration that gets its value, written as an attribute of the class (`L1Config.poll_interval`). `used_by` are
@@ -35,6 +35,8 @@ class AnyOption:
     warning: str | None = None
 
     def __post_init__(self) -> None:
+        if self.default is None and self.value_type is BOOL:
+            object.__setattr__(self, "default", "false")
         if not self.variable:
             own = self.name.translate(str.maketrans(".-", "__")).upper()
             object.__setattr__(self, "variable", f"{VARIABLE_PREFIX}{own}")

@@ -60,7 +60,6 @@ PEERS = Section(
         Option(
             name="p2p.disable",
             value_type=value_types.BOOL,
-            default="false",
             help="Run without P2P.",
             used_by=("setup.plan:plan_node",),
         ),
@@ -104,7 +103,6 @@ PEERS = Section(
         Option(
             name="p2p.nat",
             value_type=value_types.BOOL,
-            default="false",
             help="Map ports and find the external address with NAT-PMP or UPnP.",
             field=P2pConfig.nat,
         ),
@@ -117,7 +115,6 @@ PEERS = Section(
         Option(
             name="p2p.no-discovery",
             value_type=value_types.BOOL,
-            default="false",
             help="Disable discovery.",
             field=P2pConfig.no_discovery,
         ),
@@ -180,7 +177,6 @@ PEERS = Section(
         Option(
             name="p2p.sync.onlyreqtostatic",
             value_type=value_types.BOOL,
-            default="false",
             help="Request missing blocks only from static peers.",
             field=P2pConfig.sync_only_req_to_static,
         ),
@@ -278,7 +274,6 @@ PEER_DETAILS = Section(
         Option(
             name="p2p.gossip.mesh.floodpublish",
             value_type=value_types.BOOL,
-            default="false",
             variable="NODE_P2P_GOSSIP_FLOOD_PUBLISH",
             help="Publish own blocks to all peers of the topic.",
             field=P2pConfig.flood_publish,

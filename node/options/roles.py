@@ -14,7 +14,6 @@ SEQUENCER = Section(
         Option(
             name="sequencer.enabled",
             value_type=value_types.BOOL,
-            default="false",
             help="Sequence new L2 blocks.",
             field=EngineConfig.sequencer_enabled,
         ),
@@ -35,7 +34,6 @@ SEQUENCER = Section(
         Option(
             name="sequencer.recover",
             value_type=value_types.BOOL,
-            default="false",
             help="Recover mode: fetch the next L1 origin before each block, and build empty blocks.",
             field=EngineConfig.sequencer_recover,
         ),
@@ -49,7 +47,6 @@ SEQUENCER = Section(
         Option(
             name="sequencer.stopped",
             value_type=value_types.BOOL,
-            default="false",
             help="Start with the sequencer stopped; admin_startSequencer starts it.",
             field=EngineConfig.sequencer_stopped,
         ),
@@ -69,7 +66,6 @@ SERVICES = Section(
         Option(
             name="conductor.enabled",
             value_type=value_types.BOOL,
-            default="false",
             help="Let a conductor decide when this node sequences.",
             field=EngineConfig.conductor_enabled,
             used_by=("setup.plan:node_configs",),
@@ -151,7 +147,6 @@ ALT_DA = Section(
         Option(
             name="altda.enabled",
             value_type=value_types.BOOL,
-            default="false",
             help=(
                 "Read batches from an alternative data availability service; required for chains that store them there."
             ),
@@ -166,7 +161,6 @@ ALT_DA = Section(
         Option(
             name="altda.da-service",
             value_type=value_types.BOOL,
-            default="false",
             help="The DA server computes the commitments itself. Only for batchers: a node only reads.",
             used_by=("options.rules:_writing_only",),
         ),
@@ -246,14 +240,12 @@ EXPERIMENTAL = Section(
         Option(
             name="experimental.sequencer-api",
             value_type=value_types.BOOL,
-            default="false",
             help="Serve the test sequencer RPC (namespace opstack).",
             field=RpcConfig.sequencer_api,
         ),
         Option(
             name="fetch-withdrawal-root-from-state",
             value_type=value_types.BOOL,
-            default="false",
             help=(
                 "Read the withdrawal storage root from the engine's state instead of the block header; needs an "
                 "archive node."

@@ -12,7 +12,6 @@ LOGGING = Section(
         Option(
             name="log.color",
             value_type=value_types.BOOL,
-            default="false",
             help="Color log lines.",
             field=LogSettings.color,
         ),
@@ -33,7 +32,6 @@ LOGGING = Section(
         Option(
             name="log.pid",
             value_type=value_types.BOOL,
-            default="false",
             help="Show the process id in every line.",
             field=LogSettings.pid,
         ),
@@ -60,7 +58,6 @@ RPC = Section(
         Option(
             name="rpc.enable-admin",
             value_type=value_types.BOOL,
-            default="false",
             help="Serve the admin API (experimental).",
             field=RpcConfig.enable_admin,
         ),
@@ -141,7 +138,6 @@ METRICS = Section(
         Option(
             name="metrics.enabled",
             value_type=value_types.BOOL,
-            default="false",
             help="Serve Prometheus metrics.",
             field=RpcConfig.metrics_enabled,
         ),
@@ -162,7 +158,6 @@ METRICS = Section(
         Option(
             name="pprof.enabled",
             value_type=value_types.BOOL,
-            default="false",
             help="Serve CPU, heap and other profiles of all processes in pprof's format.",
             field=RpcConfig.pprof_enabled,
         ),
@@ -204,7 +199,6 @@ STATUS = Section(
         Option(
             name="status.enabled",
             value_type=value_types.BOOL,
-            default="false",
             help="Serve a web page with the state of the node, at `/status`.",
             field=RpcConfig.status_enabled,
         ),
@@ -243,7 +237,7 @@ PROCESS = Section(
             used_by=("setup.plan:plan_node",),
         ),
         ignored("snapshotlog.file", value_types.PATH, hidden=False, variable="NODE_SNAPSHOT_LOG"),
-        ignored("heartbeat.enabled", value_types.BOOL, default="false"),
+        ignored("heartbeat.enabled", value_types.BOOL),
         ignored("heartbeat.moniker", value_types.TEXT),
         ignored("heartbeat.url", value_types.TEXT),
     ),
