@@ -15,7 +15,6 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -121,19 +120,15 @@ def test_a_wrong_clock_is_corrected_without_a_restart(shared: SharedStage, wrong
     attack_blobs(shared, scenario)
 
 
-def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None:
+async def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None:
     beacons = HostileBeacon(), HostileBeacon()
     beacons[0].attack = lambda path: b'{"data":{"genesis_time":"1001"}}' if path.endswith("genesis") else None
-
-    async def main() -> None:
-        async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
-            config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
-            async with attacked_stage("blobs", config) as stage:
-                with stage.within_bounds():
-                    await receives(stage, *beacons)
-                    assert "contradict each other" in stage.log
-
-    run_within(58, main)
+    async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
+        config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
+        async with attacked_stage("blobs", config) as stage:
+            with stage.within_bounds():
+                await receives(stage, *beacons)
+                assert "contradict each other" in stage.log
 
 
 def test_missing_blobs_that_are_only_prefetched_are_logged_once_a_minute(shared: SharedStage) -> None:
@@ -179,19 +174,15 @@ def test_huge_answers_on_every_route(shared: SharedStage, name: str) -> None:
     attack_blobs(shared, scenario)
 
 
-def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
+async def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
     hostile = HostileBeacon()
-
-    async def main() -> None:
-        async with (
-            listening(app_for_every_path(hostile.handle)) as urls,
-            attacked_stage("blobs", BlobsConfig(urls[0], PLAIN_ROLLUP, timeout=20.0)) as stage,
-        ):
-            hostile.beacon.delay = 30.0
-            stage.request(wanted(1, [bytes(32)]))
-            await stage.until(lambda: hostile.beacon.requested, "a call")
-            began = time.monotonic()
-            assert await stage.stop() == 0
-            assert time.monotonic() - began < 3
-
-    run_within(58, main)
+    async with (
+        listening(app_for_every_path(hostile.handle)) as urls,
+        attacked_stage("blobs", BlobsConfig(urls[0], PLAIN_ROLLUP, timeout=20.0)) as stage,
+    ):
+        hostile.beacon.delay = 30.0
+        stage.request(wanted(1, [bytes(32)]))
+        await stage.until(lambda: hostile.beacon.requested, "a call")
+        began = time.monotonic()
+        assert await stage.stop() == 0
+        assert time.monotonic() - began < 3

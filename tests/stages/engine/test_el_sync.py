@@ -23,10 +23,9 @@ def empty(chain: ChainFixture, engine: FakeExecutionEngine) -> list[bytes]:
     return hashes
 
 
-def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     hashes = empty(chain, engine)
-
-    async def scene(node: EngineNode) -> None:
+    async with run(**EL_SYNC) as node:
         await node.until(lambda: node.has_problem("EL sync: waiting for an unsafe block"))
         await node.gossip(chain.payloads[hashes[9]])
         await node.until(lambda: node.has_problem("EL sync: block 0, 9 blocks to go"))
@@ -37,8 +36,6 @@ def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEng
         assert start.safe_head.number == 6
         await node.until(lambda: node.unsafe == 10 and not node.health)
         assert (engine.safe, engine.finalized) == (hashes[6], hashes[6])
-
-    run(scene, **EL_SYNC)
 
 
 def test_derivation_resumes_at_the_last_recorded_safe_head(

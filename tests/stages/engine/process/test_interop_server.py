@@ -26,7 +26,7 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
-from tests.support.engine.engine_node import EngineNode, follow
+from tests.support.engine.engine_node import follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
 
 ABSENT = BlockId(9, b"\x99" * 32)
@@ -52,7 +52,7 @@ def error(response: InteropResponse) -> tuple[int, str | None]:
     return response.code, response.error
 
 
-def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     refs = follow(chain, engine, 3)
     engine.answers["eth_getBlockReceipts"] = [[{"status": "0x1"}], None, EngineFailure(-32000, "busy")]
     payload = chain.payloads[refs[2].hash]
@@ -63,8 +63,7 @@ def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) 
         "blockHash": to_hex(refs[2].hash),
     }
     assert output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         at = refs[2].timestamp
         for method, number in (("l2BlockRefByNumber", 2), ("l2BlockRefByTimestamp", at + 1)):
             assert result(await node.supervise(method, number=number)) == shown_l2(refs[2])
@@ -82,13 +81,11 @@ def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) 
         assert error(await node.supervise("outputV0AtTimestamp", number=1)) == (-32000, text)
         assert "no method" in str((await node.supervise("other")).error)
 
-    run_on(engine)(scene, interop=True)
-
 
 @pytest.mark.parametrize(
     ("said", "has_block", "text"), [("busy", True, "busy"), ("busy", False, "busy"), (None, False, "not found")]
 )
-def test_an_output_with_an_error_or_without_a_block_is_an_error(
+async def test_an_output_with_an_error_or_without_a_block_is_an_error(
     said: str | None,
     has_block: bool,
     text: str,
@@ -104,19 +101,15 @@ def test_an_output_with_an_error_or_without_a_block_is_an_error(
         return OutputResponse(request.id, said, block, bytes(32), bytes(32), bytes(32), None)
 
     monkeypatch.setattr(Reader, "output", output)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         response = await node.supervise("outputV0AtTimestamp", number=refs[2].timestamp)
         assert error(response) == (-32000, text)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     refs = follow(chain, engine, 3)
     good = tuple(refs[number].id for number in (3, 3, 2, 1, 0))
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         missing = (*good[:2], BlockId(77, bytes(32)), *good[3:])
         assert error(await node.supervise("reset", blocks=missing)) == (-39001, "safe reset target not found")
         wrong = (BlockId(3, b"\x01" * 32), *good[1:])
@@ -149,17 +142,14 @@ def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEn
         await node.until(lambda: node.status is not None and node.status.cross_unsafe == node.status.unsafe == refs[3])
         assert node.status is not None and node.status.safe == node.status.local_safe
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_a_block_that_was_read_before_a_reset_is_not_promoted(
+async def test_a_block_that_was_read_before_a_reset_is_not_promoted(
     chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
 ) -> None:
     """[IOP28] The L1 block of the promotion arrives after the reset."""
     refs = follow(chain, engine, 3)
     good = tuple(refs[number].id for number in (3, 2, 2, 1, 0))
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         assert result(await node.supervise("reset", blocks=good)) is None
         await node.until(lambda: node.status is not None and node.status.safe == refs[1])
         assert node.status is not None
@@ -177,15 +167,12 @@ def test_a_block_that_was_read_before_a_reset_is_not_promoted(
         assert result(await node.supervise("updateCrossSafe", blocks=promotion)) is None
         await node.until(lambda: engine.safe == refs[2].hash)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_an_invalid_block_is_replaced_and_its_output_is_pending(
+async def test_an_invalid_block_is_replaced_and_its_output_is_pending(
     chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
 ) -> None:
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         await node.supervise("resetPreInterop")
         await node.until(lambda: node.unsafe == 3)
         await node.supervise("invalidateBlock", blocks=(refs[3].id,))
@@ -207,25 +194,21 @@ def test_an_invalid_block_is_replaced_and_its_output_is_pending(
         now = result(await node.supervise("outputV0AtTimestamp", number=at))
         assert pending["blockHash"] == to_hex(refs[3].hash) and now["blockHash"] == to_hex(engine.head)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_interop_that_is_not_active(run_on: RunOn) -> None:
+async def test_interop_that_is_not_active(run_on: RunOn) -> None:
     engine = FakeExecutionEngine(chain_with())
     refs = follow(engine.chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         assert error(await node.supervise("anchorPoint")) == (-39003, "Interop inactive at genesis")
         response = await node.supervise("reset", blocks=(refs[3].id,) * 2 + (refs[2].id,) * 3)
         assert str(response.error).endswith("found to be reorged to is not interop-enabled")
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_events_are_sent_again_to_who_asks(
+    chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
+) -> None:
     follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         client = node.interop
 
         def numbers() -> list[int]:
@@ -244,15 +227,12 @@ def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExec
         await node.supervise("resetPreInterop")
         await node.until(lambda: numbers() == [first + 1])
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     """A supervisor fetches the receipts of each block."""
     refs = follow(chain, engine, 3)
     engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 40
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         server, client = node.stage._interop, node.interop
         assert server is not None and client is not None
 
@@ -279,16 +259,13 @@ def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutio
             await ask(range(first, first + 50), "updateFinalized", ABSENT)
         assert len(server.responses) == MAX_RESPONSES and server.responses.bytes < 100_000
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
+async def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
     chain: ChainFixture, run_on: RunOn
 ) -> None:
     engine = SlowEngine(chain)
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         engine.ready.clear()
         requests = [InteropRequest(number, "fetchReceipts", (refs[2].id,)) for number in range(101, 110)]
         requests.append(InteropRequest(201, "updateFinalized", (ABSENT,)))
@@ -310,14 +287,11 @@ def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
         await node.until(lambda: len(answered()) == len(requests))
         assert answered().index(201) < answered().index(202)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> None:
+async def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> None:
     engine = SlowEngine(chain)
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         engine.ready.clear()
         for number in range(101, 102 + MAX_CALLS):
             node.interop.send(InteropRequest(number, "fetchReceipts", (refs[2].id,)))
@@ -325,8 +299,6 @@ def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> N
         assert len(engine.slow) <= MAX_RECEIPTS, "no read has ended"
         engine.ready.set()
         assert isinstance(result(await node.supervise("l2BlockRefByNumber", number=2)), dict)
-
-    run_on(engine)(scene, interop=True)
 
 
 def test_the_deposits_and_one_more(chain: ChainFixture) -> None:

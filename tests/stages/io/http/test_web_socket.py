@@ -205,22 +205,18 @@ def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch)
     assert 5 <= attempts <= 8 < calls
 
 
-def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK5]"""
     monkeypatch.setattr(web_socket, "FIRST_PAUSE", 3.0)
     accepted: list[asyncio.StreamWriter] = []
-
-    async def main() -> None:
-        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
-        client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
-        for _ in range(2):
-            assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
-        await client.close()
-        server.close()
-        for writer in accepted:
-            writer.close()
-
-    run_within(20, main)
+    server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+    client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
+    for _ in range(2):
+        assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
+    await client.close()
+    server.close()
+    for writer in accepted:
+        writer.close()
     assert len(accepted) == 1
 
 
@@ -324,7 +320,9 @@ async def _raw_server(frames: Callable[[asyncio.StreamWriter], Awaitable[None]])
 
 
 @pytest.mark.parametrize("fragmented", [False, True])
-def test_a_message_of_a_gigabyte_is_refused_by_its_length(fragmented: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_of_a_gigabyte_is_refused_by_its_length(
+    fragmented: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """[WSK2] Neither one frame nor many make the process grow by more than the limit, which is smaller here."""
     assert web_socket.MAX_MESSAGE == 1 << 28
     limit = 1 << 26
@@ -344,17 +342,14 @@ def test_a_message_of_a_gigabyte_is_refused_by_its_length(fragmented: bool, monk
             while transport.get_write_buffer_size() > 1 << 20 and not transport.is_closing():
                 await asyncio.sleep(0.001)
 
-    async def main() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(AnswerTooLargeError, match=f"a message is longer than {limit} bytes"):
         async with _raw_server(write) as url:
             client = JsonRpcClient(url, timeout=30.0)
             try:
                 await client.call("eth_x")
             finally:
                 await client.close()
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(AnswerTooLargeError, match=f"a message is longer than {limit} bytes"):
-        run_within(60, main)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < (3 * limit // 2 if fragmented else 32 << 20)
 
@@ -397,18 +392,14 @@ def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is()
 
 
 @pytest.mark.fault("F8")
-def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK1]"""
     monkeypatch.setattr(web_socket, "HEARTBEAT", 0.2)
-
-    async def main() -> None:
-        async with _raw_server(lambda _: asyncio.sleep(5)) as url:
-            client = JsonRpcClient(url, timeout=5.0)
-            with pytest.raises(EndpointError, match=r"was lost \(no pong within 0.1 s\)"):
-                await client.call("eth_x")
-            await client.close()
-
-    run_within(20, main)
+    async with _raw_server(lambda _: asyncio.sleep(5)) as url:
+        client = JsonRpcClient(url, timeout=5.0)
+        with pytest.raises(EndpointError, match=r"was lost \(no pong within 0.1 s\)"):
+            await client.call("eth_x")
+        await client.close()
 
 
 def test_an_answer_of_more_than_32_mib_is_taken() -> None:

@@ -154,16 +154,13 @@ def test_there_are_no_mutexes() -> None:
     assert profile.samples == () and profile.comments == (NO_MUTEXES,)
 
 
-def test_every_kind_is_known() -> None:
-    async def scenario() -> None:
-        for kind in KINDS:
-            recording = new_recording(kind)
-            recording.begin()
-            assert ended(recording).kind == kind
-        with pytest.raises(ValueError, match="no such profile: trace"):
-            new_recording("trace")
-
-    asyncio.run(scenario())
+async def test_every_kind_is_known() -> None:
+    for kind in KINDS:
+        recording = new_recording(kind)
+        recording.begin()
+        assert ended(recording).kind == kind
+    with pytest.raises(ValueError, match="no such profile: trace"):
+        new_recording("trace")
 
 
 def test_the_stacks_of_threads() -> None:
@@ -206,14 +203,11 @@ def test_the_whole_stack_of_a_task_that_waits() -> None:
     asyncio.run(scenario())
 
 
-def test_a_deep_stack_is_cut() -> None:
+async def test_a_deep_stack_is_cut() -> None:
     async def deep(levels: int) -> None:
         await (deep(levels - 1) if levels else asyncio.sleep(10))
 
-    async def scenario() -> None:
-        task = asyncio.create_task(deep(200))
-        await asyncio.sleep(0)
-        assert len(task_stack(task)) == MAX_FRAMES
-        task.cancel()
-
-    asyncio.run(scenario())
+    task = asyncio.create_task(deep(200))
+    await asyncio.sleep(0)
+    assert len(task_stack(task)) == MAX_FRAMES
+    task.cancel()

@@ -317,7 +317,7 @@ def test_a_node_without_p2p_publishes_nothing(with_rpc: RunWithRpc) -> None:
 
 
 @pytest.mark.option("experimental.sequencer-api")
-def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
+async def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
     """From the HTTP request to the Engine API and back; results have op-node's types."""
     chain = ChainFixture(make_rollup())
     engine = FakeExecutionEngine(chain)
@@ -366,8 +366,5 @@ def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
             finally:
                 await stage.close()
 
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await scenario()
-
-    asyncio.run(bounded())
+    async with asyncio.timeout(30):
+        await scenario()

@@ -261,15 +261,11 @@ def _l2_ref(number: int) -> L2BlockRef:
     return L2BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, time, BlockId(max(number, 0) // 6, ZERO_HASH), 0)
 
 
-def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
+async def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
     day = DayAtTheTip()
     progress = ProgressLog(cast(StatusSource, day))
-
-    async def steps() -> None:
-        for day.now in range(0, DAY, STEP):
-            await progress.step()
-
-    asyncio.run(steps())
+    for day.now in range(0, DAY, STEP):
+        await progress.step()
     messages = Counter(record.message for record in records)
     assert messages["synced"] > 6500 and messages["waiting"] > 90, messages
     assert len(records) < 0.92 * LINES_OF_A_DAY, "the rest is for other processes, which log changes alone"
