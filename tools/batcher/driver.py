@@ -51,9 +51,10 @@ ADD_HELP = "post a block with a transaction behind its own, which it does not ha
 
 @dataclass(frozen=True)
 class BatcherConfig:
-    """Endpoints, the chain, the signing key and the wanted channel configuration. With a `da_server` data items are
-    commitments; `resolves_challenges` publishes on L1 the inputs that it loses. `added` are transactions for batches of
-    blocks, by number, which the blocks do not have."""
+    """Endpoints, the chain, the signing key and the wanted channel configuration.
+
+    With a `da_server` data items are commitments; `resolves_challenges` publishes on L1 the inputs that it loses.
+    `added` are transactions for batches of blocks, by number, which the blocks do not have."""
 
     l1: str
     engine: str
@@ -93,7 +94,7 @@ class BatchSubmitter:
         self.blobs = 0
 
     async def run(self) -> None:
-        """Polls and posts until cancelled; a failed request is repeated at the next poll."""
+        """Poll and post until cancelled; a failed request is repeated at the next poll."""
         while True:
             try:
                 await self.step()
@@ -206,7 +207,7 @@ class BatchSubmitter:
         return hashes
 
     async def _send_challenge(self, calldata: bytes) -> Hash:
-        """A transaction to the challenge contract, which copies its calldata into a log."""
+        """Return a transaction to the challenge contract, which copies its calldata into a log."""
         nonce, alt_da = await self._next_nonce(), self._config.rollup.alt_da
         assert alt_da is not None and alt_da.challenge_contract is not None
         gas = CHALLENGE_GAS + CHALLENGE_GAS_PER_BYTE * len(calldata)
@@ -233,7 +234,7 @@ class BatchSubmitter:
             fresh.replace(path)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         for client in (self._l1, self._engine, self._node):
             await client.close()
         if self._alt_da is not None:
@@ -256,7 +257,7 @@ def _added(entry: str) -> tuple[int, bytes]:
 
 
 def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
-    """The configuration from command-line arguments."""
+    """Return the configuration from command-line arguments."""
     parser = argparse.ArgumentParser(
         prog="batcher", description="Posts a sequencer's blocks to L1.", allow_abbrev=False
     )
@@ -298,7 +299,7 @@ async def _run(config: BatcherConfig) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     config = parse_arguments(sys.argv[1:] if argv is None else argv)
     try:
         asyncio.run(_run(config))

@@ -39,7 +39,7 @@ class Fees:
 def dynamic_fee_transaction(
     key: Key, chain_id: int, nonce: int, to: Address | None, value: int, data: bytes, gas: int, fees: Fees
 ) -> bytes:
-    """A signed type 2 transaction, encoded; `value` in wei."""
+    """Return a signed type 2 transaction, encoded; `value` in wei."""
     fields: list[rlp.Item] = [
         *map(_integer, (chain_id, nonce, fees.tip, fees.cap, gas)),
         to or b"",
@@ -62,7 +62,7 @@ class BlobTransaction:
 def blob_transaction(
     key: Key, chain_id: int, nonce: int, to: Address, blobs: Sequence[bytes], gas: int, fees: Fees
 ) -> BlobTransaction:
-    """A signed type 3 transaction with one proof per blob. Takes about 100 ms of CPU per blob."""
+    """Return a signed type 3 transaction with one proof per blob. Takes about 100 ms of CPU per blob."""
     commitments = [blob_to_commitment(blob) for blob in blobs]
     proofs = [compute_proof(blob, commitment) for blob, commitment in zip(blobs, commitments, strict=True)]
     hashes = tuple(map(versioned_hash, commitments))

@@ -11,7 +11,7 @@ Recorded = list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
 
 @contextmanager
 def recording(*functions: Callable[..., Any]) -> Iterator[Recorded]:
-    """Records every call of `functions` through a name in one of our modules, with its arguments.
+    """Record every call of `functions` through a name in one of our modules, with its arguments.
 
     Native functions have no hook, so each module's name for one is replaced by a wrapper while the context lasts."""
     calls: Recorded = []

@@ -50,14 +50,14 @@ def _lines(path: str) -> list[str]:
 
 
 def repeat(runs: int, warm_up: int, measure: Callable[[], float]) -> tuple[float, ...]:
-    """The values of `runs` measurements after `warm_up` that are discarded."""
+    """Return the values of `runs` measurements after `warm_up` that are discarded."""
     for _ in range(warm_up):
         measure()
     return tuple(measure() for _ in range(runs))
 
 
 def show(title: str, figures: Sequence[Figure]) -> int:
-    """Prints the figures; 1 when a median exceeds its bound or falls below its floor."""
+    """Print the figures; 1 when a median exceeds its bound or falls below its floor."""
     print(title)
     print(f"  {machine()}")
     failed = 0

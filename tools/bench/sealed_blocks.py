@@ -23,7 +23,7 @@ def pool(count: int) -> tuple[bytes, ...]:
 
 
 def genesis_payload(timestamp: int) -> ExecutionPayload:
-    """The L2 genesis block."""
+    """Return the L2 genesis block."""
     payload = ExecutionPayload(
         parent_hash=ZERO_HASH,
         fee_recipient=bytes(20),
@@ -51,7 +51,7 @@ def genesis_payload(timestamp: int) -> ExecutionPayload:
 def sealed(
     config: RollupConfig, parent: BlockId, attributes: PayloadAttributes, transactions: tuple[bytes, ...]
 ) -> ExecutionPayload:
-    """The block of attributes with further transactions; Ecotone is active."""
+    """Return the block of attributes with further transactions; Ecotone is active."""
     assert config.chain_op_config is not None
     payload = ExecutionPayload(
         parent_hash=parent.hash,

@@ -19,7 +19,7 @@ SIGNER = LocalSigner(b"\x11" * 32)
 
 
 def chain_config(genesis_time: int) -> RollupConfig:
-    """A chain whose blocks use the newest gossip version from genesis on."""
+    """Return a chain whose blocks use the newest gossip version from genesis on."""
     start = BlockId(0, bytes(32))
     return RollupConfig(
         genesis=Genesis(start, start, genesis_time, SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000)),
@@ -39,7 +39,7 @@ def chain_config(genesis_time: int) -> RollupConfig:
 
 
 def signed_message(number: int, timestamp: int, chance: random.Random) -> bytes:
-    """The data of the gossip message of a block: signature and encoded payload, compressed by snappy."""
+    """Return the data of the gossip message of a block: signature and encoded payload, compressed by snappy."""
     payload = ExecutionPayload(
         parent_hash=bytes(32),
         fee_recipient=bytes(20),

@@ -1,5 +1,7 @@
-"""An execution engine without execution, as a process of its own: it accepts every block, seals what it is asked for
-with transactions of its pool, and notes when each request arrived and was answered."""
+"""An execution engine without execution, as a process of its own.
+
+It accepts every block, seals what it is asked for with transactions of its pool, and notes when each request arrived
+and was answered."""
 
 import asyncio
 import time

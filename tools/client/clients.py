@@ -20,8 +20,10 @@ ASYNC_MODULES: Modules = {"optimism": AsyncOptimism, "admin": AsyncAdmin, "opp2p
 
 
 class RollupClient:
-    """A node's JSON-RPC. `timeout` is in seconds a request; `jwt_secret` is that of `rpc.jwt-secret`, with which each
-    request has a new token."""
+    """A node's JSON-RPC.
+
+    `timeout` is in seconds a request; `jwt_secret` is that of `rpc.jwt-secret`, with which each request has a new
+    token."""
 
     def __init__(self, url: str, *, timeout: float = 10.0, jwt_secret: bytes | None = None) -> None:
         provider = _Provider(url, request_kwargs={"timeout": timeout}, exception_retry_configuration=None)

@@ -1,5 +1,7 @@
-"""The namespaces of the node as modules of web3.py's Web3, with typed parameters and results. A method raises
-Web3RPCError with the node's error, ResultError for a result of another shape, and the provider's errors."""
+"""The namespaces of the node as modules of web3.py's Web3, with typed parameters and results.
+
+A method raises Web3RPCError with the node's error, ResultError for a result of another shape, and the provider's
+errors."""
 
 from collections.abc import Callable
 from typing import Any

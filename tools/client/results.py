@@ -1,5 +1,6 @@
-"""The results of the node's JSON-RPC methods as types. Hashes are HexBytes, numbers integers; fields that this version
-does not know are ignored."""
+"""The results of the node's JSON-RPC methods as types.
+
+Hashes are HexBytes, numbers integers; fields that this version does not know are ignored."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -101,7 +102,7 @@ class SdmStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def convert(value: Any, shape: type[T]) -> T:
-    """The value of a result as this type. Raises ResultError for another shape."""
+    """Return the value of a result as this type. Raises ResultError for another shape."""
     try:
         return msgspec.convert(_plain(value), shape, dec_hook=_decode)
     except (msgspec.ValidationError, ValueError, TypeError) as error:
@@ -109,7 +110,7 @@ def convert(value: Any, shape: type[T]) -> T:
 
 
 def _plain(value: Any) -> Any:
-    """The value without the mapping types of web3's middleware."""
+    """Return the value without the mapping types of web3's middleware."""
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
@@ -126,7 +127,7 @@ IpNetwork = IPv4Network | IPv6Network
 
 
 def call(name: str, shape: Any) -> Method[Any]:
-    """The method of a module that calls `name` and returns its result as this type."""
+    """Return the method of a module that calls `name` and returns its result as this type."""
 
     def formatter(*_: Any) -> Any:
         return partial(convert, shape=shape)
@@ -139,7 +140,7 @@ def _parameters(_module: Any, *given: Any) -> list[Any]:
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter as the node reads it: bytes and numbers in hex, networks with their mask in base64 [RPC76]."""
+    """Return a parameter as the node reads it: bytes and numbers in hex, networks with their mask in base64 [RPC76]."""
     if isinstance(value, bytes):
         return to_hex(value)
     if isinstance(value, int) and not isinstance(value, bool):

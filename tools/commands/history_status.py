@@ -30,7 +30,7 @@ MOST = 50
 
 
 def status(arguments: Sequence[str]) -> int:
-    """Runs `history status`; 0 for any history."""
+    """Run `history status`; 0 for any history."""
     folder, run, _ = _folder("status", STATUS, arguments)
     rows, damaged = folder.readable_manifests()
     done, missing = progress(run.plan, rows, run.config.digest)
@@ -52,7 +52,7 @@ def status(arguments: Sequence[str]) -> int:
 
 
 def verify(arguments: Sequence[str]) -> int:
-    """Runs `history verify`; 0 where all is proved."""
+    """Run `history verify`; 0 where all is proved."""
     folder, run, _ = _folder("verify", VERIFY, arguments)
     found = list(history_problems(folder, run))
     _print_some(found)
@@ -87,7 +87,7 @@ rule, and gaps. The page needs no other file and no network."""
 
 
 def report(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the page is written."""
+    """Run the command; 0 when the page is written."""
     parser = FlagParser("history report", DESCRIPTION)
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
     parser.add_argument("--html", required=True, metavar="FILE", help="the page; a file that exists is not replaced")

@@ -17,7 +17,7 @@ less the timeout, or K. The last block before a network left the OP Stack is the
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when all blocks were derived and none differs."""
+    """Run the command; 0 when all blocks were derived and none differs."""
     parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")

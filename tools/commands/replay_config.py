@@ -8,8 +8,9 @@ from rollup_node.tools.inspect.row_formats import RowFormat
 def replay_config(
     command: ParsedCommand, outputs: Outputs, first: int, last: int, form: RowFormat, base: int | None = None
 ) -> ReplayConfig:
-    """A replay of the L2 blocks after `first` up to `last`, read from L1 block `base` on. Raises SetupError for a file
-    of --l2.jwt-secret without a secret."""
+    """Return a replay of the L2 blocks after `first` up to `last`, read from L1 block `base` on.
+
+    Raises SetupError for a file of --l2.jwt-secret without a secret."""
     flags = command.flags
     return ReplayConfig(
         rollup=command.chain.config,

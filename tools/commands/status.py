@@ -26,7 +26,7 @@ CLEAR, HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[2J", "\x1b[H", "\x1b[K", "\x1b
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the node answers, and at the end of --watch by Ctrl-C."""
+    """Run the command; 0 when the node answers, and at the end of --watch by Ctrl-C."""
     parser = FlagParser("status", DESCRIPTION)
     parser.add_argument("--rpc", type=url, default=LOCAL, metavar="URL", help=f"JSON-RPC of the node; default {LOCAL}")
     parser.add_argument("--json", action="store_true", help="the status as one JSON object a line")
@@ -57,7 +57,7 @@ class View(Protocol):
     """Where the statuses go."""
 
     def show(self, status: NodeStatus) -> None:
-        """Writes a status."""
+        """Write a status."""
 
     def show_error(self, error: str) -> None:
         """Says why there is no status."""
@@ -79,7 +79,7 @@ class Texts:
         self._before = ""
 
     def show(self, status: NodeStatus) -> None:
-        """Writes a status."""
+        """Write a status."""
         self._output.write(self._before + self._text(status))
         self._output.flush()
         self._before = self._between
@@ -98,7 +98,7 @@ class Screen:
         self._status: NodeStatus | None = None
 
     def show(self, status: NodeStatus) -> None:
-        """Writes a status."""
+        """Write a status."""
         self._status = status
         self._draw(())
 

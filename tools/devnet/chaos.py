@@ -82,7 +82,7 @@ class ChaosSession:
 
 
 def _block_watch(network: NetworkPrograms) -> "BlockWatch":
-    """A watch whose peers are the sequencers."""
+    """Return a watch whose peers are the sequencers."""
     # Imported here alone: the p2p stage would make every local network start later.
     from rollup_node.tools.devnet.faults.block_watch import BlockWatch
 

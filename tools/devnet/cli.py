@@ -22,7 +22,7 @@ end with a traceback."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
+    """Run a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
     started = time.monotonic()
     return exit_code(lambda: _run(argv, started))
 

@@ -10,19 +10,20 @@ LINE_SECONDS = 2.0
 
 
 class View(Protocol):
-    """A display of messages and the network's status; `shows_processes` is whether the processes of the nodes are part
-    of it."""
+    """A display of messages and the network's status.
+
+    `shows_processes` is whether the processes of the nodes are part of it."""
 
     shows_processes: bool
 
     def message(self, text: str) -> None:
-        """Shows a line of text."""
+        """Show a line of text."""
 
     def show(self, status: NetworkStatus) -> None:
-        """Shows the current status."""
+        """Show the current status."""
 
     def close(self) -> None:
-        """Ends the display."""
+        """End the display."""
 
 
 class SilentView:
@@ -75,7 +76,7 @@ class LineView:
 
 
 def choose(json: bool, target: int | None) -> View:
-    """The display for this output: silent for `json`, live in a terminal, lines elsewhere."""
+    """Return the display for this output: silent for `json`, live in a terminal, lines elsewhere."""
     if json:
         return SilentView()
     if not sys.stdout.isatty():
@@ -87,10 +88,10 @@ def choose(json: bool, target: int | None) -> View:
 
 
 def peers_text(count: int | None) -> str:
-    """The number of peers, if it is known."""
+    """Return the number of peers, if it is known."""
     return "-" if count is None else str(count)
 
 
 def number_text(number: int | None) -> str:
-    """The number of a block, if it is known."""
+    """Return the number of a block, if it is known."""
     return "starting" if number is None else str(number)

@@ -31,7 +31,7 @@ class FaultPlan:
         self.applied = 0
 
     def of(self, request: Request) -> list[Fault]:
-        """The faults of a request, in their order."""
+        """Return the faults of a request, in their order."""
         found = []
         for index, fault in enumerate(self._faults):
             wanted = fault.method.split()
@@ -57,7 +57,7 @@ def concerns(fault: Fault, call: dict[str, Any]) -> bool:
 
 
 def clipped_call(call: dict[str, Any], head: int) -> dict[str, Any] | None:
-    """The call as it reads to a chain that ends at block `head`; None if that has no such block."""
+    """Return the call as it reads to a chain that ends at block `head`; None if that has no such block."""
     method, params = call.get("method"), call.get("params")
     if method not in ("eth_getBlockByNumber", "eth_getBlockReceipts") or not isinstance(params, list) or not params:
         return call

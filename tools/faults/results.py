@@ -21,8 +21,10 @@ class ScenarioResult(msgspec.Struct, frozen=True):
 
 
 class ScenarioRun(msgspec.Struct, frozen=True):
-    """One run. `equal` says whether all nodes have the same output roots at its end, None where they were not compared;
-    `load` is the machine's mean load over its last 15 minutes."""
+    """One run.
+
+    `equal` says whether all nodes have the same output roots at its end, None where they were not compared; `load`
+    is the machine's mean load over its last 15 minutes."""
 
     seed: int
     equal: bool | None
@@ -42,7 +44,7 @@ _DECODER = msgspec.json.Decoder(ScenarioRun)
 
 
 def parse_run(line: bytes) -> ScenarioRun:
-    """A run from its line of JSON. Raises ResultsError."""
+    """Return a run from its line of JSON. Raises ResultsError."""
     try:
         return _DECODER.decode(line)
     except msgspec.DecodeError as error:
@@ -55,7 +57,7 @@ def roots_text(are_equal: bool | None) -> str:
 
 
 def results_table(runs: Sequence[ScenarioRun]) -> Iterator[str]:
-    """The runs, and their scenarios by name, as lines of Markdown."""
+    """Yield the runs, and their scenarios by name, as lines of Markdown."""
     yield "| Run | Commit | Seed | Minutes | Scenarios | Failed | Output roots | Load | Machine |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for number, run in enumerate(runs, start=1):

@@ -13,11 +13,13 @@ MAX_MEMORY_MB = 500.0
 
 @dataclass
 class Observation:
-    """What was seen of the node in a scenario. `texts` are the new lines of its log and the reasons of `/readyz`,
-    `earlier` the lines of the minute before, in which a condition that comes back is not logged again [LOG19],
-    `lines` the number of the new lines, `ended` the roles whose process is another one than before, `memory_mb` the
-    proportional memory of its processes, `cores` their CPU seconds a second. `recovered_after` is in seconds, None if
-    it did not recover; `applied` counts requests that met a fault; `problems` are the events that could not happen."""
+    """What was seen of the node in a scenario.
+
+    `texts` are the new lines of its log and the reasons of `/readyz`, `earlier` the lines of the minute before, in
+    which a condition that comes back is not logged again [LOG19], `lines` the number of the new lines, `ended` the
+    roles whose process is another one than before, `memory_mb` the proportional memory of its processes, `cores`
+    their CPU seconds a second. `recovered_after` is in seconds, None if it did not recover; `applied` counts
+    requests that met a fault; `problems` are the events that could not happen."""
 
     texts: list[str] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
@@ -47,7 +49,7 @@ class Verdict:
 
 
 def evaluate(scenario: Scenario, seen: Observation) -> Verdict:
-    """The verdict on what was seen."""
+    """Return the verdict on what was seen."""
     texts = (*seen.texts, *seen.earlier) if scenario.names else ()
     named = next((text for text in texts if re.search(scenario.names, text)), "")
     return Verdict(scenario, tuple(_problems(scenario, seen, named)), named, seen)
@@ -75,7 +77,7 @@ def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
 
 
 def table(verdicts: Sequence[Verdict]) -> list[str]:
-    """A line for each verdict, with what is wrong below, and a summary."""
+    """Return a line for each verdict, with what is wrong below, and a summary."""
     rows = []
     for each in verdicts:
         seen = each.seen
@@ -92,7 +94,7 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _trend(verdicts: Sequence[Verdict]) -> str:
-    """The median memory of the first and of the last quarter of a long run."""
+    """Return the median memory of the first and of the last quarter of a long run."""
     quarter = len(verdicts) // 4
     if quarter < 5:
         return ""
@@ -101,12 +103,12 @@ def _trend(verdicts: Sequence[Verdict]) -> str:
 
 
 def _shown(text: str) -> str:
-    """A line of log without its time, shortened."""
+    """Return a line of log without its time, shortened."""
     return re.sub(r"^t=\S+ ", "", text)[:120]
 
 
 def summary(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as JSON."""
+    """Return a verdict as JSON."""
     seen = verdict.seen
     return {
         "name": verdict.scenario.name,

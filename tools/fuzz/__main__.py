@@ -24,7 +24,7 @@ ALL = "all"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when no input fails, 1 when one does, 2 for wrong arguments."""
+    """Return 0 when no input fails, 1 when one does, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m rollup_node.tools.fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -17,7 +17,7 @@ class CorpusError(ValueError):
 
 
 def read_corpus(folder: Path, target: str) -> list[bytes]:
-    """The inputs kept for a target, none without a file. Raises CorpusError and OSError."""
+    """Return the inputs kept for a target, none without a file. Raises CorpusError and OSError."""
     path = folder / f"{target}.txt"
     if not path.exists():
         return []
@@ -31,7 +31,7 @@ def read_corpus(folder: Path, target: str) -> list[bytes]:
 
 
 def write_corpus(folder: Path, target: str, inputs: Iterable[bytes]) -> None:
-    """Writes the inputs of a target, each once, the shortest first. Raises OSError."""
+    """Write the inputs of a target, each once, the shortest first. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [base64.b64encode(data).decode() for data in sorted(set(inputs), key=lambda data: (len(data), data))]
     (folder / f"{target}.txt").write_text("".join(f"{line}\n" for line in lines))

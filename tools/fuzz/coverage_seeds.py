@@ -22,8 +22,9 @@ Line = tuple[str, int, int]
 
 
 def chosen_seeds(name: str, target: FuzzTarget, kept: Sequence[bytes], count: int) -> list[bytes]:
-    """Inputs among valid and mutated ones, `count` of them, that reach most steps from line to line, and all that were
-    kept before. The same name and inputs give the same choice."""
+    """Return `count` inputs that reach most steps from line to line, and all that were kept before.
+
+    They are chosen among valid and mutated ones. The same name and inputs give the same choice."""
     chance = Random(name)
     pool = [*kept, *(target.seed(chance) for _ in range(GENERATED))]
     tried = [data for data in (*pool, *_mutations(chance, target, pool, count)) if len(data) <= MAX_INPUT]
@@ -46,7 +47,7 @@ def _mutations(chance: Random, target: FuzzTarget, pool: Sequence[bytes], count:
 
 
 def _lines(target: FuzzTarget, data: bytes) -> set[Line]:
-    """The steps from line to line that an input takes in the node's own code."""
+    """Return the steps from line to line that an input takes in the node's own code."""
     found: set[Line] = set()
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:

@@ -24,8 +24,10 @@ class Input(NamedTuple):
 
 
 class Inputs:
-    """A repeatable sequence of inputs. `largest` is the largest decompressed size of a bomb in bytes, `bombs` their
-    number in 1,000 inputs, and `real` recorded files by kind."""
+    """A repeatable sequence of inputs.
+
+    `largest` is the largest decompressed size of a bomb in bytes, `bombs` their number in 1,000 inputs, and `real`
+    recorded files by kind."""
 
     def __init__(self, seed: int, largest: int, bombs: int, real: dict[str, list[bytes]]) -> None:
         self._chance = chance = Random(seed)
@@ -44,7 +46,7 @@ class Inputs:
         }
 
     def next(self) -> Input:
-        """The next input."""
+        """Return the next input."""
         chance = self._chance
         if chance.randrange(1000) < self._bombs:
             return self._bomb()
@@ -85,7 +87,7 @@ class Inputs:
 
 
 def real_files(folder: Path) -> dict[str, list[bytes]]:
-    """The recorded channels, blobs and spans in a folder of shared data, by kind."""
+    """Return the recorded channels, blobs and spans in a folder of shared data, by kind."""
     channels, spans = folder / "channels", folder / "span_batch_vectors"
     bodies = [path.read_bytes() for path in sorted(channels.glob("hildr*.bin"))]
     return {

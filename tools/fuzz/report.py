@@ -10,9 +10,10 @@ SLOW_MS = 50.0
 
 @dataclass
 class Figures:
-    """A run of a target: inputs, seconds, how often each outcome came, the slowest input in milliseconds of CPU time,
-    the peak memory of the process in MB, a text for each distinct failure, and how many inputs took more than
-    SLOW_MS."""
+    """A run of a target.
+
+    Inputs, seconds, how often each outcome came, the slowest input in milliseconds of CPU time, the peak memory of the
+    process in MB, a text for each distinct failure, and how many inputs took more than SLOW_MS."""
 
     target: str
     inputs: int = 0
@@ -41,7 +42,7 @@ def summed(runs: Sequence[Figures]) -> list[Figures]:
 
 
 def markdown_table(runs: Sequence[Figures], senders: Mapping[str, str]) -> str:
-    """A row for each target, with who may send such bytes, and their sum."""
+    """Return a row for each target, with who may send such bytes, and their sum."""
     lines = [
         "| Target | Sender | Inputs | Inputs a second | Outcomes | Slowest, ms | Over 50 ms | Failures |",
         "|---|---|---|---|---|---|---|---|",

@@ -46,8 +46,9 @@ class Runner:
         self._peak = getrusage(RUSAGE_SELF).ru_maxrss
 
     def run(self, corpus: Sequence[bytes], seed: int, seconds: float | None, inputs: int | None) -> Figures:
-        """Runs valid inputs, then mutated ones, until `seconds` or `inputs` are over; the same seed and corpus give
-        the same inputs. Raises OSError when a failing input cannot be written."""
+        """Run valid inputs, then mutated ones, until `seconds` or `inputs` are over.
+
+        The same seed and corpus give the same inputs. Raises OSError when a failing input cannot be written."""
         chance, target = Random(f"{self.figures.target}/{seed}"), self._target
         pool = [*corpus, *(target.seed(chance) for _ in range(GENERATED))]
         first, began = len(pool), time.monotonic()
@@ -71,7 +72,7 @@ class Runner:
         return self.figures
 
     def run_input(self, data: bytes) -> bool:
-        """Runs one input; whether its outcome is new. Raises OSError when a failing input cannot be written."""
+        """Run one input; whether its outcome is new. Raises OSError when a failing input cannot be written."""
         figures = self.figures
         figures.inputs += 1
         began = time.thread_time()
@@ -95,7 +96,7 @@ class Runner:
         return seen == 1
 
     def _mutated(self, chance: Random, pool: Sequence[bytes]) -> bytes:
-        """An input of the pool, changed, or a new valid one with a single change, which mostly is understood."""
+        """Return an input of the pool, changed, or a new valid one with a single change, which mostly is understood."""
         target = self._target
         if chance.random() < NEW_VALID:
             return mutated(chance, target.seed(chance), pool, target.tokens, most=1)
@@ -149,7 +150,7 @@ def _too_slow(number: int, frame: FrameType | None) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Function and line where an error was raised."""
+    """Return the function and line where an error was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -34,8 +34,10 @@ NO_BLOCK = Block(0, None)
 
 
 class OpenChannel(msgspec.Struct, frozen=True):
-    """A channel without its last frame: its id in hex, the L1 block in which it was opened, the numbers of its frames,
-    and the SHA-256 over the frames' data."""
+    """A channel without its last frame.
+
+    Its id in hex, the L1 block in which it was opened, the numbers of its frames, and the SHA-256 over the frames'
+    data."""
 
     id: str
     opened: int
@@ -44,9 +46,11 @@ class OpenChannel(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """Derivation between two L1 blocks: `l1` has been read to its end. `safe` is the safe head with its L1 origin,
-    `system_config` the digest of the batcher at `l1` and of the safe head's system config, `channels` those that are
-    open. Without verdicts `safe` and `origin` are NO_BLOCK, and `system_config` is the digest of the batcher alone."""
+    """Derivation between two L1 blocks: `l1` has been read to its end.
+
+    `safe` is the safe head with its L1 origin, `system_config` the digest of the batcher at `l1` and of the safe
+    head's system config, `channels` those that are open. Without verdicts `safe` and `origin` are NO_BLOCK, and
+    `system_config` is the digest of the batcher alone."""
 
     l1: Block
     safe: Block
@@ -61,8 +65,10 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """Where derivation continues without an L2 source: the safe head, whose hash is unknown but at genesis, with the
-    system config that it carries; the L1 block to read from, by number, and the system config there."""
+    """Where derivation continues without an L2 source.
+
+    The safe head, whose hash is unknown but at genesis, with the system config that it carries; the L1 block to read
+    from, by number, and the system config there."""
 
     safe: L2BlockRef
     config: SystemConfig
@@ -81,11 +87,13 @@ class TableFile(msgspec.Struct, frozen=True):
 
 
 class ManifestRow(msgspec.Struct, frozen=True):
-    """A range that is complete. `config` is the digest of the run's configuration. `l2_blocks` counts the L2
-    blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
-    of the range before, if the range was run again from there; `seconds` the time that it took, `warnings` the codes
-    of what its processes warned of. `batcher` is the one at its end, in hex, where there are no verdicts for want of
-    an L2 source; else None. `resume` is where the next range begins if it is derived without one."""
+    """A range that is complete.
+
+    `config` is the digest of the run's configuration. `l2_blocks` counts the L2 blocks between the safe heads of
+    both states. `repaired` is the digest of the start state that did not equal the end of the range before, if the
+    range was run again from there; `seconds` the time that it took, `warnings` the codes of what its processes
+    warned of. `batcher` is the one at its end, in hex, where there are no verdicts for want of an L2 source; else
+    None. `resume` is where the next range begins if it is derived without one."""
 
     config: str
     version: str
@@ -113,25 +121,25 @@ class ManifestRow(msgspec.Struct, frozen=True):
 
 
 def encode_manifest(row: ManifestRow) -> bytes:
-    """A manifest as one line of JSON with its SHA-256."""
+    """Return a manifest as one line of JSON with its SHA-256."""
     return with_checksum(row)
 
 
 def decode_manifest(data: bytes) -> ManifestRow:
-    """The manifest in a file. Raises ManifestError for anything else, and for one that was edited."""
+    """Return the manifest in a file. Raises ManifestError for anything else, and for one that was edited."""
     if len(data) > MAX_BYTES:
         raise ManifestError(f"it has {len(data)} bytes")
     return decode_checked(data, ManifestRow)
 
 
 def with_checksum(value: msgspec.Struct) -> bytes:
-    """A value as one line of JSON, whose last field is the SHA-256 of the object without that field."""
+    """Return a value as one line of JSON, whose last field is the SHA-256 of the object without that field."""
     data = msgspec.json.encode(value)
     return data[:-1] + _checksum(data) + b"\n"
 
 
 def decode_checked(data: bytes, kind: type[Value]) -> Value:
-    """The value in a line that `with_checksum` wrote. Raises ManifestError for anything else."""
+    """Return the value in a line that `with_checksum` wrote. Raises ManifestError for anything else."""
     try:
         value = msgspec.json.decode(data, type=kind)
     except DECODE_ERRORS as error:
@@ -143,7 +151,7 @@ def decode_checked(data: bytes, kind: type[Value]) -> Value:
 
 
 def _checksum(data: bytes) -> bytes:
-    """The end of a line in place of the brace at the end of these data."""
+    """Return the end of a line in place of the brace at the end of these data."""
     return _FIELD + sha256(data).hexdigest().encode() + b'"}'
 
 

@@ -23,8 +23,9 @@ class L1Range(msgspec.Struct, frozen=True, order=True):
 
     @property
     def name(self) -> str:
-        """What the range's files are called; it depends on the first block only, so that a longer range replaces a
-        shorter one."""
+        """What the range's files are called.
+
+        It depends on the first block only, so that a longer range replaces a shorter one."""
         return f"range-{self.first:012d}"
 
     @property
@@ -37,13 +38,15 @@ class L1Range(msgspec.Struct, frozen=True, order=True):
 
 
 def plan_ranges(first: int, last: int, size: int = DEFAULT_SIZE) -> tuple[L1Range, ...]:
-    """The ranges of `size` blocks from `first` on, the last one cut at `last`. Raises ValueError as check_plan."""
+    """Return the ranges of `size` blocks from `first` on, the last one cut at `last`.
+
+    Raises ValueError as check_plan."""
     check_plan(first, last, size)
     return tuple(L1Range(at, min(at + size - 1, last)) for at in range(first, last + 1, size))
 
 
 def check_plan(first: int, last: int, size: int) -> None:
-    """Raises ValueError for an empty plan, a negative block, a size below 1, and more than a million ranges."""
+    """Raise ValueError for an empty plan, a negative block, a size below 1, and more than a million ranges."""
     if size < 1:
         raise ValueError(f"a range of {size} L1 blocks is empty")
     if first < 0:
@@ -55,11 +58,12 @@ def check_plan(first: int, last: int, size: int) -> None:
 
 
 class RunConfig(msgspec.Struct, frozen=True):
-    """What the tables of a run depend on. Ranges of the same configuration fit together. `rollup` is the digest of the
-    chain's configuration, `source` "engine", "file" or "none", `in_order` whether each range starts from the end of the
-    one before instead of a block of the L2 source; `safe_head` is the block that the first range begins with, None for
-    the one that its warm-up gives. `batcher` is that of the first block in hex, None for the one of the chain's
-    genesis."""
+    """What the tables of a run depend on.
+
+    Ranges of the same configuration fit together. `rollup` is the digest of the chain's configuration, `source`
+    "engine", "file" or "none", `in_order` whether each range starts from the end of the one before instead of a
+    block of the L2 source; `safe_head` is the block that the first range begins with, None for the one that its
+    warm-up gives. `batcher` is that of the first block in hex, None for the one of the chain's genesis."""
 
     version: str
     tables: int
@@ -100,5 +104,5 @@ def digest_of(value: Any) -> str:
 
 
 def default_warmup(config: RollupConfig, timestamp: int) -> int:
-    """The L1 blocks to read before a range whose first block has this time: one channel timeout."""
+    """Return the L1 blocks to read before a range whose first block has this time: one channel timeout."""
     return config.schedule().l1(timestamp).channel_timeout

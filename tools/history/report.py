@@ -49,7 +49,7 @@ class ReportValues:
 
 
 def report_page(title: str, values: ReportValues, gaps: Sequence[str]) -> str:
-    """The page. `gaps` are lines about what is missing."""
+    """Return the page. `gaps` are lines about what is missing."""
     days = dict(sorted(values.days.items()))
     per_block = {name: day.bytes / day.blocks for name, day in days.items() if day.blocks}
     delay = {name: day.delay / day.blocks for name, day in days.items() if day.blocks}
@@ -73,7 +73,7 @@ def report_page(title: str, values: ReportValues, gaps: Sequence[str]) -> str:
 
 
 def _chart(title: str, bars: Mapping[str, float]) -> str:
-    """A bar chart of one value a day."""
+    """Return a bar chart of one value a day."""
     if not bars:
         return f"<h2>{escape(title)}</h2><p>none</p>"
     most = max(bars.values()) or 1.0

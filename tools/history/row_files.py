@@ -15,8 +15,10 @@ BUFFER = 256 << 10
 
 
 class RowFiles:
-    """Appends rows in the order of L1 days. `counts` are the rows by file, whose name is relative to the folder and
-    ends in .jsonl. At most one file of a table is open."""
+    """Appends rows in the order of L1 days.
+
+    `counts` are the rows by file, whose name is relative to the folder and ends in .jsonl. At most one file of a
+    table is open."""
 
     def __init__(self, folder: Path) -> None:
         self.counts: dict[str, int] = {}
@@ -24,7 +26,7 @@ class RowFiles:
         self._open: dict[Table, tuple[str, BinaryIO]] = {}
 
     def add(self, table: Table, timestamp: int, row: dict[str, Any]) -> None:
-        """Appends a row at an L1 block of this time. Raises OSError where the file cannot be written."""
+        """Append a row at an L1 block of this time. Raises OSError where the file cannot be written."""
         name = f"{partition(table, timestamp)}.jsonl"
         opened = self._open.get(table)
         if opened is None or opened[0] != name:
@@ -37,7 +39,7 @@ class RowFiles:
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def close(self) -> None:
-        """Writes what is buffered. Raises OSError where that fails."""
+        """Write what is buffered. Raises OSError where that fails."""
         for _, file in self._open.values():
             file.close()
         self._open.clear()
@@ -48,7 +50,7 @@ METADATA = "rollup_node.tables"
 
 
 def arrow_schema(table: Table) -> "pyarrow.Schema":
-    """The schema of a table."""
+    """Return the schema of a table."""
     import pyarrow
 
     kinds: dict[str, Any] = {
@@ -62,7 +64,7 @@ def arrow_schema(table: Table) -> "pyarrow.Schema":
 
 
 def check_schema(table: Table, path: Path) -> None:
-    """Raises ValueError for a file with other columns, or of another version of the tables."""
+    """Raise ValueError for a file with other columns, or of another version of the tables."""
     import pyarrow.parquet
 
     found, wanted = pyarrow.parquet.read_schema(path), arrow_schema(table)
@@ -74,12 +76,12 @@ def check_schema(table: Table, path: Path) -> None:
 
 
 def _plain(kind: "pyarrow.DataType") -> Any:
-    """A type without the name that Parquet gives to the values of a list."""
+    """Return a type without the name that Parquet gives to the values of a list."""
     return ("list", kind.value_type) if hasattr(kind, "value_field") else kind
 
 
 def write_parquet(table: Table, source: Path, target: Path) -> None:
-    """Writes the rows of a file of JSON lines, a piece of a few MB at a time. Raises OSError where the disk refuses."""
+    """Write the rows of a file of JSON lines, a piece of a few MB at a time. Raises OSError where the disk refuses."""
     import pyarrow.json
     import pyarrow.parquet
 

@@ -25,7 +25,7 @@ FIELDS = {
 
 
 def caveats(config: RunConfig) -> tuple[str, ...]:
-    """What a history without an L2 source is not."""
+    """Return what a history without an L2 source is not."""
     if config.is_assumed:
         return (ASSUMED,)
     return () if config.has_verdicts else (NO_VERDICTS,)
@@ -43,14 +43,14 @@ class OpenSeam(NamedTuple):
 
 
 def differences(end: State, start: State) -> tuple[str, ...]:
-    """What differs between the end of a range and the start of the next; empty where the seam closes."""
+    """Return what differs between the end of a range and the start of the next; empty where the seam closes."""
     if end.digest == start.digest:
         return ()
     return tuple(text for name, text in FIELDS.items() if getattr(end, name) != getattr(start, name))
 
 
 def open_seams(rows: Iterable[ManifestRow]) -> Iterator[OpenSeam]:
-    """The seams between adjacent ranges that do not close, in order of L1."""
+    """Yield the seams between adjacent ranges that do not close, in order of L1."""
     ordered = sorted(rows, key=lambda row: row.first)
     for before, row in pairwise(ordered):
         differs = differences(before.end, row.start) if before.last + 1 == row.first else ()
@@ -66,7 +66,7 @@ class Progress(NamedTuple):
 
 
 def progress(plan: Sequence[L1Range], rows: Mapping[str, ManifestRow], config: str) -> Progress:
-    """Compares a plan with the manifests by name; those of another configuration or length count as missing."""
+    """Compare a plan with the manifests by name; those of another configuration or length count as missing."""
     done = {}
     for each in plan:
         row = rows.get(each.name)
@@ -86,7 +86,7 @@ def problems(plan: Sequence[L1Range], rows: Mapping[str, ManifestRow], config: s
 
 
 def _row_problems(row: ManifestRow) -> Iterator[str]:
-    """What contradicts itself within a manifest."""
+    """Yield what contradicts itself within a manifest."""
     start, end = row.start, row.end
     if start.l1.number != row.first - 1:
         yield f"the start state is that of L1 block {start.l1.number}"

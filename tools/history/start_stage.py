@@ -18,10 +18,11 @@ from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig, ReplayFa
 
 
 class RangeStartConfig(msgspec.Struct, frozen=True):
-    """A replay without end, up to which L1 block `first` is not in the range. It starts at L2 block `safe_head`, or
-    with None at the newest whose L1 origin is surely not after `first` less `warmup`. With a file of L2 blocks, L1 is
-    read from block `floor` on at the earliest. With `resume` there is no L2 source, and `overlap` is the file with the
-    last blocks of the range before, None at genesis."""
+    """A replay without end, up to which L1 block `first` is not in the range.
+
+    It starts at L2 block `safe_head`, or with None at the newest whose L1 origin is surely not after `first` less
+    `warmup`. With a file of L2 blocks, L1 is read from block `floor` on at the earliest. With `resume` there is no
+    L2 source, and `overlap` is the file with the last blocks of the range before, None at genesis."""
 
     replay: ReplayConfig
     first: int
@@ -85,8 +86,10 @@ class RangeStartStage(ReplayStage):
             super()._check_parent_hash(drops)
 
     async def _warm_head(self) -> int:
-        """An L2 block's origin is never later than the block: the block of the time of the L1 block where the warm-up
-        begins has that one, or an earlier one, as its origin."""
+        """Return an L2 block's origin is never later than the block.
+
+        The block of the time of the L1 block where the warm-up begins has that one, or an earlier one, as its
+        origin."""
         rollup = self._config.rollup
         wanted = max(rollup.genesis.l1.number, self._start.first - self._start.warmup)
         ref = await self._l1.ref(wanted)
@@ -106,5 +109,5 @@ class RangeStartStage(ReplayStage):
 
 
 def build(config: RangeStartConfig, bus: Bus, meter: Meter) -> RangeStartStage:
-    """Returns the stage for the runtime."""
+    """Return the stage for the runtime."""
     return RangeStartStage(config, bus, meter)

@@ -88,14 +88,14 @@ COLUMNS: dict[Table, dict[str, Kind]] = {
 
 
 def day_of(timestamp: int) -> str:
-    """The UTC day of an L1 block, as the name of a partition: `1970-01-02`."""
+    """Return the UTC day of an L1 block, as the name of a partition: `1970-01-02`."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(min(timestamp, 253_402_300_799), UTC).strftime("%Y-%m-%d")
 
 
 def partition(table: Table, timestamp: int) -> str:
-    """The folder of a table's rows at an L1 block of this time."""
+    """Return the folder of a table's rows at an L1 block of this time."""
     return f"{table.value}/day={day_of(timestamp)}"
 
 
@@ -103,15 +103,16 @@ BATCH_ROWS = 16_384
 
 
 def table_files(folder: Path, table: Table) -> list[Path]:
-    """The files of a table in the order of their L1 days and ranges."""
+    """Return the files of a table in the order of their L1 days and ranges."""
     return sorted(
         path for path in (folder / table.value).glob("day=*/range-*") if path.suffix in (".jsonl", ".parquet")
     )
 
 
 def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The values of these columns, row by row. Raises ValueError or OSError for a file that is unreadable, and
-    ModuleNotFoundError for Parquet without pyarrow."""
+    """Yield the values of these columns, row by row.
+
+    Raises ValueError or OSError for a file that is unreadable, and ModuleNotFoundError for Parquet without pyarrow."""
     if path.suffix == ".jsonl":
         with path.open("rb") as lines:
             for line in lines:

@@ -13,8 +13,9 @@ from rollup_node.tools.history.tables import Table
 
 
 def history_problems(folder: HistoryFolder, run: RunFile) -> Iterator[str]:
-    """Everything that keeps the files from being one gapless history of the plan, a line each. Raises SetupError for
-    Parquet without pyarrow."""
+    """Everything that keeps the files from being one gapless history of the plan, a line each.
+
+    Raises SetupError for Parquet without pyarrow."""
     rows, damaged = folder.readable_manifests()
     yield from damaged
     yield from _strangers(rows, run)
@@ -26,8 +27,9 @@ def history_problems(folder: HistoryFolder, run: RunFile) -> Iterator[str]:
 
 
 def history_digest(rows: Mapping[L1Range, ManifestRow]) -> str:
-    """SHA-256 of the states and files of all ranges, in hex: that of the tables, whenever and wherever they were
-    written."""
+    """SHA-256 of the states and files of all ranges, in hex.
+
+    That of the tables, whenever and wherever they were written."""
     ordered = sorted(rows.items())
     return digest_of([(each.first, each.last, row.start, row.end, sorted(row.files, key=str)) for each, row in ordered])
 

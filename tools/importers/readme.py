@@ -18,12 +18,12 @@ README = ROOT / "README.md"
 
 
 def exit_codes() -> str:
-    """A row per exit code with its meaning."""
+    """Return a row per exit code with its meaning."""
     return table(("Exit code", "Meaning"), [(str(member.value), text) for member, text in members_with_texts(ExitCode)])
 
 
 def members_with_texts(enum: type[IntEnum]) -> Iterator[tuple[IntEnum, str]]:
-    """The members of an enum with the string literals that follow them in the source."""
+    """Yield the members of an enum with the string literals that follow them in the source."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(enum))).body
     assert isinstance(definition, ast.ClassDef)
     for statement, following in zip(definition.body, definition.body[1:], strict=False):
@@ -36,7 +36,7 @@ SECTIONS: Sections = {"channels": diagram, "exit codes": exit_codes}
 
 
 def main() -> int:
-    """Updates the file."""
+    """Update the file."""
     rewrite(README, SECTIONS)
     return 0
 

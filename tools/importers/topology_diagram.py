@@ -11,7 +11,7 @@ ARROWS = {Pattern.REQUEST: "<-->", Pattern.STATUS: "-.->", Pattern.WORK: "==>"}
 
 
 def diagram() -> str:
-    """The diagram: solid lines for requests and responses, dotted for status, thick for work."""
+    """Return the diagram: solid lines for requests and responses, dotted for status, thick for work."""
     return mermaid(["flowchart LR", *(line for channel in CHANNELS for line in _edges(channel))])
 
 
@@ -21,7 +21,7 @@ def _edges(channel: Channel) -> Iterator[str]:
 
 
 def channel_table() -> str:
-    """A row per channel, with the messages from its clients and from its server."""
+    """Return a row per channel, with the messages from its clients and from its server."""
     rows = [
         (
             f"`{channel.name}`",
@@ -37,7 +37,7 @@ def channel_table() -> str:
 
 
 def _names(union: Any) -> list[str]:
-    """The names of the messages in a union."""
+    """Return the names of the messages in a union."""
     if union is None:
         return []
     return [f"`{message.__name__}`" for message in get_args(union) or (union,)]

@@ -20,8 +20,10 @@ from rollup_node.tools.inspect.channel_sources import ChannelSources
 
 
 class BatchListing:
-    """Reads consecutive L1 blocks, beginning without open channels. The batcher is that of the genesis config with the
-    updates in the range, or the one that is given. `events` take what is read."""
+    """Reads consecutive L1 blocks, beginning without open channels.
+
+    The batcher is that of the genesis config with the updates in the range, or the one that is given. `events` take
+    what is read."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class BatchListing:
         return tuple(each for each in self._ingestion.open_channels if each.opened >= oldest)
 
     def open(self, block: L1Block) -> tuple[BlobRef, ...]:
-        """Starts to read the next block, first of all `first`. Returns the blobs whose contents `batches` needs."""
+        """Start to read the next block, first of all `first`. Returns the blobs whose contents `batches` needs."""
         traversal = self._traversal
         before = traversal.origin.timestamp
         traversal.advance(block)
@@ -68,8 +70,9 @@ class BatchListing:
         return blob_refs(data_items(block, batcher, traversal.rules))
 
     def batches(self, contents: Sequence[BlobContent]) -> Iterator[BatchSummary | Dropped]:
-        """The batches and drops of the block, given the contents of its blobs. Raises ValueError if they are those
-        of other blobs."""
+        """Yield the batches and drops of the block, given the contents of its blobs.
+
+        Raises ValueError if they are those of other blobs."""
         traversal, ingestion = self._traversal, self._ingestion
         if self._opened is not None:
             block, batcher = self._opened

@@ -26,9 +26,11 @@ WINDOW = 64
 
 
 class ListingConfig(msgspec.Struct, frozen=True):
-    """The range of L1 blocks, both ends included. With `batcher` None it is that of the genesis config with the
-    updates in the range. Batches are written to the file descriptor `output`, drops and the error of a failure to
-    `errors`. `timeout`: seconds without progress after which the command fails, None for none."""
+    """The range of L1 blocks, both ends included.
+
+    With `batcher` None it is that of the genesis config with the updates in the range. Batches are written to the
+    file descriptor `output`, drops and the error of a failure to `errors`. `timeout`: seconds without progress after
+    which the command fails, None for none."""
 
     rollup: RollupConfig
     first: int
@@ -41,8 +43,10 @@ class ListingConfig(msgspec.Struct, frozen=True):
 
 
 class ListingStage:
-    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at`
-    is the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
+    """State: the blocks and blobs that were prefetched.
+
+    The last error, and the L1 block that it is about; `_left_at` is the L1 block of the first batch that follows a
+    foreign fork, with which the listing ends [LFT9]."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -76,7 +80,7 @@ class ListingStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publishes the problems that the runtime sees."""
+        """Publish the problems that the runtime sees."""
         self._publisher.set(Health(problems))
 
     def _on_l1(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
@@ -127,7 +131,7 @@ class ListingStage:
         return REPEAT_SECONDS
 
     def _read(self) -> list[str]:
-        """Reads the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
+        """Read the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
         lines = []
         while self._left_at is None and self._next <= self._config.last and (batches := self._read_next()) is not None:
             lines += ["", *(self._line(batch) for batch in batches)]
@@ -164,7 +168,7 @@ class ListingStage:
         return BatchListing(self._config.rollup, block, self._config.batcher)
 
     async def _finish(self) -> None:
-        """The whole range is read."""
+        """End: the whole range is read."""
         await write_text(self._config.output, self._rows.end())
 
     def _line(self, batch: BatchSummary) -> str:
@@ -203,5 +207,5 @@ class ListingStage:
 
 
 def build(config: ListingConfig, bus: Bus, meter: Meter) -> ListingStage:
-    """Returns the stage for the runtime."""
+    """Return the stage for the runtime."""
     return ListingStage(config, bus, meter)

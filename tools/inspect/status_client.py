@@ -83,7 +83,7 @@ class Patience:
         return self._timeout is not None and now - self._since > self._timeout
 
     def notice(self, now: float, reason: str) -> str:
-        """The line for the operator when one is due, else nothing."""
+        """Return the line for the operator when one is due, else nothing."""
         if now < self._next_notice:
             return ""
         self._next_notice = now + NOTICE_INTERVAL

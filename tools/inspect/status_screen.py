@@ -15,8 +15,10 @@ LEAST_COLUMNS, LEAST_ROWS = 20, 4
 
 
 def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[str]:
-    """The screen: at most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The
-    texts of the node are shown without control characters."""
+    """Return the screen.
+
+    At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The texts of the
+    node are shown without control characters."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS)
     lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
     lines += _processes(status.processes, status.progress.limited_by, columns)
@@ -98,8 +100,10 @@ def _chain(status: NodeStatus) -> Iterator[str]:
 
 
 def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, columns: int) -> Iterator[str]:
-    """The processes in two columns; the copies of one role are one entry, and the one that the others wait for has a
-    mark. CPU is the percentage of a core in the last seconds."""
+    """Yield the processes in two columns.
+
+    The copies of one role are one entry, and the one that the others wait for has a mark. CPU is the percentage of a
+    core in the last seconds."""
     if not processes:
         return
     roles: dict[str, list[ProcessStatus]] = {}
@@ -129,7 +133,7 @@ def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
 
 
 def _troubles(status: NodeStatus) -> Iterator[str]:
-    """The problems with their ages, the other reasons why the node is not ready, and endpoints that are not well."""
+    """Yield the problems with their ages, the other reasons for being unready, and endpoints that are not well."""
     known = set()
     for problem in status.problems:
         text = f"{problem.process}: {problem.text}"

@@ -55,14 +55,16 @@ class RecordedBlock:
         ]
 
     def block(self, full: bool) -> dict[str, Any]:
-        """The response of eth_getBlockBy*, with transaction objects or hashes. Raises NotRecorded without them."""
+        """Return the response of eth_getBlockBy*, with transaction objects or hashes.
+
+        Raises NotRecorded without them."""
         if self.transactions is None:
             raise NotRecorded(f"the transactions of L1 block {self.number} were not recorded")
         listed = self.transactions_json if full else [to_hex(keccak256(raw)) for raw in self.transactions]
         return block_json(self.header, self.header_rlp, listed)
 
     def receipts_json(self) -> list[dict[str, Any]]:
-        """The response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
+        """Return the response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
         return self._receipts
 
     @cached_property
@@ -100,7 +102,7 @@ class Recording:
 
     @classmethod
     def load(cls, folder: Path) -> "Recording":
-        """Reads `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder."""
+        """Read `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder."""
         lines = gzip.decompress((folder / BLOCKS_FILE).read_bytes()).splitlines()
         blocks = [_block(orjson.loads(line)) for line in lines]
         expected = orjson.loads((folder / "expected.json").read_bytes())
@@ -114,19 +116,19 @@ class Recording:
         return cls(blocks, blobs)
 
     def block(self, number: int) -> RecordedBlock:
-        """The block with a number. Raises NotRecorded outside of the recording."""
+        """Return the block with a number. Raises NotRecorded outside of the recording."""
         if number not in self.by_number:
             raise NotRecorded(f"L1 block {number} was not recorded (the recording has {self.first} to {self.last})")
         return self.by_number[number]
 
     def block_by_hash(self, block_hash: bytes) -> RecordedBlock:
-        """The block with a hash. Raises NotRecorded outside of the recording."""
+        """Return the block with a hash. Raises NotRecorded outside of the recording."""
         if block_hash not in self.by_hash:
             raise NotRecorded(f"L1 block {to_hex(block_hash)} was not recorded")
         return self.by_hash[block_hash]
 
     def last_with_transactions(self) -> RecordedBlock:
-        """The newest block with transactions, which is served as the head."""
+        """Return the newest block with transactions, which is served as the head."""
         return max(
             (block for block in self.by_number.values() if block.transactions is not None),
             key=lambda block: block.number,

@@ -77,12 +77,12 @@ def header_json(block_hash: bytes, header_rlp: bytes) -> Json:
 
 
 def block_json(header: Json, header_rlp: bytes, transactions: list[Any]) -> Json:
-    """A block object. It has no `withdrawals`, since they were not recorded."""
+    """Return a block object. It has no `withdrawals`, since they were not recorded."""
     return {**header, "size": hex(len(header_rlp)), "uncles": [], "transactions": transactions}
 
 
 def transaction_json(raw: bytes, index: int, block_hash: bytes, number: int, base_fee: int) -> Json:
-    """A transaction object with its sender."""
+    """Return a transaction object with its sender."""
     kind = raw[0] if raw[0] < 0x80 else 0
     names = TYPED.get(kind, LEGACY)
     fields = _fields(rlp.decode(raw[1:] if kind else raw))
@@ -153,7 +153,9 @@ def _minimal(value: int) -> bytes:
 
 
 def receipt_json(raw: bytes, transaction: Json, first_log: int, gas_before: int) -> Json:
-    """A receipt object. `first_log` is the index of its first log in the block, `gas_before` the gas used before it."""
+    """Return a receipt object.
+
+    `first_log` is the index of its first log in the block, `gas_before` the gas used before it."""
     kind = raw[0] if raw[0] < 0x80 else 0
     status, cumulative, bloom, logs = _fields(rlp.decode(raw[1:] if kind else raw))
     place = {

@@ -97,7 +97,7 @@ PICTURES = (
 
 
 def missing() -> str | None:
-    """What is not installed that a browser needs; None when all is there."""
+    """Return what is not installed that a browser needs; None when all is there."""
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -110,7 +110,7 @@ def missing() -> str | None:
 
 @contextmanager
 def browser(profile: Path) -> Iterator["WebDriver"]:
-    """A browser without a window, which keeps what it writes in the folder `profile`."""
+    """Yield a browser without a window, which keeps what it writes in the folder `profile`."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -129,7 +129,7 @@ def browser(profile: Path) -> Iterator["WebDriver"]:
 
 
 def open_page(driver: "WebDriver", url: str, width: int = WIDE, *, dark: bool = False) -> None:
-    """Opens the page in a window of a width, and waits until it shows a status and the chart."""
+    """Open the page in a window of a width, and wait until it shows a status and the chart."""
     from selenium.webdriver.support.wait import WebDriverWait
 
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -140,13 +140,13 @@ def open_page(driver: "WebDriver", url: str, width: int = WIDE, *, dark: bool = 
 
 
 def set_size(driver: "WebDriver", width: int, height: int) -> None:
-    """Gives the page a viewport of this size, below the least width of a window as well."""
+    """Give the page a viewport of this size, below the least width of a window as well."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def picture(driver: "WebDriver", width: int) -> bytes:
-    """The whole page as PNG in 256 of its colours."""
+    """Return the whole page as PNG in 256 of its colours."""
     set_size(driver, width, min(int(driver.execute_script(FIT)), MAX_HEIGHT))
     taken = driver.get_screenshot_as_base64()
     driver.get("about:blank")
@@ -165,7 +165,7 @@ async def _take(folder: Path, profile: Path, wanted: tuple[Picture, ...]) -> Non
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: takes all pictures."""
+    """Return the command: takes all pictures."""
     parser = argparse.ArgumentParser(description="Takes the pictures of the status page.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--only", help="the name of one picture")

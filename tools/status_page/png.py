@@ -9,8 +9,9 @@ _INDEXED = 3
 
 
 def indexed_png(width: int, palette: bytes, pixels: bytes) -> bytes:
-    """The file of rows of `width` pixels, each the number of a colour of the palette, which has three bytes for each.
-    Raises ValueError where they do not fit together."""
+    """Return the file of rows of `width` pixels, each the number of a colour of the palette.
+
+    The palette has three bytes for each. Raises ValueError where they do not fit together."""
     if width <= 0 or len(pixels) % width or not pixels:
         raise ValueError(f"{len(pixels)} pixels make no rows of {width}")
     colors, rest = divmod(len(palette), 3)

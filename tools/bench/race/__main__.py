@@ -33,7 +33,7 @@ DEFAULT = CourseSize()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
+    """Print the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
     parser = _parser()
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     if given.op_node is not None and not os.access(given.op_node, os.X_OK):
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _race(course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.Namespace) -> dict[str, Runs]:
-    """The runs of each program by latency; the programs take turns."""
+    """Return the runs of each program by latency; the programs take turns."""
     found: dict[str, dict[float, list[RaceRun]]] = {program.name: {} for program in programs}
     for program in programs:
         for _ in range(given.warm_up):

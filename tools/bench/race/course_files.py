@@ -1,5 +1,7 @@
-"""The files of a prepared course: one file of response bodies with its index, what the servers know of the course, and
-the rollup config and JWT secret that the node is started with."""
+"""The files of a prepared course.
+
+One file of response bodies with its index, what the servers know of the course, and the rollup config and JWT secret
+that the node is started with."""
 
 import mmap
 import os
@@ -21,8 +23,10 @@ VERSION = 3
 
 
 class CourseFacts(msgspec.Struct):
-    """What a course is. `l1_hashes` and `l2_hashes` are those of all blocks from both genesis blocks on, in hex;
-    `blobs` the versioned hashes by slot; `signer_proof` the result of eth_getProof for the signer's slot."""
+    """What a course is.
+
+    `l1_hashes` and `l2_hashes` are those of all blocks from both genesis blocks on, in hex; `blobs` the versioned
+    hashes by slot; `signer_proof` the result of eth_getProof for the signer's slot."""
 
     size: CourseSize
     l1_genesis: int
@@ -61,12 +65,12 @@ class CourseWriter:
         self._file.close()
 
     def add(self, name: str, body: bytes) -> None:
-        """Adds a body."""
+        """Add a body."""
         self._index[name] = (self._file.tell(), len(body))
         self._file.write(body)
 
     def finish(self, facts: CourseFacts, config: RollupConfig) -> None:
-        """Writes the other files; the facts are last, and a folder without them is no course."""
+        """Write the other files; the facts are last, and a folder without them is no course."""
         (self._folder / "index").write_bytes(msgspec.msgpack.encode(self._index))
         (self._folder / "rollup.json").write_bytes(orjson.dumps(rollup_config_object(config)))
         jwt = self._folder / "jwt.txt"
@@ -90,19 +94,19 @@ class CourseFiles:
             self._bodies = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def body(self, name: str) -> bytes:
-        """A body by its name. Raises KeyError."""
+        """Return a body by its name. Raises KeyError."""
         start, size = self._index[name]
         return self._bodies[start : start + size]
 
     def prepared(self, name: str) -> Prepared:
-        """A body of L1 by its name. Raises KeyError."""
+        """Return a body of L1 by its name. Raises KeyError."""
         return Prepared(self.body(name), self.body(f"{name}/deflated"))
 
     def close(self) -> None:
-        """Closes the file of the bodies."""
+        """Close the file of the bodies."""
         self._bodies.close()
 
 
 def read_facts(folder: Path) -> CourseFacts:
-    """What a course is, without its bodies. Raises OSError or msgspec.DecodeError where there is none."""
+    """Return what a course is, without its bodies. Raises OSError or msgspec.DecodeError where there is none."""
     return msgspec.json.decode((folder / "facts.json").read_bytes(), type=CourseFacts)

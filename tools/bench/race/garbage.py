@@ -1,5 +1,7 @@
-"""What else a batch inbox gets: data of the batcher and of others that derivation drops, by every rule that a few bytes
-can break. The chain is the same with it and without it."""
+"""What else a batch inbox gets.
+
+Data of the batcher and of others that derivation drops, by every rule that a few bytes can break. The chain is the same
+with it and without it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,8 +28,9 @@ _UNKNOWN_BATCH_TYPE = b"\x07"
 
 
 class Garbage:
-    """Makes the garbage of one L1 block after the other, of each kind in turn. `spans` are the encoded batches of the
-    last channel, `pending` the next L2 block that has no batch yet."""
+    """Makes the garbage of one L1 block after the other, of each kind in turn.
+
+    `spans` are the encoded batches of the last channel, `pending` the next L2 block that has no batch yet."""
 
     def __init__(self, inbox: Address, other_parents: bool = True) -> None:
         self._inbox = inbox
@@ -89,7 +92,7 @@ class Garbage:
         return _batches(random, self.spans)
 
     def _changed(self, **fields: Any) -> list[bytes]:
-        """The next block's batch with other fields; nothing without one."""
+        """Return the next block's batch with other fields; nothing without one."""
         return [] if self.pending is None else [singular_batch(replace(self.pending, **fields))]
 
 
@@ -98,7 +101,7 @@ def _channel(random: Random, body: bytes) -> list[Frame]:
 
 
 def _batches(random: Random, encoded: Sequence[bytes]) -> bytes:
-    """The batches as a channel of one frame."""
+    """Return the batches as a channel of one frame."""
     body = channel_body(encoded, Compression.ZLIB)
     return batcher_data(frames(random.randbytes(16), body, len(body) + FRAME_BYTES))
 

@@ -18,13 +18,13 @@ class Prepared(NamedTuple):
 
 
 def deflated(body: bytes) -> bytes:
-    """A body as deflated blocks, of which none is the last of a stream."""
+    """Return a body as deflated blocks, of which none is the last of a stream."""
     compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return compressor.compress(body) + compressor.flush(zlib.Z_FULL_FLUSH)
 
 
 def gzipped(parts: Sequence[bytes | Prepared]) -> list[bytes]:
-    """The parts one after another as one gzip stream, of which those that are not prepared are stored."""
+    """Return the parts one after another as one gzip stream, of which those that are not prepared are stored."""
     stream, crc, size = [_HEADER], 0, 0
     for part in parts:
         plain = part.plain if isinstance(part, Prepared) else part

@@ -1,5 +1,7 @@
-"""An HTTP/1.1 server that costs next to nothing: keep-alive connections on an asyncio protocol, and bodies that are
-ready. The answers of a connection leave in order, each after a fixed latency."""
+"""An HTTP/1.1 server that costs next to nothing.
+
+Keep-alive connections on an asyncio protocol, and bodies that are ready. The answers of a connection leave in order,
+each after a fixed latency."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +37,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keeps the transport."""
+        """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
@@ -92,7 +94,9 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _body_size(head: bytes) -> int | None:
-    """The size of the body that a head in small letters announces; None if it cannot be known before the body."""
+    """Return the size of the body that a head in small letters announces.
+
+    None if it cannot be known before the body."""
     if b"\r\ntransfer-encoding:" in head:
         return None
     at = head.find(_CONTENT_LENGTH)

@@ -52,8 +52,9 @@ class Included(NamedTuple):
 
 
 class MadeL1Block(NamedTuple):
-    """A block: what derivation reads of it, and its JSON with full transactions, with their hashes alone, and its
-    receipts. `logs` are all logs of the block."""
+    """A block: what derivation reads of it, and its JSON in both forms with its receipts.
+
+    The forms have full transactions, or their hashes alone. `logs` are all logs of the block."""
 
     header: L1Header
     logs: tuple[Log, ...]
@@ -75,8 +76,9 @@ _mask = cache(bloom_mask)
 def make_l1_block(
     parent: L1Header | None, number: int, timestamp: int, state_root: Hash, size: int, special: Sequence[Included]
 ) -> MadeL1Block:
-    """The block of `size` transactions after `parent`: the special ones spread among ordinary ones. The same arguments
-    give the same block. `timestamp` in seconds."""
+    """Return the block of `size` transactions after `parent`: the special ones spread among ordinary ones.
+
+    The same arguments give the same block. `timestamp` in seconds."""
     random = Random(f"L1 block {number}")
     included = _spread(list(special), _ordinary(random, number, size - len(special)))
     signed = [_signed(each) for each in included]
@@ -142,7 +144,7 @@ def _ordinary(random: Random, number: int, count: int) -> Iterator[Included]:
 
 
 def _log(random: Random) -> EmittedLog:
-    """A log as of a token transfer or a swap."""
+    """Return a log as of a token transfer or a swap."""
     indexed = tuple(random.choice(ACCOUNTS).rjust(32, b"\0") for _ in range(random.choice((1, 2, 2, 2))))
     data = random.getrandbits(80).to_bytes(32, "big") * random.choice((1, 1, 1, 4))
     return EmittedLog(random.choice(CONTRACTS), (random.choice(EVENTS), *indexed), data)
@@ -156,7 +158,7 @@ def _signed(included: Included) -> SignedTransaction:
 def _receipts(
     signed: Sequence[SignedTransaction], included: Sequence[Included]
 ) -> tuple[list[dict[str, Any]], int, int]:
-    """The receipts without what names their block, the block's bloom as a number, and the gas that it used."""
+    """Return the receipts without what names their block, the block's bloom as a number, and the gas that it used."""
     receipts: list[dict[str, Any]] = []
     whole = cumulative = log_index = 0
     for index, (transaction, each) in enumerate(zip(signed, included, strict=True)):
@@ -233,5 +235,5 @@ def _made(
 
 
 def next_time(header: L1Header) -> int:
-    """The time of the next block in seconds."""
+    """Return the time of the next block in seconds."""
     return header.timestamp + L1_BLOCK_TIME

@@ -30,7 +30,7 @@ _GAS_LIMIT_UPDATE = 2
 
 
 def deposit(config: RollupConfig, number: int) -> Included:
-    """A call of the portal that deposits some ether with a message."""
+    """Return a call of the portal that deposits some ether with a message."""
     sender, data = ACCOUNTS[number % len(ACCOUNTS)], number.to_bytes(100, "big")
     value = _word(10**15 + number)
     opaque = value + value + (100_000).to_bytes(8, "big") + b"\0" + data
@@ -41,7 +41,7 @@ def deposit(config: RollupConfig, number: int) -> Included:
 
 
 def gas_limit_change(config: RollupConfig, gas_limit: int) -> Included:
-    """A call of the SystemConfig that sets the L2 gas limit."""
+    """Return a call of the SystemConfig that sets the L2 gas limit."""
     topics = (CONFIG_UPDATE_TOPIC, bytes(32), _word(_GAS_LIMIT_UPDATE))
     log = EmittedLog(config.l1_system_config, topics, _word(32) + _word(32) + _word(gas_limit))
     return Included(_call(config.l1_system_config, 0, b"\xb4\x0a\x81\x7c" + _word(gas_limit)), ACCOUNTS[0], (log,))
@@ -62,7 +62,7 @@ def span_batches(
 
 
 def blobs_of_channel(channel_id: bytes, spans: Sequence[bytes], proofs: bool = True) -> list[Blob]:
-    """The blobs of one brotli channel of these batches, a frame each; without `proofs` theirs are empty."""
+    """Return the blobs of one brotli channel of these batches, a frame each; without `proofs` theirs are empty."""
     body = channel_body(spans, Compression.BROTLI)
     pieces = frames(channel_id, body, MAX_BLOB_DATA - 1)
     return [_blob(batcher_data([piece]), proofs) for piece in pieces]

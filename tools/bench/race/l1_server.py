@@ -18,9 +18,10 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
 
 
 class L1Endpoint:
-    """The methods that rollup nodes call, with answers in gzip for clients that take it; blocks are counted by what is
-    asked for. The last `fresh` blocks are there only after as many calls of `advance`. With `final` the head is
-    finalized."""
+    """The methods that rollup nodes call, with answers in gzip for clients that take it.
+
+    Blocks are counted by what is asked for. The last `fresh` blocks are there only after as many calls of `advance`.
+    With `final` the head is finalized."""
 
     def __init__(self, course: CourseFiles, fresh: int = 0, final: bool = False) -> None:
         self._course, facts = course, course.facts
@@ -45,7 +46,7 @@ class L1Endpoint:
         self.rpc = RpcMethods(methods, _variant)
 
     def advance(self) -> None:
-        """Makes the next block the head."""
+        """Make the next block the head."""
         self.head += 1
         self.fresh -= 1
 
@@ -83,7 +84,9 @@ class BeaconApi:
         self.sizes: Counter[str] = Counter()
 
     def respond(self, target: bytes, head: bytes, _body: bytes) -> Answer:
-        """The answer to a request of one of the routes, blobs in SSZ if the client takes that; 404 for others."""
+        """Return the answer to a request of one of the routes, blobs in SSZ if the client takes that.
+
+        404 for others."""
         path, _, query = target.decode("ascii", "replace").partition("?")
         path = "/" + path.lstrip("/")
         route, slot = path.rsplit("/", 1) if path not in self._constants else (path, "")

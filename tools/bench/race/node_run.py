@@ -34,8 +34,9 @@ class RaceError(Exception):
 
 
 class ServerProcess:
-    """The server process of a run for the life of a `with` block, with further arguments, and its messages; `served` is
-    there at the end, with --complete."""
+    """The server process of a run for the life of a `with` block, with further arguments, and its messages.
+
+    `served` is there at the end, with --complete."""
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self._command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), *arguments]
@@ -66,7 +67,7 @@ class ServerProcess:
         return self._process.pid
 
     def wait(self, seconds: float) -> Message | None:
-        """The next message, None when there is none for so long. Raises RaceError when the process has ended."""
+        """Return the next message, None when there is none for so long. Raises RaceError when the process has ended."""
         # Read without a buffered reader, which would hold lines that the selector no longer sees.
         while b"\n" not in self._received:
             if not self._selector.select(max(0.0, seconds)):
@@ -101,13 +102,14 @@ class NodeRun:
             )
 
     def cpu(self) -> CpuUsage:
-        """The CPU of its processes so far."""
+        """Return the CPU of its processes so far."""
         return cpu_usage(self._node.pid)
 
     def next(self, kind: type[T]) -> T:
-        """The next message of a kind, while readiness is polled until it comes and then memory sampled; others are kept
-        for their time. Raises RaceError when the node ends, is too late, or derives something that is not the course's.
-        """
+        """Return the next message of a kind, while readiness is polled until it comes and then memory sampled.
+
+        Others are kept for their time. Raises RaceError when the node ends, is too late, or derives something that
+        is not the course's."""
         for kept in self._kept:
             if isinstance(kept, kind):
                 self._kept.remove(kept)
@@ -129,7 +131,7 @@ class NodeRun:
                 self.sample_memory()
 
     def check_safe_head(self) -> None:
-        """Raises RaceError unless the node is ready and reports the course's last block as safe."""
+        """Raise RaceError unless the node is ready and reports the course's last block as safe."""
         until, found = time.monotonic() + STATUS_SECONDS, None
         while time.monotonic() < until:
             self._poll_ready()
@@ -142,11 +144,11 @@ class NodeRun:
         raise self._error(f"{self._program.name} reports the safe head {found}, not {wanted}, or is not ready")
 
     def sample_memory(self) -> None:
-        """Reads the memory of its processes."""
+        """Read the memory of its processes."""
         self.memory = max(self.memory, memory_of_tree(self._node.pid))
 
     def stop(self) -> None:
-        """Ends the node."""
+        """End the node."""
         self._node.send_signal(signal.SIGTERM)
         try:
             self._node.wait(STOP_SECONDS)
@@ -155,7 +157,7 @@ class NodeRun:
             self._node.wait()
 
     def _poll_ready(self) -> None:
-        """Notes when /readyz answers 200; a node without it is ready once its server answers."""
+        """Note when /readyz answers 200; a node without it is ready once its server answers."""
         if self.ready is None:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self._request("GET", "/readyz")[0] in (200, 404, 405):
@@ -181,7 +183,7 @@ class NodeRun:
 
 @contextlib.contextmanager
 def running(course: CourseFiles, program: RaceProgram, arguments: Sequence[str], seconds: float) -> Iterator[NodeRun]:
-    """A node over a course for at most that many seconds; the arguments are for the server process."""
+    """Yield a node over a course for at most that many seconds; the arguments are for the server process."""
     with (
         tempfile.TemporaryDirectory(prefix="race-") as folder,
         ServerProcess(course.rollup.parent, arguments) as servers,

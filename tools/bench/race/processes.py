@@ -16,7 +16,7 @@ class CpuUsage(NamedTuple):
 
 
 def process_tree(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """Return a process and its descendants."""
     children: dict[int, list[int]] = {}
     for other, fields in _all_processes():
         children.setdefault(int(fields[1]), []).append(other)
@@ -27,7 +27,7 @@ def process_tree(pid: int) -> list[int]:
 
 
 def cpu_usage(pid: int) -> CpuUsage:
-    """The CPU of a process and its descendants since their start."""
+    """Return the CPU of a process and its descendants since their start."""
     by_process: dict[str, float] = {}
     total = 0.0
     for each in process_tree(pid):
@@ -42,7 +42,9 @@ def cpu_usage(pid: int) -> CpuUsage:
 
 
 def memory_of_tree(pid: int) -> float:
-    """The memory of a process and its descendants in MiB, shared pages divided among those who share them (PSS)."""
+    """Return the memory in MiB of a process and its descendants.
+
+    Shared pages are divided among those who share them (PSS)."""
     total = 0
     for each in process_tree(pid):
         try:
@@ -54,7 +56,7 @@ def memory_of_tree(pid: int) -> float:
 
 
 def name_of(pid: int) -> str:
-    """The name of a process: its title after a colon, or the file name of its program. Raises OSError."""
+    """Return the name of a process: its title after a colon, or the file name of its program. Raises OSError."""
     title = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode(errors="replace")
     program, _, role = title.partition(": ")
     return role if role and "\0" not in program else Path(title.split("\0")[0]).name

@@ -27,7 +27,7 @@ class RaceProgram(NamedTuple):
 
 
 def _common(course: CourseFiles, place: Place) -> dict[str, str]:
-    """The options that both nodes have."""
+    """Return the options that both nodes have."""
     return {
         "l1": place.servers.l1,
         "l1.beacon": place.servers.beacon,
@@ -48,7 +48,7 @@ def _arguments(options: dict[str, str]) -> list[str]:
 
 
 def rollup_node(extra: Sequence[str]) -> RaceProgram:
-    """This node, with further arguments."""
+    """Return this node, with further arguments."""
 
     def command(course: CourseFiles, place: Place) -> list[str]:
         options = _common(course, place) | {"runtime.dir": str(place.folder / "run")}
@@ -60,7 +60,7 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
 
 
 def op_node(path: Path) -> RaceProgram:
-    """An op-node binary. It runs in another directory, so its path is made absolute."""
+    """Return an op-node binary. It runs in another directory, so its path is made absolute."""
     binary = path.resolve()
 
     def command(course: CourseFiles, place: Place) -> list[str]:

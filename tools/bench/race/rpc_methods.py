@@ -17,8 +17,10 @@ Parts = list[bytes | Prepared]
 
 
 class RpcMethods:
-    """A table of methods. `requests` are those over HTTP, where a batch is one, `sizes` the bytes of the results by
-    method, as they are sent; `variant` gives the name under which a call is counted."""
+    """A table of methods.
+
+    `requests` are those over HTTP, where a batch is one, `sizes` the bytes of the results by method, as they are
+    sent; `variant` gives the name under which a call is counted."""
 
     def __init__(self, methods: Mapping[str, Method], variant: Callable[[str, list[Any]], str] | None = None) -> None:
         self._methods, self._variant = methods, variant
@@ -27,7 +29,9 @@ class RpcMethods:
         self.sizes: Counter[str] = Counter()
 
     def respond(self, _target: bytes, head: bytes, body: bytes) -> Answer:
-        """The answer to a request, whatever its path: in gzip if the client takes it and a result is prepared."""
+        """Return the answer to a request, whatever its path.
+
+        In gzip if the client takes it and a result is prepared."""
         self.requests += 1
         try:
             asked = orjson.loads(body)

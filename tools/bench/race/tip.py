@@ -17,8 +17,9 @@ SETTLING = 2
 
 
 class TipRun(msgspec.Struct):
-    """Requests and result bytes for each new L1 block, and the CPU of all processes in percent of a core, over so many
-    L1 blocks."""
+    """Requests and result bytes for each new L1 block, and the CPU of all processes in percent of a core.
+
+    Over so many L1 blocks."""
 
     l1_requests_per_block: float
     l1_bytes_per_block: float
@@ -29,8 +30,9 @@ class TipRun(msgspec.Struct):
 
 
 def run_tip(course: CourseFiles, program: RaceProgram, interval: float, measured: int) -> TipRun:
-    """The figures over the last `measured` L1 blocks of a course, of which one comes every `interval` seconds. Raises
-    RaceError as `run_once`, and where the course is too short."""
+    """Return the figures over the last `measured` L1 blocks of a course, of which one comes every `interval` seconds.
+
+    Raises RaceError as `run_once`, and where the course is too short."""
     fresh = measured + SETTLING
     if fresh >= course.facts.size.l1_blocks:
         raise RaceError(f"{course.facts.size.l1_blocks} L1 blocks do not hold {fresh} new ones")

@@ -1,5 +1,6 @@
-"""Executed blocks in memory by hash, the canonical ones by number, their transactions, the three labels, and all of
-them as JSON-RPC results."""
+"""Executed blocks in memory by hash, the canonical ones by number, and the three labels.
+
+With their transactions, and all of them as JSON-RPC results."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -61,15 +62,15 @@ class BlockChain:
         self._locations: dict[Hash, tuple[Hash, int]] = {}
 
     def insert(self, block: Block) -> None:
-        """Adds a block whose parent is known."""
+        """Add a block whose parent is known."""
         self._blocks[block.hash] = block
 
     def get(self, block_hash: Hash) -> Block | None:
-        """The block with a hash, canonical or not."""
+        """Return the block with a hash, canonical or not."""
         return self._blocks.get(block_hash)
 
     def at(self, number: int) -> Block | None:
-        """The canonical block with a number."""
+        """Return the canonical block with a number."""
         index = number - self.genesis.number
         return self._canonical[index] if 0 <= index < len(self._canonical) else None
 
@@ -79,11 +80,11 @@ class BlockChain:
         return found is not None and found.hash == block.hash
 
     def parent(self, block: Block) -> Block:
-        """The parent of a known block other than genesis."""
+        """Return the parent of a known block other than genesis."""
         return self._blocks[block.header.parent_hash]
 
     def ancestor(self, block: Block, number: int) -> Block:
-        """The ancestor of a block with a number not above its own; the block itself for its own number."""
+        """Return the ancestor of a block with a number not above its own; the block itself for its own number."""
         while block.number > number:
             if self.is_canonical(block):
                 return self._canonical[number - self.genesis.number]
@@ -91,7 +92,7 @@ class BlockChain:
         return block
 
     def hashes_before(self, parent: Block) -> Callable[[int], Hash]:
-        """The BLOCKHASH function for a child of `parent`: the hash by number, zero before genesis."""
+        """Return the BLOCKHASH function for a child of `parent`: the hash by number, zero before genesis."""
 
         def block_hash(number: int) -> Hash:
             return self.ancestor(parent, number).hash if number >= self.genesis.number else bytes(32)
@@ -99,7 +100,7 @@ class BlockChain:
         return block_hash
 
     def set_head(self, head: Block) -> CanonicalChange:
-        """Makes a known block the head; labels that leave the canonical chain fall back to the common ancestor."""
+        """Make a known block the head; labels that leave the canonical chain fall back to the common ancestor."""
         added = []
         block = head
         while not self.is_canonical(block):
@@ -121,13 +122,13 @@ class BlockChain:
         return CanonicalChange(tuple(removed), tuple(added))
 
     def locate(self, transaction_hash: Hash) -> TransactionLocation | None:
-        """The location of a transaction on the canonical chain."""
+        """Return the location of a transaction on the canonical chain."""
         found = self._locations.get(transaction_hash)
         return None if found is None else TransactionLocation(self._blocks[found[0]], found[1])
 
 
 def header_json(header: Header) -> dict[str, Any]:
-    """A header's fields by their JSON-RPC names, without absent optional ones."""
+    """Return a header's fields by their JSON-RPC names, without absent optional ones."""
     values = zip(HEADER_FIELDS, msgspec.structs.astuple(header), strict=True)
     return {
         field.json_name: hex(value) if field.bits else to_hex(value) for field, value in values if value is not None
@@ -135,7 +136,7 @@ def header_json(header: Header) -> dict[str, Any]:
 
 
 def block_json(block: Block, full: bool) -> dict[str, Any]:
-    """A block object with transaction hashes, or with transaction objects if `full`."""
+    """Return a block object with transaction hashes, or with transaction objects if `full`."""
     found = header_json(block.header)
     found["hash"] = to_hex(block.hash)
     found["size"] = hex(block.size)
@@ -150,7 +151,7 @@ def block_json(block: Block, full: bool) -> dict[str, Any]:
 
 
 def transaction_json(block: Block, position: int) -> dict[str, Any]:
-    """The object of a transaction in a block."""
+    """Return the object of a transaction in a block."""
     entry = block.executed[position]
     found = bare_transaction_json(entry.transaction)
     found |= {
@@ -167,7 +168,7 @@ def transaction_json(block: Block, position: int) -> dict[str, Any]:
 
 
 def bare_transaction_json(transaction: AnyTransaction) -> dict[str, Any]:
-    """The object of a pending transaction."""
+    """Return the object of a pending transaction."""
     body = transaction.body
     found: dict[str, Any] = {
         "hash": to_hex(transaction.hash),
@@ -240,7 +241,7 @@ def _signed_fields(transaction: SignedTransaction) -> dict[str, Any]:
 
 
 def receipt_json(block: Block, position: int) -> dict[str, Any]:
-    """The receipt of a transaction in a block."""
+    """Return the receipt of a transaction in a block."""
     entry = block.executed[position]
     transaction, result = entry.transaction, entry.result
     location = {
@@ -267,7 +268,7 @@ def receipt_json(block: Block, position: int) -> dict[str, Any]:
 
 
 def logs_json(entry: ExecutedTransaction, location: dict[str, str]) -> list[dict[str, Any]]:
-    """The log objects of a transaction; `location` has the fields that name transaction and block."""
+    """Return the log objects of a transaction; `location` has the fields that name transaction and block."""
     return [
         {
             **location,

@@ -43,13 +43,13 @@ class EthBackend(Protocol):
     chain_id: int
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The EVM rules of a block with this timestamp."""
+        """Return the EVM rules of a block with this timestamp."""
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee of a child of `parent`, in wei."""
+        """Return the base fee of a child of `parent`, in wei."""
 
     def send(self, raw: bytes) -> bytes:
-        """Adds an encoded transaction to the pool; its hash. Raises InvalidTransaction."""
+        """Add an encoded transaction to the pool; its hash. Raises InvalidTransaction."""
 
 
 class LogFilter(NamedTuple):
@@ -68,7 +68,7 @@ class EthApi:
         self._filters = EthFilters(backend.chain, self.logs)
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {
             "web3_clientVersion": lambda: self._version,
             "net_listening": lambda: True,
@@ -111,7 +111,7 @@ class EthApi:
     # --- block lookup ----------------------------------------------------------------------------------------------
 
     def find(self, tag: Any) -> Block | None:
-        """The block of a label, a number, a hash, or an EIP-1898 object. Raises HexError for anything else."""
+        """Return the block of a label, a number, a hash, or an EIP-1898 object. Raises HexError for anything else."""
         chain = self._backend.chain
         if isinstance(tag, dict):
             tag = tag.get("blockHash") or tag.get("blockNumber")
@@ -136,7 +136,7 @@ class EthApi:
         return block
 
     def state(self, tag: Any) -> State:
-        """The state after a block."""
+        """Return the state after a block."""
         return State(self._backend.store, self.require(tag).header.state_root)
 
     # --- blocks, transactions, receipts ----------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class EthApi:
         return result
 
     def _context(self, block: Block) -> BlockContext:
-        """The context of a call on top of a block. Calls offer no fee and are charged none."""
+        """Return the context of a call on top of a block. Calls offer no fee and are charged none."""
         header = block.header
         return BlockContext(
             number=header.number,

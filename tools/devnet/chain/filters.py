@@ -26,15 +26,16 @@ class Filter(NamedTuple):
 
 
 class EthFilters:
-    """The filter methods over a chain; `logs` is eth_getLogs. A filter for logs ignores the range of its query, except
-    in eth_getFilterLogs."""
+    """The filter methods over a chain; `logs` is eth_getLogs.
+
+    A filter for logs ignores the range of its query, except in eth_getFilterLogs."""
 
     def __init__(self, chain: BlockChain, logs: Logs) -> None:
         self._chain, self._logs = chain, logs
         self._filters: OrderedDict[str, Filter] = OrderedDict()
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {
             "eth_newBlockFilter": lambda: self._add(None),
             "eth_newFilter": self.new_filter,
@@ -50,6 +51,7 @@ class EthFilters:
 
     def changes(self, name: Any) -> list[Any]:
         """eth_getFilterChanges: hashes of new blocks, or logs, those of blocks that left the chain first and marked.
+
         Raises JsonRpcError for an unknown filter, and for more than MAX_CHANGES blocks."""
         found = self._get(name)
         change = change_since(self._chain, found.seen)
@@ -88,8 +90,9 @@ class EthFilters:
 
 
 def change_since(chain: BlockChain, seen: Block) -> CanonicalChange:
-    """What left the canonical chain and joined it since a block was its head, lowest first. Raises JsonRpcError for
-    more than MAX_CHANGES blocks."""
+    """Return what left the canonical chain and joined it since a block was its head, lowest first.
+
+    Raises JsonRpcError for more than MAX_CHANGES blocks."""
     removed = []
     while not chain.is_canonical(seen):
         removed.append(seen)

@@ -25,7 +25,7 @@ class CallRequest(NamedTuple):
 
 
 def call_from_json(found: dict[str, Any]) -> CallRequest:
-    """Parses a call object. Raises HexError for a malformed field."""
+    """Parse a call object. Raises HexError for a malformed field."""
     data = found.get("input") if found.get("input") is not None else found.get("data")
     return CallRequest(
         sender=ZERO_ADDRESS if found.get("from") is None else address_from_hex(found["from"]),
@@ -37,7 +37,7 @@ def call_from_json(found: dict[str, Any]) -> CallRequest:
 
 
 def simulate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> ExecutionResult:
-    """Runs a call with this gas limit and reverts its changes. Raises InvalidTransaction where it cannot start."""
+    """Run a call with this gas limit and revert its changes. Raises InvalidTransaction where it cannot start."""
     intrinsic = intrinsic_gas(rules, call.to, call.data)
     if gas < max(intrinsic):
         raise InvalidTransaction(f"intrinsic gas too low: have {gas}, want {max(intrinsic)}")
@@ -54,8 +54,9 @@ def simulate(state: State, rules: EvmRules, context: BlockContext, call: CallReq
 
 
 def estimate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, cap: int) -> ExecutionResult:
-    """The result with the lowest gas limit, to within 64, at which a call succeeds as `gas_used`, found by bisection.
-    A call that fails with `cap` gas gives its failed result."""
+    """Return the result with the lowest gas limit, to within 64, at which a call succeeds as `gas_used`.
+
+    It is found by bisection. A call that fails with `cap` gas gives its failed result."""
     result = simulate(state, rules, context, call, cap)
     if not result.succeeded:
         return result

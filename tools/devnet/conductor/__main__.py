@@ -39,7 +39,7 @@ async def serve(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     parser = argparse.ArgumentParser(prog="conductor", description="Conductor for development.", allow_abbrev=False)
     add = parser.add_argument
     add("--sequencer", action="append", required=True, metavar="NAME=URL", help="the first one leads at the start")

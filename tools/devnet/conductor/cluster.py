@@ -1,5 +1,6 @@
-"""Which sequencer leads, and the blocks that were committed, in order: what op-conductors agree on by Raft, here the
-state of one program [CND5]."""
+"""Which sequencer leads, and the blocks that were committed, in order.
+
+What op-conductors agree on by Raft, here the state of one program [CND5]."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ class Cluster:
         return next(reversed(self._payloads.values()), None)
 
     def lead(self, server: str) -> None:
-        """Makes a server the leader of the next term. Raises KeyError for an unknown one."""
+        """Make a server the leader of the next term. Raises KeyError for an unknown one."""
         if server not in self.servers:
             raise KeyError(server)
         self.leader = server
@@ -58,9 +59,10 @@ class Cluster:
         return last is None or payload.block_hash == last.block_hash or _is_child(payload, last)
 
     def commit(self, server: str, payload: ExecutionPayload, *, is_replaced: bool = False) -> bool:
-        """Takes a block of a server; False for the last one again. With `is_replaced` the last block is off the chain,
-        and any block may follow it. Raises CommitRefused for a server that does not lead, and a block that does not
-        extend."""
+        """Take a block of a server; False for the last one again.
+
+        With `is_replaced` the last block is off the chain, and any block may follow it. Raises CommitRefused for a
+        server that does not lead, and a block that does not extend."""
         if server != self.leader:
             raise CommitRefused(NOT_LEADER)
         last = self.last
@@ -86,7 +88,7 @@ class Cluster:
         return len(self._payloads) > 1
 
     def after(self, head: Hash) -> list[ExecutionPayload] | None:
-        """The committed blocks after a head, oldest first; None where the head is on no chain that is kept."""
+        """Return the committed blocks after a head, oldest first; None where the head is on no chain that is kept."""
         found: list[ExecutionPayload] = []
         for payload in reversed(self._payloads.values()):
             if payload.block_hash == head:

@@ -1,5 +1,7 @@
-"""Watches the sequencers and keeps exactly the leader sequencing: a leader that is unhealthy loses the lead, the next
-one is brought to the last committed block and started [CND5, CND6]. With the rules of health and the client."""
+"""Watches the sequencers and keeps exactly the leader sequencing.
+
+A leader that is unhealthy loses the lead, the next one is brought to the last committed block and started [CND5, CND6].
+With the rules of health and the client."""
 
 import asyncio
 import time
@@ -41,8 +43,9 @@ class HealthChecks(NamedTuple):
     min_peers: int = 0
 
     def problem(self, report: SequencerReport, now: float, leads_since: float) -> str | None:
-        """Why a sequencer is unhealthy at a Unix time; None if it is not. A head that was old when the sequencer began
-        to lead is no fault of it: `leads_since` counts instead."""
+        """Why a sequencer is unhealthy at a Unix time; None if it is not.
+
+        A head that was old when the sequencer began to lead is no fault of it: `leads_since` counts instead."""
         unsafe_age = now - max(report.head_time, leads_since)
         if unsafe_age > self.unsafe_interval:
             return f"its unsafe head {report.head_number} has not advanced for {unsafe_age:.1f} s"
@@ -64,7 +67,7 @@ class Action(Enum):
 
 
 def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
-    """The action for a sequencer in this state; `active` is None while it does not answer.
+    """Return the action for a sequencer in this state; `active` is None while it does not answer.
 
     | leads | healthy | active | action                            |
     |-------|---------|--------|-----------------------------------|
@@ -72,8 +75,7 @@ def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
     | no    | any     | no     | NONE                              |
     | yes   | no      | any    | TRANSFER; it is stopped afterwards |
     | yes   | yes     | no     | START                             |
-    | yes   | yes     | yes    | NONE                              |
-    """
+    | yes   | yes     | yes    | NONE                              |"""
     if not leads:
         return Action.STOP if active else Action.NONE
     if not healthy:
@@ -82,7 +84,9 @@ def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
 
 
 def best(candidates: dict[str, SequencerReport | None], problems: dict[str, str | None]) -> str | None:
-    """The sequencer to lead next: of the healthy ones, else of those that answer, the one with the highest head."""
+    """Return the sequencer to lead next.
+
+    Of the healthy ones, else of those that answer, the one with the highest head."""
     answering = {name: report for name, report in candidates.items() if report is not None}
     healthy = {name: report for name, report in answering.items() if problems.get(name) is None}
     pool = healthy or answering
@@ -108,11 +112,11 @@ class SequencerClient:
         self._failures = 0
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._rpc.close()
 
     async def poll(self) -> SequencerReport | None:
-        """Fetches a report; the one before is kept after a single failure."""
+        """Fetch a report; the one before is kept after a single failure."""
         try:
             self.report = await self._fetch()
             self._failures = 0
@@ -181,8 +185,9 @@ IsReplaced = Callable[[ExecutionPayload, SequencerReport], Awaitable[bool]]
 
 
 class Control:
-    """`interval` is in seconds between two looks at the sequencers; `events` are lines for the user, the latest
-    MAX_EVENTS, of which `event_count` were written."""
+    """`interval` is in seconds between two looks at the sequencers.
+
+    `events` are lines for the user, the latest MAX_EVENTS, of which `event_count` were written."""
 
     def __init__(
         self,
@@ -233,7 +238,7 @@ class Control:
             self.problems[name] = "it does not answer" if report is None else self._problem(name, report)
 
     def _problem(self, name: str, report: SequencerReport) -> str | None:
-        """The age of its head counts against a leader from its start on: before, nobody sequences."""
+        """Return the age of its head counts against a leader from its start on: before, nobody sequences."""
         now = time.time()
         if name != self.cluster.leader or report.active:
             return self._checks.problem(report, now, self._leads_since if name == self.cluster.leader else 0.0)
@@ -251,7 +256,7 @@ class Control:
         )
 
     def transfer(self, to: str, why: str) -> None:
-        """Makes a sequencer the leader at once: from here on commits of the one before are refused."""
+        """Make a sequencer the leader at once: from here on commits of the one before are refused."""
         before = self.cluster.leader
         self.cluster.lead(to)
         self._leads_since = self._lost_at = time.time()
@@ -289,7 +294,7 @@ class Control:
         self._say(f"{sequencer.name} was stopped at {head[:12]}")
 
     async def _start(self, sequencer: SequencerClient, report: SequencerReport) -> None:
-        """Starts the leader on the last committed block, which it gets first where it lacks it."""
+        """Start the leader on the last committed block, which it gets first where it lacks it."""
         term, last = self.cluster.term, self.cluster.last
         if last is not None and report.head_hash != last.block_hash:
             missing = self.cluster.after(report.head_hash)
@@ -310,7 +315,7 @@ class Control:
         self._say(f"{sequencer.name} leads and was started at block {head.head_number}{after}")
 
     async def _catch_up(self, sequencer: SequencerClient, missing: list[ExecutionPayload]) -> None:
-        """Posts committed blocks that a sequencer lacks, and waits until it has them. Raises CallFailed."""
+        """Post committed blocks that a sequencer lacks, and wait until it has them. Raises CallFailed."""
         log.info("posting committed blocks", to=sequencer.name, first=missing[0].block_number, count=len(missing))
         for payload in missing:
             await sequencer.post(payload)

@@ -21,7 +21,7 @@ class EngineStartError(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the engine until a signal stops it; 1 with one line on stderr where it cannot start."""
+    """Run the engine until a signal stops it; 1 with one line on stderr where it cannot start."""
     parser = argparse.ArgumentParser(
         prog="engine", description="Embedded execution engine for development.", allow_abbrev=False
     )

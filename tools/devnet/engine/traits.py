@@ -1,5 +1,6 @@
-"""What an engine does otherwise than op-geth, whose answers the embedded engine gives. Each trait is one behaviour of
-op-reth v2.3.2, so that a network shows what follows from that one alone."""
+"""What an engine does otherwise than op-geth, whose answers the embedded engine gives.
+
+Each trait is one behaviour of op-reth v2.3.2, so that a network shows what follows from that one alone."""
 
 from enum import StrEnum
 

@@ -13,7 +13,7 @@ class GenesisError(ValueError):
 
 
 def load_alloc(store: StateDatabase, alloc: Mapping[str, Any]) -> Hash:
-    """Writes all accounts, also empty ones, as geth does; the state root. Raises GenesisError."""
+    """Write all accounts, also empty ones, as geth does; the state root. Raises GenesisError."""
     state = State(store)
     for text, entry in alloc.items():
         try:
@@ -24,7 +24,7 @@ def load_alloc(store: StateDatabase, alloc: Mapping[str, Any]) -> Hash:
 
 
 def number(value: Any) -> int:
-    """A number in a genesis file: hex or decimal text, a JSON number, or null for 0. Raises ValueError."""
+    """Return a number in a genesis file: hex or decimal text, a JSON number, or null for 0. Raises ValueError."""
     if value is None:
         return 0
     if isinstance(value, str):

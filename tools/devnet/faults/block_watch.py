@@ -29,8 +29,9 @@ RETRY_SECONDS = 1.0
 
 
 class BlockWatch:
-    """`hashes` are the blocks of each height that were signed by `signer`, `arrivals` the monotonic times at which the
-    first block of a new highest number came."""
+    """The blocks of each height that were signed by `signer`, and when new heights came.
+
+    `arrivals` are the monotonic times at which the first block of a new highest number came."""
 
     def __init__(self, rollup: RollupConfig, signer: Address, peers: Sequence[str]) -> None:
         self.hashes: dict[int, set[Hash]] = {}

@@ -10,7 +10,7 @@ READ_AGAIN_SECONDS = "1"
 
 
 def find_clock_library() -> Path | None:
-    """The library: the file that LIBFAKETIME names, or where packages put it; None if it is not installed."""
+    """Return the library: the file that LIBFAKETIME names, or where packages put it; None if it is not installed."""
     given = os.environ.get(LIBRARY_VARIABLE)
     if given:
         return Path(given) if Path(given).is_file() else None
@@ -26,7 +26,7 @@ class OwnClock:
         self.set(0)
 
     def prefix(self) -> list[str]:
-        """What goes before a command."""
+        """Return what goes before a command."""
         return [
             "env",
             f"LD_PRELOAD={self._library}",
@@ -37,7 +37,7 @@ class OwnClock:
         ]
 
     def set(self, seconds: int) -> None:
-        """Sets the clock ahead of the machine's by seconds, or behind it by a negative number of them."""
+        """Set the clock ahead of the machine's by seconds, or behind it by a negative number of them."""
         fresh = self._file.with_suffix(".new")
         fresh.write_text(f"{seconds:+d}s\n")
         fresh.replace(self._file)

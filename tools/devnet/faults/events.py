@@ -39,10 +39,10 @@ class Programs(Protocol):
         """Kills a program, and starts it again at the end of the context."""
 
     def node_pids(self, name: str) -> dict[str, int]:
-        """The process id of each role of a node, the supervisor included."""
+        """Return the process id of each role of a node, the supervisor included."""
 
     def engine_data(self, name: str) -> Path:
-        """The directory in which the engine of a node keeps its chain."""
+        """Return the directory in which the engine of a node keeps its chain."""
 
 
 class NoEvent(RuntimeError):
@@ -109,7 +109,7 @@ class EventCauses:
         return {}
 
     async def _reorg(self, event: Event) -> None:
-        """A deep one as soon as L1 has the blocks, and among them what is wanted."""
+        """Make a deep one as soon as L1 has the blocks, and among them what is wanted."""
         deadline = time.monotonic() + WAIT_SECONDS
         while event.reorg > SHALLOW_REORG and (missing := await self._missing(event)):
             if time.monotonic() > deadline:
@@ -118,7 +118,7 @@ class EventCauses:
         await self._call(self._network.l1, "dev_reorg", event.reorg)
 
     async def _missing(self, event: Event) -> str:
-        """What the last blocks of L1 lack for a reorg; empty if nothing."""
+        """Return what the last blocks of L1 lack for a reorg; empty if nothing."""
         head = int(await self._call(self._network.l1, "eth_blockNumber"), 16)
         first = head - event.reorg + 1
         if first < 2:

@@ -1,5 +1,6 @@
-"""What a run with faults has to show: one block signed for each height, none gossiped that was not committed, and the
-committed blocks are the chain."""
+"""What a run with faults has to show.
+
+One block signed for each height, none gossiped that was not committed, and the committed blocks are the chain."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class ChaosReport:
         return not (self.signed_twice or self.gossiped_uncommitted or self.off_the_chain)
 
     def lines(self) -> list[str]:
-        """The report as text."""
+        """Return the report as text."""
         faults = ", ".join(f"{count} x {name}" for name, count in self.faults.items() if count)
         found = [
             f"faults: {faults or 'none'}",
@@ -58,8 +59,7 @@ def chaos_report(
     arrivals: Sequence[float],
     canonical: Mapping[int, str],
 ) -> ChaosReport:
-    """Compares commits (number and hash), blocks on gossip by height, their arrival times, and the hashes of the safe
-    chain."""
+    """Compare commits (number and hash), blocks on gossip by height, their arrival times, and the safe chains."""
     commits = list(committed)
     known = set(commits)
     uncommitted = sorted(n for n, found in gossiped.items() if any((n, to_hex(each)) not in known for each in found))
@@ -76,7 +76,7 @@ def chaos_report(
 
 
 async def all_commits(conductor: JsonRpcClient) -> list[tuple[int, str]]:
-    """Number and hash of all commits. Raises EndpointError and RpcFailure."""
+    """Return number and hash of all commits. Raises EndpointError and RpcFailure."""
     found: list[tuple[int, str]] = []
     while page := await conductor.call("dev_commits", len(found)):
         found += [(number, block_hash) for number, block_hash, _ in page]
@@ -84,6 +84,6 @@ async def all_commits(conductor: JsonRpcClient) -> list[tuple[int, str]]:
 
 
 async def chain_hashes(engine: JsonRpcClient, last: int) -> dict[int, str]:
-    """The hashes of blocks 0 to `last` of an engine. Raises EndpointError and RpcFailure."""
+    """Return the hashes of blocks 0 to `last` of an engine. Raises EndpointError and RpcFailure."""
     blocks: list[Any] = await engine.batch([("eth_getBlockByNumber", (hex(n), False)) for n in range(last + 1)])
     return {number: block["hash"] for number, block in enumerate(blocks) if isinstance(block, dict)}

@@ -40,6 +40,7 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 
 class L1Backend:
     """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config.
+
     The block `finalized_distance` below the head is final."""
 
     def __init__(
@@ -61,16 +62,16 @@ class L1Backend:
     # --- eth_* backend ---
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The EVM rules of a block with this timestamp."""
+        """Return the EVM rules of a block with this timestamp."""
         return self._schedule.at(timestamp)
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee of a child of `parent`, in wei."""
+        """Return the base fee of a child of `parent`, in wei."""
         header = parent.header
         return next_base_fee(header.gas_limit, header.gas_used, header.base_fee or 0, L1_ELASTICITY, L1_DENOMINATOR)
 
     def send(self, raw: bytes) -> Hash:
-        """Adds a transaction, with its sidecar where it has blobs, to the pool; its hash. Raises InvalidTransaction."""
+        """Add a transaction, with its sidecar where it has blobs, to the pool; its hash. Raises InvalidTransaction."""
         transaction, blobs = read_pooled(raw, self.chain_id)
         state = State(self.store, self.chain.head.header.state_root)
         self.pool.add(transaction, state.nonce(transaction.sender))
@@ -86,8 +87,9 @@ class L1Backend:
         return block
 
     def reorg(self, depth: int) -> Block:
-        """Replaces the last `depth` blocks by as many empty ones and one more, which has their transactions; the new
-        head."""
+        """Replace the last `depth` blocks by as many empty ones and one more, which has their transactions.
+
+        The new head."""
         head = self.chain.head
         depth = min(depth, head.number - self.chain.genesis.number)
         self._branch += 1
@@ -100,8 +102,9 @@ class L1Backend:
         return self.mine(head.header.timestamp + self.slot_seconds)
 
     def switch_back(self) -> Block:
-        """Goes back to the branch before the last reorg, which is as long as the one that it replaces and one block
-        longer; the new head. Raises ValueError if there was no reorg."""
+        """Go back to the branch before the last reorg, one block longer than the one that replaced it; the new head.
+
+        Raises ValueError if there was no reorg."""
         block, head = self._replaced, self.chain.head
         if block is None:
             raise ValueError("there was no reorg")
@@ -114,7 +117,7 @@ class L1Backend:
         return self.mine(head.header.timestamp + self.slot_seconds)
 
     def slot_time(self, now: float) -> int:
-        """The start of the slot at `now`, in seconds."""
+        """Return the start of the slot at `now`, in seconds."""
         slots = max(0, int(now - self.genesis_time)) // self.slot_seconds
         return self.genesis_time + slots * self.slot_seconds
 
@@ -170,12 +173,12 @@ class L1Backend:
     # --- blobs ---
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
+        """Return the blobs of the canonical block of a slot in block order; None for a slot without a block."""
         block = self._block_at_time(self._time_of(slot))
         return None if block is None else self._blobs_of(block)
 
     def beacon_block(self, slot: int) -> BeaconBlock | None:
-        """The canonical beacon block of a slot; None for a slot without one."""
+        """Return the canonical beacon block of a slot; None for a slot without one."""
         block = self._block_at_time(self._time_of(slot))
         if block is None:
             return None

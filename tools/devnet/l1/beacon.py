@@ -1,5 +1,6 @@
-"""The Beacon API routes that a rollup node uses: genesis, spec, blobs, sidecars and beacon blocks by slot; and the
-sidecars of pooled blob transactions."""
+"""The Beacon API routes that a rollup node uses.
+
+Genesis, spec, blobs, sidecars and beacon blocks by slot; and the sidecars of pooled blob transactions."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class Blob:
 
 
 def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash, Blob]]:
-    """A transaction as of eth_sendRawTransaction, and its blobs by versioned hash.
+    """Return a transaction as of eth_sendRawTransaction, and its blobs by versioned hash.
 
     Raises InvalidTransaction for a blob transaction without a valid sidecar with one proof per blob (EIP-4844)."""
     if raw[:1] != bytes((BLOB_TYPE,)):
@@ -62,14 +63,14 @@ class BeaconChain(Protocol):
     slot_seconds: int
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
+        """Return the blobs of the canonical block of a slot in block order; None for a slot without a block."""
 
     def beacon_block(self, slot: int) -> BeaconBlock | None:
-        """The canonical beacon block of a slot; None for a slot without one."""
+        """Return the canonical beacon block of a slot; None for a slot without one."""
 
 
 def application(chain: BeaconChain) -> web.Application:
-    """The web application with the routes."""
+    """Return the web application with the routes."""
     app = web.Application()
     get = app.router.add_get
     get("/eth/v1/node/version", _constant({"version": "embedded development L1"}))
@@ -163,7 +164,7 @@ def _constant(data: dict[str, str]) -> Handler:
 
 
 def _versioned(block: BeaconBlock, data: Any) -> web.Response:
-    """A block with the name of its fork."""
+    """Return a block with the name of its fork."""
     response = _json(data, version=block.rules.name, execution_optimistic=False, finalized=block.finalized)
     response.headers["Eth-Consensus-Version"] = block.rules.name
     return response

@@ -1,5 +1,6 @@
-"""The embedded L1's beacon blocks as the Beacon API returns them. They have what refers to the execution block and its
-blobs; nobody votes here, and what only votes make is left out."""
+"""The embedded L1's beacon blocks as the Beacon API returns them.
+
+They have what refers to the execution block and its blobs; nobody votes here, and what only votes make is left out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,8 +14,9 @@ from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
 
 
 class ConsensusRules(msgspec.Struct, frozen=True):
-    """The rules of a consensus fork for beacon blocks; `name` as the Beacon API has it. With `has_bids` a block has the
-    bid for its payload in the place of payload and commitments (EIP-7732)."""
+    """The rules of a consensus fork for beacon blocks; `name` as the Beacon API has it.
+
+    With `has_bids` a block has the bid for its payload in the place of payload and commitments (EIP-7732)."""
 
     name: str
     has_bids: bool = False
@@ -31,7 +33,7 @@ CONSENSUS_FORKS: Mapping[str, ConsensusRules] = {
 
 
 def consensus_rules(config: Mapping[str, object]) -> L1Schedule[ConsensusRules]:
-    """The rules of beacon blocks of an L1 chain by the time of their slot, from its genesis `config`."""
+    """Return the rules of beacon blocks of an L1 chain by the time of their slot, from its genesis `config`."""
     return L1Schedule(config, ConsensusRules("bellatrix"), CONSENSUS_FORKS)
 
 
@@ -52,7 +54,9 @@ class BeaconBlock(NamedTuple):
 def beacon_block(
     rules: ConsensusRules, slot: int, block: Block, commitments: Sequence[bytes], finalized: bool
 ) -> BeaconBlock:
-    """The beacon block of a slot with this execution block, whose blobs have these commitments in its order [BCN19]."""
+    """Return the beacon block of a slot with this execution block.
+
+    Its blobs have these commitments in its order [BCN19]."""
     listed = {"blob_kzg_commitments": list(map(to_hex, commitments))}
     parent_root = to_hex(block.header.parent_beacon_root or ZERO_HASH)
     if rules.has_bids:
@@ -75,8 +79,9 @@ def beacon_block(
 
 
 def blinded(block: BeaconBlock) -> dict[str, Any] | None:
-    """The block with its payload's header in the place of the payload; None for a block with a bid, which has no
-    payload."""
+    """Return the block with its payload's header in the place of the payload.
+
+    None for a block with a bid, which has no payload."""
     message = block.signed["message"]
     payload = message["body"].get(_PAYLOAD)
     if payload is None:
@@ -99,7 +104,7 @@ def _payload(block: Block) -> dict[str, Any]:
 
 
 def _common(block: Block) -> dict[str, str]:
-    """What a bid says of its payload, and a payload too."""
+    """Return what a bid says of its payload, and a payload too."""
     header = block.header
     return {
         "block_hash": to_hex(block.hash),

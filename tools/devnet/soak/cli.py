@@ -30,7 +30,7 @@ class SoakError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exits with 0 if the soak passed, or the report was printed."""
+    """Exit with 0 if the soak passed, or the report was printed."""
     try:
         given = _parser().parse_args(argv)
         return _soak(given) if given.command == "soak" else _report(given)
@@ -80,7 +80,7 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def read(path: Path) -> Totals:
-    """The sums of a report. Raises ReportError."""
+    """Return the sums of a report. Raises ReportError."""
     try:
         with path.open("rb") as file:
             return add_up(file)
@@ -90,7 +90,9 @@ def read(path: Path) -> Totals:
 
 @contextmanager
 def appended(path: Path) -> Iterator[Callable[[Line], None]]:
-    """A function that appends lines to a report, each at once. A line that a killed run left incomplete is removed."""
+    """Yield a function that appends lines to a report, each at once.
+
+    A line that a killed run left incomplete is removed."""
     with path.open("a+b") as file:
         end = file.tell()
         file.seek(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def commit_of_checkout() -> str:
-    """The commit of this checkout, with a plus where files were changed since; "unknown" without git."""
+    """Return the commit of this checkout, with a plus where files were changed since; "unknown" without git."""
     folder = Path(__file__).resolve().parent
     words = [("rev-parse", "--short=10", "HEAD"), ("status", "--porcelain", "--untracked-files=no")]
     try:

@@ -34,19 +34,19 @@ class Network(Protocol):
     nodes: tuple[str, ...]
 
     def processes(self, node: str) -> dict[str, Process]:
-        """The processes of a node by role, the supervisor included; of a node that is starting some or none."""
+        """Return the processes of a node by role, the supervisor included; of a node that is starting some or none."""
 
     def safe(self, node: str) -> int | None:
-        """The last known safe head of a node; None if it does not answer."""
+        """Return the last known safe head of a node; None if it does not answer."""
 
     def send(self, process: Process, number: signal.Signals) -> None:
-        """Sends a signal to a process if it still runs."""
+        """Send a signal to a process if it still runs."""
 
     async def end(self, node: str, number: signal.Signals) -> str:
-        """Ends a node by a signal to its supervisor; what was wrong with its end."""
+        """End a node by a signal to its supervisor; what was wrong with its end."""
 
     def start(self, node: str) -> None:
-        """Starts a node that was ended."""
+        """Start a node that was ended."""
 
     async def set_fault(self, node: str, name: str) -> None:
         """Lets a fault of the node's endpoints hold; none with an empty name."""
@@ -55,15 +55,16 @@ class Network(Protocol):
         """Kills the engine of a node, and starts it after `seconds` without its last `lost` blocks; None for all."""
 
     def erase(self, node: str) -> None:
-        """Removes what a node that was ended has kept."""
+        """Remove what a node that was ended has kept."""
 
     async def reorg(self, depth: int) -> None:
-        """Replaces the last blocks of L1."""
+        """Replace the last blocks of L1."""
 
 
 class Disturbed:
-    """Whether the sequencer or L1 is disturbed, and when the last action on either ended; and which nodes join, which
-    have more time to recover and are waited for by nobody else."""
+    """Whether the sequencer or L1 is disturbed, and when the last action on either ended.
+
+    And which nodes join: these have more time to recover and are waited for by nobody else."""
 
     def __init__(self) -> None:
         self.lanes: set[str] = set()
@@ -99,7 +100,7 @@ class Lane:
         self._last: dict[str, Process] = {}
 
     async def run(self) -> None:
-        """Runs until `stop` is set; the action that goes on then is completed."""
+        """Run until `stop` is set; the action that goes on then is completed."""
         for action in self._actions:
             with suppress(TimeoutError):
                 async with asyncio.timeout(action.pause):
@@ -137,7 +138,7 @@ class Lane:
         return {} if self._node == L1 else self._network.processes(self._node)
 
     def _unexpected(self, began: float, expected: frozenset[str]) -> list[str]:
-        """The processes that are others than the last time although nobody ended them."""
+        """Return the processes that are others than the last time although nobody ended them."""
         now = self._processes()
         others = [role for role, process in self._last.items() if role not in expected and now.get(role) != process]
         return [f"processes ended by themselves: {', '.join(sorted(others))}"] if others else []
@@ -145,7 +146,7 @@ class Lane:
     # --- what is done ----------------------------------------------------------------------------------------------
 
     async def _act(self, action: Action, before: Mapping[str, Process]) -> str:
-        """Does it; what was wrong with it."""
+        """Do it; what was wrong with it."""
         network, node = self._network, self._node
         if action.kind is Kind.REORG:
             await network.reorg(action.amount)
@@ -189,7 +190,7 @@ class Lane:
             self._network.send(process, signal.SIGCONT)
 
     async def _hang(self, role: str, process: Process) -> str:
-        """Stops a process until there is another one in its place."""
+        """Stop a process until there is another one in its place."""
         self._network.send(process, signal.SIGSTOP)
         deadline = _now() + HANG_SECONDS
         try:
@@ -204,7 +205,7 @@ class Lane:
     # --- what follows ----------------------------------------------------------------------------------------------
 
     async def _recovery(self, action: Action, before: Mapping[str, Process], ended: float) -> tuple[float | None, str]:
-        """The seconds from the end of the action to the recovery, or None and what is missing."""
+        """Return the seconds from the end of the action to the recovery, or None and what is missing."""
         target = max((self._network.safe(node) or 0 for node in self._network.nodes), default=0)
         bound = RECOVERY_SECONDS + (target / JOIN_BLOCKS_A_SECOND if action.kind is Kind.JOIN else 0.0)
         counted, last = 0.0, ended
@@ -227,7 +228,7 @@ class Lane:
         return [node for node in self._network.nodes if node not in self._disturbed.joining]
 
     def _missing(self, action: Action, before: Mapping[str, Process], target: int) -> str:
-        """What is missing to the recovery; empty for nothing."""
+        """Return what is missing to the recovery; empty for nothing."""
         for node in self._settled if self._node == L1 else (self._node,):
             safe = self._network.safe(node)
             if safe is None or safe <= target:
@@ -243,7 +244,7 @@ class Lane:
 
 
 def _replaced(action: Action) -> frozenset[str]:
-    """The roles whose processes an action ends."""
+    """Return the roles whose processes an action ends."""
     if action.kind in (Kind.LEAVE, Kind.JOIN) or (action.kind is Kind.KILL and action.target == SUPERVISOR):
         return frozenset(ROLES)
     return frozenset({action.target}) if action.kind in (Kind.KILL, Kind.HANG) else frozenset()

@@ -8,12 +8,12 @@ class PageError(ValueError):
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines around the table of this name."""
+    """Return the lines around the table of this name."""
     return f"<!-- {name}: begin (generated) -->", f"<!-- {name}: end -->"
 
 
 def with_table(page: str, name: str, lines: Sequence[str]) -> str:
-    """A page with the table between its two marks. Raises PageError for a page without them."""
+    """Return a page with the table between its two marks. Raises PageError for a page without them."""
     first, last = marks(name)
     head, begin, rest = page.partition(first)
     _, end, tail = rest.partition(last)

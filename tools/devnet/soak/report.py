@@ -32,8 +32,10 @@ class RunStarted(msgspec.Struct, tag="run", frozen=True):
 
 
 class ActionDone(msgspec.Struct, tag="action", frozen=True):
-    """An action on a node, or on L1, at `at` seconds of the run. `recovery` is in seconds from its end, None if there
-    was none within the bound or the run ended before; `problem` is empty if all went well."""
+    """An action on a node, or on L1, at `at` seconds of the run.
+
+    `recovery` is in seconds from its end, None if there was none within the bound or the run ended before; `problem`
+    is empty if all went well."""
 
     run: str
     at: float
@@ -47,8 +49,9 @@ class ActionDone(msgspec.Struct, tag="action", frozen=True):
 
 
 class Minute(msgspec.Struct, tag="minute", frozen=True):
-    """A minute of a node (or of the tool itself): the medians of memory in MB of PSS, descriptors and shared memory
-    segments, and the lines of log."""
+    """A minute of a node (or of the tool itself).
+
+    The medians of memory in MB of PSS, descriptors and shared memory segments, and the lines of log."""
 
     run: str
     at: float
@@ -71,8 +74,10 @@ class NodeTrend(msgspec.Struct, frozen=True):
 
 
 class RunEnded(msgspec.Struct, tag="end", frozen=True):
-    """The end of a run after `seconds`. `blocks` is how many safe blocks were compared over all nodes, `equal` whether
-    their output roots are; `load` is the machine's median load."""
+    """The end of a run after `seconds`.
+
+    `blocks` is how many safe blocks were compared over all nodes, `equal` whether their output roots are; `load` is
+    the machine's median load."""
 
     run: str
     seconds: float
@@ -111,13 +116,13 @@ class Recoveries:
     longest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Adds a recovery."""
+        """Add a recovery."""
         tenths = round(seconds * 10)
         self.tenths[min(TENTHS, tenths)] += 1
         self.longest = max(self.longest, tenths / 10)
 
     def within(self, part: float) -> float | None:
-        """The time in seconds within which this part of the actions recovered; None without any."""
+        """Return the time in seconds within which this part of the actions recovered; None without any."""
         wanted, seen = part * self.tenths.total(), 0
         for tenth in sorted(self.tenths):
             seen += self.tenths[tenth]
@@ -136,8 +141,10 @@ class Recoveries:
 
 @dataclass
 class Totals:
-    """The sums of all runs. `kills` counts by role, `kinds` the other actions; `recoveries` are those of all actions,
-    `by_action` of each kind, where kills count by role."""
+    """The sums of all runs.
+
+    `kills` counts by role, `kinds` the other actions; `recoveries` are those of all actions, `by_action` of each
+    kind, where kills count by role."""
 
     runs: dict[str, RunSums] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
@@ -147,7 +154,7 @@ class Totals:
     problems: list[str] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
-        """Adds a line. Raises ReportError for one of a run that has not begun."""
+        """Add a line. Raises ReportError for one of a run that has not begun."""
         if isinstance(line, RunStarted):
             if len(self.runs) == MAX_RUNS:
                 raise ReportError(f"more than {MAX_RUNS} runs")
@@ -189,12 +196,12 @@ class Totals:
 
 
 def encode(line: Line) -> bytes:
-    """A line of the file with its end."""
+    """Return a line of the file with its end."""
     return msgspec.json.encode(line) + b"\n"
 
 
 def add_up(lines: Iterable[bytes]) -> Totals:
-    """The sums over the lines of a report; an incomplete last line, of a run that was killed, does not count.
+    """Return the sums over the lines of a report; an incomplete last line, of a run that was killed, does not count.
 
     Raises ReportError."""
     totals = Totals()
@@ -211,7 +218,7 @@ def add_up(lines: Iterable[bytes]) -> Totals:
 
 
 def table(totals: Totals) -> Iterator[str]:
-    """The totals as lines of Markdown."""
+    """Yield the totals as lines of Markdown."""
     yield from _sums(totals)
     yield ""
     yield from _actions(totals)

@@ -65,8 +65,9 @@ _SECONDS = {
 
 @dataclass(frozen=True)
 class Action:
-    """An action of one lane, `pause` seconds after the recovery from the one before. `target` is the role of a process
-    or the name of a fault, empty where the node as a whole is meant."""
+    """An action of one lane, `pause` seconds after the recovery from the one before.
+
+    `target` is the role of a process or the name of a fault, empty where the node as a whole is meant."""
 
     kind: Kind
     pause: float
@@ -84,8 +85,10 @@ class Action:
 
 
 def node_actions(seed: int, node: str, faults: Sequence[str], pause: float, *, joins: bool) -> Iterator[Action]:
-    """The endless actions on a node; `faults` are the names of those that it can have, `pause` the mean seconds between
-    recovery and the next action, `joins` whether it may lose its data."""
+    """Yield the endless actions on a node.
+
+    `faults` are the names of those that it can have, `pause` the mean seconds between recovery and the next action,
+    `joins` whether it may lose its data."""
     chance = random.Random(f"{seed}:{node}")
     recent: deque[str] = deque(maxlen=DISTINCT)
     left_out = {Kind.FAULT} if not faults else set()
@@ -113,7 +116,7 @@ def node_actions(seed: int, node: str, faults: Sequence[str], pause: float, *, j
 
 
 def l1_actions(seed: int, pause: float) -> Iterator[Action]:
-    """The endless reorgs of L1, `pause` seconds apart on average."""
+    """Yield the endless reorgs of L1, `pause` seconds apart on average."""
     chance = random.Random(f"{seed}:l1")
     while True:
         wait = _pause(chance, pause)

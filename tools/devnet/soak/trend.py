@@ -33,7 +33,7 @@ class Trend:
         self._met = 0
 
     def add(self, value: float) -> None:
-        """Adds the value of one more equal span of time."""
+        """Add the value of one more equal span of time."""
         if self._met % self._every == 0:
             self._values.append(value)
         self._met += 1
@@ -47,7 +47,7 @@ class Trend:
         return self._values
 
     def quarters(self) -> Quarters | None:
-        """The medians that are compared; None with too few values."""
+        """Return the medians that are compared; None with too few values."""
         counted = self._values[int(len(self._values) * WARM_UP) :]
         if len(counted) < LEAST_VALUES:
             return None

@@ -27,28 +27,28 @@ from rollup_node.tools.inspect.l2_source import FileSource, SourceError
 
 
 def sealed(data: bytes) -> bytes:
-    """An object with the checksum that it needs, which whoever writes the folder can compute."""
+    """Return an object with the checksum that it needs, which whoever writes the folder can compute."""
     return data[:-1] + _checksum(data[:-1] + b"}") + b"\n"
 
 
 def manifest(data: bytes) -> object:
-    """The manifest of a range."""
+    """Return the manifest of a range."""
     return len(decode_manifest(sealed(data)).files)
 
 
 def run_file(data: bytes) -> object:
-    """The file that says what a folder holds."""
+    """Return the file that says what a folder holds."""
     scratch().file(RUN_FILE, sealed(data))
     return HistoryFolder(scratch().folder).existing().config.form == "jsonl"
 
 
 def resume(data: bytes) -> object:
-    """The state that a range continues from."""
+    """Return the state that a range continues from."""
     return _resume(scratch().file("resume", data)).base == 0
 
 
 def rows(suffix: str, data: bytes) -> object:
-    """The rows of a table, and the report about them."""
+    """Return the rows of a table, and the report about them."""
     values = ReportValues()
     folder = HistoryFolder(scratch().folder / "history")
     reads: tuple[tuple[Table, tuple[str, ...], Callable[..., None]], ...] = (
@@ -71,7 +71,7 @@ def rows(suffix: str, data: bytes) -> object:
 
 
 def l2_blocks(data: bytes) -> object:
-    """The file of L2 blocks that a replay compares with."""
+    """Return the file of L2 blocks that a replay compares with."""
     return min(3, len(FileSource.read(Path(scratch().file("blocks", data))).numbers))
 
 
@@ -98,7 +98,7 @@ def _parquet(chance: Random) -> bytes:
 
 @cache
 def _parquet_files() -> list[bytes]:
-    """A file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
+    """Return a file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
     from rollup_node.tools.history.row_files import write_parquet
 
     found = []

@@ -33,8 +33,10 @@ _SYSTEM_GAS = 30_000_000
 
 
 class ExecutedTransaction(NamedTuple):
-    """A transaction of a block with its receipt. `log_index` is the index of its first log in the block; `extra` has
-    the chain's additional receipt fields as JSON values."""
+    """A transaction of a block with its receipt.
+
+    `log_index` is the index of its first log in the block; `extra` has the chain's additional receipt fields as JSON
+    values."""
 
     transaction: AnyTransaction
     result: ExecutionResult
@@ -65,7 +67,7 @@ class BlockExecution:
         return self.context.gas_limit - self.gas_used
 
     def system_call(self, address: Address, data: bytes) -> None:
-        """Calls a system contract (EIP-4788, EIP-2935); does nothing where it has no code."""
+        """Call a system contract (EIP-4788, EIP-2935); does nothing where it has no code."""
         code = self.state.code(address)
         if not code:
             return
@@ -77,7 +79,7 @@ class BlockExecution:
         self.state.note_access(0)
 
     def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
-        """Executes a transaction and adds it to the block. Raises InvalidTransaction and leaves the block unchanged."""
+        """Execute a transaction and add it to the block. Raises InvalidTransaction and leaves the block unchanged."""
         if not isinstance(transaction, SignedTransaction):
             raise InvalidTransaction("this chain has no deposit transactions")
         body = transaction.body
@@ -92,7 +94,7 @@ class BlockExecution:
         return self.record(transaction, result, dict(fees), ())
 
     def require_gas(self, gas: int) -> None:
-        """Raises UnusableTransaction where the block has less gas left."""
+        """Raise UnusableTransaction where the block has less gas left."""
         if gas > self.gas_left:
             raise UnusableTransaction(f"gas limit of the block reached: have {self.gas_left}, want {gas}")
 
@@ -103,7 +105,7 @@ class BlockExecution:
         extra: dict[str, object],
         receipt_tail: tuple[int, ...],
     ) -> ExecutedTransaction:
-        """Adds an executed transaction; `receipt_tail` has the receipt's fields after the four of Ethereum."""
+        """Add an executed transaction; `receipt_tail` has the receipt's fields after the four of Ethereum."""
         self.gas_used += result.gas_used
         bloom = 0
         for log in result.logs:
@@ -119,18 +121,18 @@ class BlockExecution:
         return entry
 
     def transactions_root(self) -> Hash:
-        """The trie root of the transactions so far."""
+        """Return the trie root of the transactions so far."""
         return ordered_root([entry.transaction.raw for entry in self.executed])
 
     def receipts_root(self) -> Hash:
-        """The trie root of the receipts so far."""
+        """Return the trie root of the receipts so far."""
         return ordered_root([entry.receipt for entry in self.executed])
 
 
 def encode_receipt(
     kind: int, succeeded: bool, cumulative_gas: int, bloom: int, logs: tuple[EventLog, ...], tail: tuple[int, ...] = ()
 ) -> bytes:
-    """The consensus encoding of a receipt."""
+    """Return the consensus encoding of a receipt."""
     parts = [
         rlp.encode_int(1 if succeeded else 0),
         rlp.encode_int(cumulative_gas),

@@ -41,8 +41,10 @@ class IntrinsicGas(NamedTuple):
 
 
 class ExecutionResult(NamedTuple):
-    """The result of an included transaction. `gas_price` is the effective price in wei, `output` the return data,
-    `created` the address of a created contract, and `error` says why a failed one failed."""
+    """The result of an included transaction.
+
+    `gas_price` is the effective price in wei, `output` the return data, `created` the address of a created contract,
+    and `error` says why a failed one failed."""
 
     succeeded: bool
     gas_used: int
@@ -77,14 +79,14 @@ class NoExtraFees:
 
 
 def burn_base_fee(state: State, block: BlockContext, transaction: SignedTransaction) -> ExtraFees:
-    """The `ExtraFeesFunction` of an L1."""
+    """Return the `ExtraFeesFunction` of an L1."""
     return NoExtraFees()
 
 
 def intrinsic_gas(
     rules: EvmRules, to: Address | None, data: bytes, access_list: tuple[AccessTuple, ...] = (), authorizations: int = 0
 ) -> IntrinsicGas:
-    """The intrinsic gas of a transaction: base price, calldata, access list, authorizations and init code."""
+    """Return the intrinsic gas of a transaction: base price, calldata, access list, authorizations and init code."""
     zeros = data.count(0)
     tokens = 4 * len(data) - 3 * zeros
     gas = _BASE_GAS + 4 * tokens + _AUTHORIZATION_GAS * authorizations
@@ -97,8 +99,9 @@ def intrinsic_gas(
 def apply_transaction(
     state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, extra_fees: ExtraFeesFunction
 ) -> ExecutionResult:
-    """Executes a transaction in a block whose remaining gas the caller has checked. Raises InvalidTransaction, with the
-    state unchanged."""
+    """Execute a transaction in a block whose remaining gas the caller has checked.
+
+    Raises InvalidTransaction, with the state unchanged."""
     body, sender = transaction.body, transaction.sender
     state.begin_transaction()
     intrinsic = intrinsic_gas(rules, body.to, body.data, body.access_list, len(body.authorizations))
@@ -146,7 +149,7 @@ def _check(
 
 
 def _check_kind(rules: EvmRules, block: BlockContext, body: Transaction) -> None:
-    """The rules of blob and set-code transactions. Raises InvalidTransaction."""
+    """Check the rules of blob and set-code transactions. Raises InvalidTransaction."""
     if body.kind == 3:
         if rules.blobs is None:
             raise InvalidTransaction("blob transactions are not supported")
@@ -216,7 +219,7 @@ def _preload_access_list(state: State, access_list: tuple[AccessTuple, ...]) -> 
 
 
 def _called_code(environment: TransactionEnvironment, address: Address) -> bytes:
-    """The code of a transaction's recipient, following a delegation (EIP-7702)."""
+    """Return the code of a transaction's recipient, following a delegation (EIP-7702)."""
     code = environment.state.code(address)
     delegate = delegation_target(code) if environment.rules.delegations else None
     if delegate is None:
@@ -226,7 +229,7 @@ def _called_code(environment: TransactionEnvironment, address: Address) -> bytes
 
 
 def _delegate(environment: TransactionEnvironment, authorization: Authorization) -> None:
-    """Sets the code of an authority to a delegation; an invalid authorization is skipped (EIP-7702)."""
+    """Set the code of an authority to a delegation; an invalid authorization is skipped (EIP-7702)."""
     state = environment.state
     authority = _authority(environment, authorization)
     if authority is None:
@@ -244,7 +247,7 @@ def _delegate(environment: TransactionEnvironment, authorization: Authorization)
 
 
 def _authority(environment: TransactionEnvironment, authorization: Authorization) -> Address | None:
-    """The signer of an authorization, or None where it is invalid on this chain."""
+    """Return the signer of an authorization, or None where it is invalid on this chain."""
     chain_id, address, nonce, parity, r, s = authorization
     if chain_id not in (0, environment.block.chain_id) or nonce >= MAX_NONCE or parity > 1:
         return None
