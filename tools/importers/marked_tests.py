@@ -1,6 +1,7 @@
 """Finds the tests that name by a marker what they show.
 
-The marker, as `@pytest.mark.fault("F5")`, is beside the test, or in `pytestmark` for all tests of a file. They are read from the source text: a generator imports no tests.
+The marker, as `@pytest.mark.fault("F5")`, is beside the test, or in `pytestmark` for all tests of a file. They are read
+from the source text: a generator imports no tests.
 
 | marker | its arguments |
 |---|---|

@@ -1,7 +1,7 @@
 """Proves `history run` on a chain that crosses four forks, with garbage of ten kinds between its batches.
 
-A node derives it, and histories by several numbers of workers have the same tables, byte for byte, with the blocks of that
-chain.
+A node derives it, and histories by several numbers of workers have the same tables, byte for byte, with the blocks of
+that chain.
 
     python -m rollup_node.tools.bench.race.history_proof --l1-blocks 500 --workers 1 2 4"""
 

@@ -35,7 +35,8 @@ def with_upgrades(
 ) -> Alloc:
     """Return the accounts after the upgrade transactions of all forks active at `time` but those in `present`.
 
-    `time` is in seconds. `linked`: the dependency set has other chains, which the contracts of Lagoon's bundle take only with a flag.
+    `time` is in seconds. `linked`: the dependency set has other chains, which the contracts of
+    Lagoon's bundle take only with a flag.
 
     The accounts of the transactions' senders stay as they are. Raises GenesisError where a transaction fails."""
     if linked:
