@@ -108,7 +108,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "24 MiB": "stages.derivation.process.requests.MAX_PREFETCHED",
     },
     "large calldata": {"24 MiB": "stages.derivation.process.l1_buffer.MAX_BUFFERED"},
-    "hundreds of thousands of frames": {"1,000 are kept": "stages.derivation.process.drop_buffer.KEPT"},
+    "hundreds of thousands of frames": {"1,000 are kept": "stages.derivation.process.derivation_log.KEPT"},
     "connections | 62": {
         "8 per": "stages.p2p.gating.accept_limits.MAX_PER_HOST",
         "4 per peer": "stages.p2p.config.ResourceLimits.connections_per_peer",
@@ -159,7 +159,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "2 nodes": "stages.p2p.discv5.table.PER_NETWORK_IN_BUCKET",
         "10 in the table": "stages.p2p.discv5.table.PER_NETWORK",
         "16 records": "stages.p2p.discv5.messages.MAX_RECORDS",
-        "1,000 nodes": "stages.p2p.discv5.io.node_database.MAX_NODES",
+        "1,000 nodes": "stages.p2p.storage.io.node_database.MAX_NODES",
     },
     "an answer | 64 KiB": {"64 KiB": "stages.p2p.signer.io.remote_signer.MAX_ANSWER_BYTES"},
     "nothing, errors": {"16 blocks": "stages.p2p.signer.signing_queue.MAX_WAITING"},
@@ -167,8 +167,8 @@ NUMBERS: dict[str, dict[str, str]] = {
     "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.tls_files.MAX_FILE_BYTES"},
     "signed blocks": {
         "4096 heights": "stages.p2p.signer.signed_blocks.MAX_HEIGHTS",
-        "128 blocks": "stages.p2p.signer.kept_payloads.MAX_PAYLOADS",
-        "32 MiB": "stages.p2p.signer.kept_payloads.MAX_BYTES",
+        "128 blocks": "stages.p2p.signer.signed_blocks.MAX_PAYLOADS",
+        "32 MiB": "stages.p2p.signer.signed_blocks.MAX_PAYLOAD_BYTES",
     },
 }
 """By the beginning of a row: the text of a number in it, and the constant."""

@@ -13,8 +13,7 @@ from typing import Any, Protocol, TypeVar
 import zmq
 
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.ipc.bus.request import Client, Server
-from rollup_node.ipc.bus.status import Publisher, Subscriber
+from rollup_node.ipc.bus.status import Client, Publisher, Server, Subscriber
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.ipc.bus.timers import aligned_deadline
 from rollup_node.ipc.bus.transport import Transport
@@ -51,7 +50,7 @@ before its sockets blocks for ever."""
 
 
 class Bus:
-    """All channels of one process. The runtime creates it; `ipc.bus.in_process` creates several in one process.
+    """All channels of one process. The runtime creates it; `tools.bench.in_process` creates several in one process.
 
     `arenas` holds the arena of each producing slot, `slots` the slots of each role. Creating a bus takes over the arena
     of its slot. Messages arrive only while `run` runs."""

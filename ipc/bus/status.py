@@ -1,14 +1,16 @@
-"""STATUS channels: each message is the whole state of its type, and is repeated.
+"""STATUS and REQUEST channels.
 
-A lost one costs a second, and a subscriber needs no snapshot. (incarnation, sequence) orders them."""
+On a STATUS channel each message is the whole state of its type, and is repeated: a lost one costs a second, and a
+subscriber needs no snapshot. (incarnation, sequence) orders them. On a REQUEST channel a server responds to clients."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rollup_node.ipc.bus.timers import aligned_deadline
-from rollup_node.ipc.bus.transport import Transport, split_frames
+from rollup_node.ipc.bus.transport import ReceivedMessage, Transport, split_frames, split_routed_frames
 from rollup_node.ipc.wire.codec import Codec, Envelope, UnusableMessage, encode_header
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
 REPEAT_SECONDS = 1.0
@@ -79,7 +81,39 @@ class Publisher:
         return min(self._due, *self._waiting.values()) if self._waiting else self._due
 
 
-class Subscriber:
+class _Receiver:
+    """A side of a channel that receives messages from the processes of the slots `senders`, and has no timer."""
+
+    _split = staticmethod(split_frames)
+
+    def __init__(
+        self, name: str, socket: ChannelSocket, transport: Transport, senders: Sequence[int], codec: Codec
+    ) -> None:
+        self.sockets = (socket,)
+        self._name, self._socket, self._transport = name, socket, transport
+        self._senders, self._received = senders, codec
+
+    def receive(self) -> bool:
+        """Handle waiting messages; True when there may be more."""
+        return self._socket.receive(self._on_message)
+
+    def tick(self, now: float) -> float:
+        """Return the time of the next call."""
+        return now + _NO_TIMER
+
+    def _on_message(self, frames: list[bytes]) -> None:
+        try:
+            received = self._transport.receive(*self._split(frames), self._received, self._senders)
+        except UnusableMessage as error:
+            self._transport.count_dropped(self._name, error)
+            return
+        self._accept(received)
+
+    def _accept(self, received: ReceivedMessage) -> None:
+        """Take a message that arrived."""
+
+
+class Subscriber(_Receiver):
     """The connected side: its handler gets only states newer than the last of their type.
 
     `last_seen` is the monotonic time of the last message, repeated ones included; None before the first."""
@@ -93,28 +127,71 @@ class Subscriber:
         down: Any,
         handler: Callable[[Any], object],
     ) -> None:
-        self.sockets = (socket,)
-        self._name, self._socket, self._transport, self._server = name, socket, transport, server
-        self._codec, self._handler = Codec(down), handler
+        super().__init__(name, socket, transport, (server,), Codec(down))
+        self._handler = handler
         self._last: dict[type, tuple[int, int]] = {}
         self.last_seen: float | None = None
 
-    def receive(self) -> bool:
-        """Handle waiting states; True when there may be more."""
-        return self._socket.receive(self._on_message)
-
-    def tick(self, now: float) -> float:
-        """Has no timer of its own."""
-        return now + _NO_TIMER
-
-    def _on_message(self, frames: list[bytes]) -> None:
-        try:
-            sender, sequence, state = self._transport.receive(*split_frames(frames), self._codec, (self._server,))
-        except UnusableMessage as error:
-            self._transport.count_dropped(self._name, error)
-            return
+    def _accept(self, received: ReceivedMessage) -> None:
+        sender, sequence, state = received
         self.last_seen = time.monotonic()
         version = (sender.incarnation, sequence)
         if version > self._last.get(type(state), (0, 0)):
             self._last[type(state)] = version
             self._handler(state)
+
+
+class Server(_Receiver):
+    """The bound side of a REQUEST channel; `handler` gets each request with its sender.
+
+    Clients repeat requests until they are answered, so neither side keeps any here."""
+
+    _split = staticmethod(split_routed_frames)
+
+    def __init__(
+        self,
+        name: str,
+        socket: ChannelSocket,
+        transport: Transport,
+        clients: Sequence[int],
+        up: Any,
+        down: Any,
+        handler: Callable[[ProcessId, Any], object],
+    ) -> None:
+        super().__init__(name, socket, transport, clients, Codec(up))
+        self._down, self._handler = Codec(down), handler
+
+    def send(self, client: ProcessId, message: Any) -> bool:
+        """Responds without waiting; False when it was not sent: the client is dead, or its queue is full."""
+        payload = self._down.encode(message)
+        if self._transport.liveness.incarnation(client.slot) != client.incarnation:
+            self._transport.counters["sends_failed"] += 1
+            return False
+        return self._transport.send(self._socket, [client.routing_id()], client.slot, payload)
+
+    def _accept(self, received: ReceivedMessage) -> None:
+        self._handler(received.sender, received.message)
+
+
+class Client(_Receiver):
+    """The connected side of a REQUEST channel; `handler` gets each response. Requests are not repeated by it."""
+
+    def __init__(
+        self,
+        name: str,
+        socket: ChannelSocket,
+        transport: Transport,
+        server: int,
+        up: Any,
+        down: Any,
+        handler: Callable[[Any], object],
+    ) -> None:
+        super().__init__(name, socket, transport, (server,), Codec(down))
+        self._up, self._server, self._handler = Codec(up), server, handler
+
+    def send(self, message: Any) -> bool:
+        """Send a request without waiting; False when it was not sent because the queue to the server is full."""
+        return self._transport.send(self._socket, (), self._server, self._up.encode(message))
+
+    def _accept(self, received: ReceivedMessage) -> None:
+        self._handler(received.message)

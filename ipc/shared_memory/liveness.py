@@ -13,10 +13,9 @@ _INCARNATION, _LAST_BEAT, _READY, _BEATS = range(4)
 class LivenessTable:
     """Liveness of the processes in all slots.
 
-    The supervisor writes the incarnation, the process in a slot its heartbeat and readiness.
-
-    Created by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was not
-    forked attaches with `LivenessTable(slots, fd)`."""
+    The supervisor writes the incarnation, the process in a slot its heartbeat and readiness. Created by the supervisor
+    before its first fork; `fd` is the descriptor that children keep. A process that was not forked attaches with
+    `LivenessTable(slots, fd)`."""
 
     def __init__(self, slots: int, fd: int | None = None) -> None:
         self.slots = slots

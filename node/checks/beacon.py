@@ -5,18 +5,16 @@ from typing import Any
 import msgspec
 from yarl import URL
 
+from rollup_node.node.checks.causes import http_get
 from rollup_node.node.checks.finding import Finding, error, ok
-from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import shown_body
 from rollup_node.stages.protocol.hex_encoding import short_repr
-from rollup_node.stages.protocol.texts import one_line
 
 GENESIS_PATH = "eth/v1/beacon/genesis"
 DEPOSIT_PATH = "eth/v1/config/deposit_contract"
-VERSION_PATH = "eth/v1/node/version"
 MAX_BODY = 1 << 16
 
 GENESIS_TIMES = {1: 1606824023, 11155111: 1655733600, 17000: 1695902400, 560048: 1742213400}
@@ -39,14 +37,6 @@ class _Deposit(msgspec.Struct):
 
 class _DepositResponse(msgspec.Struct):
     data: _Deposit
-
-
-class _Version(msgspec.Struct):
-    version: str
-
-
-class _VersionResponse(msgspec.Struct):
-    data: _Version
 
 
 class BeaconReader:
@@ -109,12 +99,6 @@ async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) 
 
 def _no_beacon(check: str, text: str) -> Finding:
     return error(check, Code.BEACON_UNREACHABLE, text)
-
-
-async def beacon_version(reader: BeaconReader) -> str | None:
-    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
-    found = await reader.read(VERSION_PATH, _VersionResponse)
-    return None if found is None else one_line(found.data.version)[:100]
 
 
 async def is_beacon_node(url: str, timeout: float) -> bool:

@@ -1,16 +1,19 @@
 """Why an endpoint cannot be used, by what it answered."""
 
+import time
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error
-from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.engine.calls.io.failures import TOKEN_CODES, code_of
+from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, tls_code
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 
 Failure = EndpointError | RpcFailure
 
@@ -89,3 +92,28 @@ async def clock_skew(url: str, timeout: float) -> float | None:
     margin = 0.5 + (received - sent) / 2
     skew = date - (sent + received) / 2
     return 0.0 if abs(skew) <= margin else skew - margin if skew > 0 else skew + margin
+
+
+class Answer(NamedTuple):
+    """The answer of a server; `sent` and `received` are the times of request and answer, seconds since 1970.
+
+    The names of `headers` are in lower case."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    sent: float
+    received: float
+
+
+async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
+    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
+
+    Raises EndpointError, in which the endpoint goes by `name`."""
+    client = HttpClient(address, name, lambda: headers)
+    sent = time.time()
+    try:
+        status, answered, body = await client.get(address, {}, timeout, limit)
+        return Answer(status, body, answered, sent, time.time())
+    finally:
+        await client.close()

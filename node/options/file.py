@@ -28,9 +28,7 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         return "The file is TOML; its keys are option names."
 
     def parse(self, stream: TextIO) -> dict[str, str | list[str]]:
-        """Return the options in an open file.
-
-        Raises OptionError, which names the file, for anything invalid."""
+        """Return the options in an open file. Raises OptionError, which names the file, for anything invalid."""
         name = str(getattr(stream, "name", "the options file"))
         try:
             text = stream.read(MAX_FILE + 1)

@@ -7,6 +7,8 @@ import select
 import stat
 import time
 
+from rollup_node.node.options.errors import OptionError
+
 PIPE_SECONDS = 20.0
 """How long the content of a pipe or a device may take. Without a writer it never comes."""
 _PIECE = 1 << 16
@@ -44,3 +46,20 @@ def open_given_file(path: str, longest: int) -> io.TextIOWrapper:
     content = io.BytesIO(read_given_file(path, longest))
     content.name = path
     return io.TextIOWrapper(content, encoding="utf-8")
+
+
+MAX_FILE = 4 << 20
+"""Bytes."""
+
+
+def read_chain_file(path: str, error_prefix: str) -> bytes:
+    """Return the content of a file. Raises OptionError for one that is unreadable or longer than MAX_FILE."""
+    if not path:
+        raise OptionError(f"{error_prefix}: its path is empty")
+    try:
+        data = read_given_file(path, MAX_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{error_prefix}: {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MAX_FILE:
+        raise OptionError(f"{error_prefix}: {path}: longer than {MAX_FILE} bytes")
+    return data

@@ -1,10 +1,8 @@
-"""The help texts: one screen, all options, and the options of a topic [CMD8]."""
+"""The help texts: one screen, and all options [CMD8]."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from rollup_node.node.options.errors import OptionError, did_you_mean, shown
-from rollup_node.node.options.option import AnyOption, Section
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import FLAGS, option_parser
 from rollup_node.node.options.table import SECTIONS
 from rollup_node.node.system.exit_codes import PROGRAM
@@ -26,27 +24,6 @@ MAIN_OPTIONS = {
 }
 """The options that --help shows, with their lines."""
 
-TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "l1": ("L1 connection", ("l1",)),
-    "beacon": ("Beacon node and blobs", ("l1.beacon",)),
-    "engine": ("L2 execution engine", ("l2",)),
-    "network": ("Network and rollup", ("network", "rollup", "beta", "ignore-missing-pectra-blob-schedule")),
-    "forks": ("Fork overrides", ("override",)),
-    "sync": ("Sync, finality and safe heads", ("syncmode", "finality", "verifier", "safedb")),
-    "sequencer": ("Sequencer", ("sequencer",)),
-    "conductor": ("Conductor", ("conductor",)),
-    "signer": ("Remote signer", ("signer",)),
-    "p2p": ("Peer-to-peer", ("p2p",)),
-    "rpc": ("RPC server", ("rpc",)),
-    "metrics": ("Metrics and profiling", ("metrics", "pprof", "heartbeat")),
-    "status": ("Status page", ("status",)),
-    "log": ("Logging", ("log", "snapshotlog")),
-    "process": ("Processes and files", ("config", "workers", "runtime")),
-    "altda": ("Alt-DA (beta)", ("altda",)),
-    "interop": ("Interop (super experimental)", ("interop",)),
-    "experimental": ("Experimental", ("experimental", "fetch-withdrawal-root-from-state")),
-}
-"""By topic: its title, and the first parts of the names of its options. The longest part that fits decides."""
 
 _EXAMPLES = f"""Examples:
   {PROGRAM} --network=op-sepolia --l1=URL --l1.beacon=URL --l2=URL
@@ -71,38 +48,6 @@ def full_help_text(commands: Mapping[str, str]) -> str:
     """Return the text of --help-all: options by section, without hidden ones, and the commands."""
     lines = "".join(f"  {name:10} {line}\n" for name, line in commands.items())
     return f"{option_parser(SECTIONS).format_help().rstrip()}\n\nCommands ({PROGRAM} COMMAND --help):\n{lines}"
-
-
-def topics_text() -> str:
-    """Return the list of topics."""
-    lines = "".join(f"  {name:13} {title}\n" for name, (title, _) in TOPICS.items())
-    return f"usage: {PROGRAM} help TOPIC | OPTION | COMMAND\nTopics:\n{lines}"
-
-
-def topic_text(name: str) -> str:
-    """Return the options of a topic, or one option, also a hidden one. Raises OptionError for anything else."""
-    flag = name.lstrip("-")
-    if name in TOPICS:
-        sections = (Section(TOPICS[name][0], tuple(o for s in SECTIONS for o in s.options if topic_of(o) == name)),)
-    elif flag in FLAGS:
-        sections = (Section(f"Option of the topic {topic_of(FLAGS[flag])}", (replace(FLAGS[flag], hidden=False),)),)
-    else:
-        hint = did_you_mean(name, {*TOPICS, *FLAGS})
-        raise OptionError(f"unknown topic {shown(name)}{hint}; topics are {', '.join(TOPICS)}")
-    parser = option_parser(sections, information=False)
-    parser.description = parser.epilog = None
-    return f"{parser.format_help().rstrip()}\n"
-
-
-def topic_of(option: AnyOption) -> str:
-    """Return the topic of an option. Raises ValueError for an option without one."""
-    found = [
-        (len(part), topic)
-        for topic, (_, parts) in TOPICS.items()
-        for part in parts
-        if option.name == part or option.name.startswith((f"{part}.", f"{part}-"))
-    ]
-    return max(found)[1]
 
 
 def _usage(option: AnyOption) -> str:

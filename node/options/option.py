@@ -17,12 +17,8 @@ class AnyOption:
 
     What it sets: `field` is the field of a configuration that gets its value, written as an attribute of the class
     (`L1Config.poll_interval`). `used_by` are the functions that read it otherwise, as `module:function` below
-    `rollup_node.node`.
-
-    `old_names` are further flags, each with its variable. `warning` is logged when it is set. A `secret` is not shown
-    in errors.
-
-    Raises TypeError when `field` is no field of a msgspec Struct."""
+    `rollup_node.node`. `old_names` are further flags, each with its variable. `warning` is logged when it is set. A
+    `secret` is not shown in errors. Raises TypeError when `field` is no field of a msgspec Struct."""
 
     name: str
     value_type: ValueType[Any]

@@ -24,13 +24,7 @@ from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
-INFORMATION = {
-    "h": "--help",
-    "help": "--help",
-    "help-all": "--help-all",
-    "v": "--version",
-    "version": "--version",
-}
+INFORMATION = {"h": "--help", "help": "--help", "help-all": "--help-all", "v": "--version", "version": "--version"}
 _EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of
 --config; the first of these that sets it wins. Booleans are given bare or as
 --name=true and --name=false, durations as 12s, 6m24s or 500ms, lists with

@@ -21,11 +21,11 @@ from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
-from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.metrics_file import MetricsFile
+from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import logger as log

@@ -4,18 +4,13 @@ import os
 from pathlib import Path
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.given_files import MAX_FILE, read_chain_file
 from rollup_node.node.options.values import Values
-from rollup_node.node.setup.chain_files import MAX_FILE, read_chain_file
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.files.private_files import open_private_folder, read_private_file
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CHOSEN_FILE, SELECTABLE
-from rollup_node.stages.protocol.upgrade_bundle import (
-    BundleError,
-    BundleFile,
-    check_bundle,
-    parse_bundle,
-)
+from rollup_node.stages.protocol.upgrade_bundle import BundleError, BundleFile, check_bundle, parse_bundle
 from rollup_node.stages.protocol.upgrade_transactions import encode_bundle
 
 AUTO = "auto"

@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import chosen_bundles
-from rollup_node.node.setup.chain_files import read_chain_file
 from rollup_node.node.setup.networks import (
     BuiltInNetwork,
     find_network,

@@ -38,10 +38,8 @@ _FIELD_OPTIONS = field_options(OPTIONS.values())
 def build_config(config_type: type[C], values: Values, /, **computed: object) -> C:
     """Return a configuration whose fields have the values of their options.
 
-    `computed` gives fields without an option, and the others keep their defaults.
-
-    Raises ConfigFieldError for a field that does not exist, is set twice, is missing, or gets a value of another
-    type."""
+    `computed` gives fields without an option, and the others keep their defaults. Raises ConfigFieldError for a field
+    that does not exist, is set twice, is missing, or gets a value of another type."""
     return filled_config(config_type, _FIELD_OPTIONS, values, computed)
 
 

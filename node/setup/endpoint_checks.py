@@ -256,9 +256,7 @@ async def find_signer(config: SignerConfig) -> list[Finding]:
 
 
 async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
-    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond.
-
-    Raises SetupError."""
+    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond. Raises SetupError."""
     checks = [L1Check(endpoints, url, policy.timeout) for url in endpoints.l1]
 
     async def one_round() -> list[Finding]:

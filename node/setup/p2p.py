@@ -10,9 +10,9 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
-from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
+from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
@@ -59,7 +59,6 @@ def load_network_key(config: P2pConfig) -> NetworkKey:
     """Return the key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
 
     The p2p process gets the key itself, so that a file that changes while the node runs does not change its peer id.
-
     Raises SetupError for a key or a static peer that cannot be used."""
     try:
         loaded = load_identity(config)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.ports import ListenAddress
+from rollup_node.node.checks.finding import ListenAddress
 from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice

@@ -18,24 +18,20 @@ from rollup_node.stages.io.log.logger import Level
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
     """Return the JWT secrets, and the network key if there is a peer-to-peer network.
 
-    `notice` gets a line for each new one.
+    `notice` gets a line for each new one. Raises OptionError for a file or an option that is malformed, SetupError for
+    a file that cannot be used."""
 
-    Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot be used."""
-    jwt = load_jwt_secret(plan.values["l2.jwt-secret"])
-    if jwt.is_new:
-        notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: the execution engine needs it"))
-    rpc_jwt = None
+    def load(option: str, user: str) -> JwtSecret:
+        jwt = load_jwt_secret(plan.values[option], option)
+        if jwt.is_new:
+            notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: {user}"))
+        return jwt
+
+    jwt, rpc_jwt, interop_jwt = load("l2.jwt-secret", "the execution engine needs it"), None, b""
     if plan.values["rpc.jwt-secret"]:
-        admin = load_jwt_secret(plan.values["rpc.jwt-secret"], "rpc.jwt-secret")
-        if admin.is_new:
-            notice(Notice(Level.INFO, f"created a new JWT secret in {admin.path}: clients of the admin API need it"))
-        rpc_jwt = admin.secret
-    interop_jwt = b""
+        rpc_jwt = load("rpc.jwt-secret", "clients of the admin API need it").secret
     if plan.values["interop.rpc.addr"]:
-        interop = load_jwt_secret(plan.values["interop.jwt-secret"], "interop.jwt-secret")
-        if interop.is_new:
-            notice(Notice(Level.INFO, f"created a new JWT secret in {interop.path}: the supervisor needs it"))
-        interop_jwt = interop.secret
+        interop_jwt = load("interop.jwt-secret", "the supervisor needs it").secret
     if plan.p2p is None:
         return NodeSecrets(jwt.secret, jwt.path, None, rpc_jwt, interop_jwt)
     # Here, so that a wrong option leaves no new key behind.

@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import msgspec
 
-from rollup_node.node.checks.finding import require
-from rollup_node.node.checks.ports import check_ports
+from rollup_node.node.checks.finding import check_ports, require
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import check_folder_of_choice
-from rollup_node.node.setup.introduction import introduction
-from rollup_node.node.setup.notices import Notice, log_notices
+from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
-from rollup_node.node.setup.schedule_check import schedule_notices
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node

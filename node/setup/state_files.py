@@ -10,8 +10,8 @@ from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config import RollupConfig
 
@@ -19,9 +19,8 @@ from rollup_node.stages.protocol.config import RollupConfig
 def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
     """Whether the sequencer begins stopped: by what `rpc.admin-state` has stored, or else by `sequencer.stopped`.
 
-    What counts is stored [ADM1 to ADM5].
-
-    Raises SetupError when the file cannot be used, or has a state that the conductor alone decides about."""
+    What counts is stored [ADM1 to ADM5]. Raises SetupError when the file cannot be used, or has a state that the
+    conductor alone decides about."""
     path, stopped = values["rpc.admin-state"], bool(values["sequencer.stopped"])
     if path is None or not values["sequencer.enabled"]:
         return stopped

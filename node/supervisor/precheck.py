@@ -13,8 +13,8 @@ from rollup_node.node.runtime.runtime import LAST_LINES_SECONDS, take_over_outpu
 from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
 from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
-from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.stages.io.log.logger import get_logger
 
 PRECHECK = "check"

@@ -1,8 +1,7 @@
 """The supervisor: starts the processes, forwards their logs, restarts those that die or hang, and stops them.
 
-It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
-
-`ChildProcesses.wait` only records events; `_tick` acts on them, never in the middle of a batch."""
+It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail. `ChildProcesses.wait` only
+records events; `_tick` acts on them, never in the middle of a batch."""
 
 import os
 import signal
@@ -19,22 +18,25 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
-from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text
-from rollup_node.node.supervisor.memory_watch import MemoryWatch
+from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text, freeze_heap, preload
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
-from rollup_node.node.supervisor.preload import freeze_heap, preload
-from rollup_node.node.supervisor.profile_file import write_profile
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
-from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit, shared_memory_refusal
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
-from rollup_node.node.system.forked import STOP_SIGNALS
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
+from rollup_node.node.system.memory import MemoryWatch
+from rollup_node.node.system.process_control import (
+    STOP_SIGNALS,
+    check_descriptor_limit,
+    raise_descriptor_limit,
+    shared_memory_refusal,
+)
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, read_waiting
+from rollup_node.node.system.profiling import write_profile
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger

@@ -22,7 +22,7 @@ from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.supervised_process import record_death
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
-from rollup_node.node.system.forked import STOP_SIGNALS
+from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, remove, take_lock
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.process_entry import ProcessEntry

@@ -2,14 +2,17 @@
 
 Rules BCN2 to BCN5, BCN10, BCN11, BCN19. All functions raise BeaconResponseError for a malformed response."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Sized
+from enum import Enum, auto
 from functools import cache
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import from_hex_sized
 from rollup_node.stages.protocol.types import BlobRef, Hash
@@ -209,3 +212,112 @@ def _hex(value: msgspec.Raw, size: int, name: str) -> bytes:
         return from_hex_sized(msgspec.json.decode(value, type=str), size)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BeaconResponseError(f"malformed {name}: {error}") from None
+
+
+class BeforeGenesisError(ValueError):
+    """The time is before the beacon chain's genesis."""
+
+
+class SlotClock(msgspec.Struct, frozen=True):
+    """`genesis_time` in seconds, `slot_ms` in milliseconds."""
+
+    genesis_time: int
+    slot_ms: int
+
+    def __str__(self) -> str:
+        return f"genesis time {self.genesis_time}, {self.slot_ms} ms a slot"
+
+    def slot_at(self, timestamp: int) -> int:
+        """Return the slot of a time in seconds [BCN7]. Raises BeforeGenesisError."""
+        if timestamp < self.genesis_time:
+            raise BeforeGenesisError(
+                f"L1 time {timestamp} is before the beacon chain's genesis at {self.genesis_time}: "
+                "the beacon endpoint belongs to another chain"
+            )
+        return (timestamp - self.genesis_time) * 1000 // self.slot_ms
+
+    def starts_slot(self, timestamp: int) -> bool:
+        """Whether a slot starts at a time in seconds, as one does at that of every L1 block."""
+        return timestamp >= self.genesis_time and (timestamp - self.genesis_time) * 1000 % self.slot_ms == 0
+
+
+def choose_clock(genesis_times: Sequence[int], slots_ms: Sequence[int], timestamp: int) -> SlotClock:
+    """Return the clock that fits an L1 block's time; of several, the one that most sources state [BCN16].
+
+    Of equals the first. Neither list of statements may be empty."""
+    votes, durations = Counter(genesis_times), Counter(slots_ms)
+    clocks = [SlotClock(genesis, slot_ms) for genesis in votes for slot_ms in durations]
+    return max(
+        clocks, key=lambda clock: (clock.starts_slot(timestamp), votes[clock.genesis_time] + durations[clock.slot_ms])
+    )
+
+
+RETENTION_SECONDS = 4096 * 32 * 12
+"""How long beacon nodes must keep blobs: MIN_EPOCHS_FOR_BLOB_SIDECARS_REQUESTS epochs of Ethereum's slots."""
+
+_CUSTODY = ("custod", "data column", "supernode", "columns", "reconstruct")
+"""Words of beacon nodes that lack data columns: Lighthouse, Prysm, Teku, Lodestar and Nimbus say it differently."""
+_NO_BLOCK = ("block not found", "no block", "beacon block", "block was not found")
+
+
+class Failed(Enum):
+    """What a source did instead of returning the blobs."""
+
+    HAS_NONE = auto()
+    """It answered that it does not have them."""
+    OTHER_BLOBS = auto()
+    """It returned blobs, and none of those wanted."""
+    WRONG_BLOBS = auto()
+    """What it returned does not have the wanted hashes, or is less than what was asked for."""
+    OTHER_CHAIN = auto()
+    """Its genesis is after the L1 block."""
+    MALFORMED = auto()
+    NO_ANSWER = auto()
+    """It did not answer, or refused."""
+
+
+class SourceFailure(NamedTuple):
+    """The failure of one source, in words that include its own."""
+
+    failed: Failed
+    text: str
+
+
+def classify(failures: Sequence[SourceFailure], age: float) -> Code:
+    """Return the code for the failures of all sources, of which the most telling one decides.
+
+    `age` is that of the L1 block in seconds."""
+    codes = [_code(each, age) for each in failures]
+    return min(codes, key=_PRIORITY.index)
+
+
+_PRIORITY = (
+    Code.BLOB_CUSTODY,
+    Code.BLOB_EXPIRED,
+    Code.BLOB_FILTER,
+    Code.BLOB_WRONG,
+    Code.BLOB_SLOT,
+    Code.BLOB_NOT_FOUND,
+    Code.BLOB_SHAPE,
+    Code.BLOB_UNREACHABLE,
+)
+
+
+def _code(failure: SourceFailure, age: float) -> Code:
+    words = failure.text.lower()
+    if failure.failed is not Failed.WRONG_BLOBS and any(each in words for each in _CUSTODY):
+        return Code.BLOB_CUSTODY
+    if failure.failed is Failed.HAS_NONE:
+        if age > RETENTION_SECONDS:
+            return Code.BLOB_EXPIRED
+        return Code.BLOB_SLOT if any(each in words for each in _NO_BLOCK) else Code.BLOB_NOT_FOUND
+    return _CODES[failure.failed]
+
+
+_CODES = {
+    Failed.OTHER_BLOBS: Code.BLOB_FILTER,
+    Failed.WRONG_BLOBS: Code.BLOB_WRONG,
+    Failed.OTHER_CHAIN: Code.BLOB_SLOT,
+    Failed.MALFORMED: Code.BLOB_SHAPE,
+    Failed.NO_ANSWER: Code.BLOB_UNREACHABLE,
+}

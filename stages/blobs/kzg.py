@@ -2,12 +2,11 @@
 
 A versioned hash is that of a commitment. That a blob has a commitment is shown by its proof; or by computing the
 commitment; or, for many blobs at once, by one commitment to a random linear combination of them. The factors of that
-combination are hashed from all blobs and commitments, so no attacker can choose blobs that fit them.
-
-ckzg takes 36 ms for a commitment and 1.1 ms for a proof, but its set-up takes 2.3 s to load, for tables of cells that
-nobody needs here. py_arkworks_bls12381 takes up to 80 ms for a commitment, in proportion to the elements that are not
-zero, and 30 us more for each element at its first use: a process computes its first ones with that, which are all of a
-short catch-up, and those of blobs that are mostly empty."""
+combination are hashed from all blobs and commitments, so no attacker can choose blobs that fit them. ckzg takes 36 ms
+for a commitment and 1.1 ms for a proof, but its set-up takes 2.3 s to load, for tables of cells that nobody needs here.
+py_arkworks_bls12381 takes up to 80 ms for a commitment, in proportion to the elements that are not zero, and 30 us more
+for each element at its first use: a process computes its first ones with that, which are all of a short catch-up, and
+those of blobs that are mostly empty."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,7 @@ class L1Config(msgspec.Struct, frozen=True):
     unsafe block signer from L1 at the start and every `runtime_config_interval`, 0 or less for at the start alone; with
     `protocol_versions` the versions that L1 signals, too. `inbox_hashes`: inbox transactions get their hashes, for
     commands that show them. `archive`: a folder of blocks and receipts that is read before an endpoint is asked, None
-    for none; blocks up to number `archive_last` are kept there.
-    """
+    for none; blocks up to number `archive_last` are kept there."""
 
     endpoints: tuple[str, ...]
     rollup: RollupConfig

@@ -1,10 +1,13 @@
-"""Which L1 endpoint is in use: one that throttles, fails, lags or contradicts is set aside for a while [LHD26]."""
+"""Which L1 endpoint is in use: one that throttles, fails, lags or contradicts is set aside; and the quorum [LHD26]."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.pacing import backoff
+from rollup_node.stages.protocol.types import Hash, L1BlockRef
 
 MAX_RETRY_AFTER = 60.0
 FORGET_FACTOR = 10
@@ -39,11 +42,9 @@ class Verdict(NamedTuple):
 class EndpointPool:
     """The endpoints by their index, in the order of the option: the first that is not set aside is in use.
 
-    `now` is seconds of any monotonic clock.
-
-    The end of its pause does not put an endpoint back into use: it is probed then, so that no request waits for one
-    that is still down. Only where all are set aside one of them is used, that whose pause ends first; and none while
-    all throttle."""
+    `now` is seconds of any monotonic clock. The end of its pause does not put an endpoint back into use: it is probed
+    then, so that no request waits for one that is still down. Only where all are set aside one of them is used, that
+    whose pause ends first; and none while all throttle."""
 
     def __init__(self, count: int) -> None:
         self._verdicts: list[Verdict | None] = [None] * count
@@ -97,3 +98,55 @@ class EndpointPool:
         """Seconds until the pause of an endpoint is over; None if none is set aside."""
         waits = [verdict.until - now for verdict in self._verdicts if verdict is not None]
         return max(0.0, min(waits)) if waits else None
+
+
+STALE_SECONDS = 60
+"""So much older than the newest head of its chain is that of an endpoint that is behind."""
+
+
+class View(NamedTuple):
+    """What an endpoint has: its latest block, and the hash of the block that all are asked for."""
+
+    latest: L1BlockRef | None
+    block: Hash | None
+
+
+class EndpointFinding(NamedTuple):
+    """What is wrong with an endpoint."""
+
+    fault: EndpointFault
+    reason: str
+
+
+def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[dict[int, EndpointFinding], str | None]:
+    """Return what is wrong with the endpoints that answered, by index, and a disagreement without a majority.
+
+    `number` is that of the block that all were asked for; `wall_clock`, in Unix seconds, bounds the time of a head, so
+    that no endpoint makes others seem behind."""
+    votes = Counter(view.block for view in views.values() if view.block is not None)
+    findings: dict[int, EndpointFinding] = {}
+    if not votes:
+        return findings, None
+    (right, count), *others = votes.most_common()
+    if others and count * 2 <= votes.total():
+        said = ", ".join(f"{to_hex(block)} ({times})" for block, times in votes.most_common())
+        return findings, f"the L1 endpoints disagree on block {number}, and there is no majority: {said}"
+    heads = [view.latest for view in views.values() if view.latest is not None and view.block == right]
+    newest = min(max((head.timestamp for head in heads), default=0), int(wall_clock))
+    for index, view in views.items():
+        if view.block is None:
+            head = "none" if view.latest is None else str(view.latest.number)
+            findings[index] = EndpointFinding(
+                EndpointFault.BEHIND, f"it does not have block {number}; its head is {head}"
+            )
+        elif view.block != right:
+            findings[index] = EndpointFinding(
+                EndpointFault.FORKED,
+                f"its block {number} is {to_hex(view.block)}, that of {count} others {to_hex(right)}",
+            )
+        elif view.latest is not None and newest - view.latest.timestamp > STALE_SECONDS:
+            late = newest - view.latest.timestamp
+            findings[index] = EndpointFinding(
+                EndpointFault.BEHIND, f"its head {view.latest.number} is {late} s behind another one's"
+            )
+    return findings, None

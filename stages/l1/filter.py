@@ -31,12 +31,7 @@ def filter_of_rollup(rollup: RollupConfig, inbox_hashes: bool = False) -> L1Filt
     alt_da = rollup.alt_da
     contract = alt_da.challenge_contract if alt_da and alt_da.commitment_type == KECCAK_COMMITMENT else None
     return L1Filter(
-        rollup.l1_chain_id,
-        rollup.batch_inbox,
-        rollup.deposit_contract,
-        rollup.l1_system_config,
-        contract,
-        inbox_hashes,
+        rollup.l1_chain_id, rollup.batch_inbox, rollup.deposit_contract, rollup.l1_system_config, contract, inbox_hashes
     )
 
 

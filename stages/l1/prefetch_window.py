@@ -2,9 +2,8 @@
 
 Neighbours in the cache link by parent hash. A new block that does not link shows a reorg: the blocks that it
 contradicts are dropped, and those below become *unverified*. They are not served until a verified block names the one
-below it as its parent, and so on down; so a reorg of three blocks costs three fetches, however many are cached. A
-fetch that began before the last reorg brings only an unverified block.
-"""
+below it as its parent, and so on down; so a reorg of three blocks costs three fetches, however many are cached. A fetch
+that began before the last reorg brings only an unverified block."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an entry, docs/codes.md lists all."""
 
 from rollup_node.stages.messages import codes_of_engine
-from rollup_node.stages.messages.code_entry import EVENT, FINDING, CodeEntry
+from rollup_node.stages.messages.codes_of_engine import EVENT, FINDING, CodeEntry
 
 
 class Code(CodeEntry):
@@ -43,10 +43,7 @@ class Code(CodeEntry):
         "No source of blobs can be reached, or each refuses the request.",
         "check that the beacon node is up, and check its URL, key and quota",
     )
-    BLOB_NO_SOURCE = (
-        "A batch is in blobs, and no endpoint is configured to fetch them from.",
-        "set --l1.beacon",
-    )
+    BLOB_NO_SOURCE = ("A batch is in blobs, and no endpoint is configured to fetch them from.", "set --l1.beacon")
     NO_BATCHES = (
         "Derivation has accepted no batch for a tenth of the sequencing window. When the window ends, empty blocks"
         " replace the unsafe ones.",
@@ -240,10 +237,7 @@ class Code(CodeEntry):
         "An L1 endpoint does not respond, or its response is not JSON-RPC.",
         "check that the endpoint of --l1 is up, and check its URL, key and quota",
     )
-    L1_CHAIN = (
-        "The L1 endpoint is not on the L1 chain of the rollup.",
-        "check --l1, and --network or --rollup.config",
-    )
+    L1_CHAIN = ("The L1 endpoint is not on the L1 chain of the rollup.", "check --l1, and --network or --rollup.config")
     L1_HEAD = (
         "The latest block of the L1 endpoint is old: the endpoint is syncing, or its chain has stopped.",
         "wait until it is synced, or use another endpoint",
@@ -288,10 +282,7 @@ class Code(CodeEntry):
         "set --l2.follow.source to a supernode, or use another node's safe head where verified messages matter",
         EVENT,
     )
-    FOLLOW_CHAIN = (
-        "The node in --l2.follow.source is on another chain.",
-        "check --l2.follow.source",
-    )
+    FOLLOW_CHAIN = ("The node in --l2.follow.source is on another chain.", "check --l2.follow.source")
     JWT_FILE = (
         "The file of a JWT secret is missing or unusable; a start writes a new secret to a missing file.",
         "set --l2.jwt-secret to the file that the execution engine uses",
@@ -415,11 +406,7 @@ class Code(CodeEntry):
         "see the last log lines of the process for the cause",
         EVENT,
     )
-    SLOW = (
-        "A process takes long to start or to stop.",
-        "check that the machine has CPU time left",
-        EVENT,
-    )
+    SLOW = ("A process takes long to start or to stop.", "check that the machine has CPU time left", EVENT)
     MESSAGES_REFUSED = (
         "A process refused a message from another process that does not fit the protocol between them.",
         "report it as a bug with this line",

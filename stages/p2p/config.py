@@ -20,10 +20,8 @@ class PeerScoring(StrEnum):
 class ResourceLimits(msgspec.Struct, frozen=True):
     """Bounds on what peers can make us hold.
 
-    Streams are counted per connection and direction; `unread_bytes` bounds what is received and not yet read over
-    all streams of a connection (beyond it the socket is not read), `backlog_bytes` what a peer does not take from us
-    before its connection is aborted, `held_bytes` what is held for all peers together: unread bytes, unfinished
-    messages, and blocks that a peer does not take."""
+    Streams are counted per connection and direction. Beyond `unread_bytes` a connection's socket is not read, beyond
+    `backlog_bytes` that a peer does not take it is aborted; `held_bytes` is for all peers together."""
 
     connections: int = 0
     connections_per_peer: int = 4
@@ -41,10 +39,7 @@ class ResourceLimits(msgspec.Struct, frozen=True):
 
 
 class SignerConfig(msgspec.Struct, frozen=True):
-    """The options `signer.*`: a remote signer, the address it signs for, and the headers sent to it.
-
-    With `tls_enabled` it is authenticated by the certificates in the file `tls_ca` alone, and we by `tls_cert` and
-    `tls_key` [SGN1, SGN2]."""
+    """The options `signer.*`; `tls_ca` alone authenticates the signer, `tls_cert` and `tls_key` us [SGN1, SGN2]."""
 
     endpoint: str
     address: bytes
@@ -58,9 +53,8 @@ class SignerConfig(msgspec.Struct, frozen=True):
 class P2pConfig(msgspec.Struct, frozen=True):
     """The options `p2p.*` [OPT19].
 
-    Durations are in seconds; port 0 means any free one; addresses and networks are text; `bootnodes` are exactly
-    those used, no defaults are added here. `early_muxer` offers the muxer within the noise handshake. Blocks of our
-    own are signed with `sequencer_key` or by the remote `signer`, at most one of them."""
+    Durations are in seconds; port 0 means any free one; `bootnodes` are exactly those used. Blocks of our own are
+    signed with `sequencer_key` or by the remote `signer`, at most one of them."""
 
     rollup: RollupConfig
     priv_path: str = "node_p2p_priv.txt"

@@ -7,14 +7,19 @@ import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DepositFailure, is_deposit, user_deposits
-from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, fee_scalars, system_config_of_block
+from rollup_node.stages.protocol.system_config import (
+    ScalarError,
+    apply_updates,
+    encode_extra_data,
+    fee_scalars,
+    system_config_of_block,
+)
 from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrade_transactions
 

@@ -5,11 +5,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, effective_params
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.system_config import ExtraDataError, decode_extra_data, effective_params
 from rollup_node.stages.protocol.types import Hash
 
 

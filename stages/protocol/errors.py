@@ -1,6 +1,7 @@
 """The three severities of errors in a stage. The runtime acts by the base class; any other exception is a bug."""
 
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -47,3 +48,15 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that it cannot decode.
 
 UnicodeDecodeError comes from texts and unknown keys with invalid UTF-8, RecursionError from deep nesting."""
+
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+SERVER_ERROR: Final = -32000
+"""The code of every error of a method that has no other code."""
+
+TIMEOUT: Final = -32002
+RESPONSE_TOO_LARGE: Final = -32003

@@ -8,12 +8,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE, DepositError, decode_deposit
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError
-from rollup_node.stages.protocol.transactions import (
-    BLOB,
-    TransactionError,
-    decode_transaction,
-    recover_sender,
-)
+from rollup_node.stages.protocol.transactions import BLOB, TransactionError, decode_transaction, recover_sender
 from rollup_node.stages.protocol.types import Address, BlobRef, InboxTransaction
 
 _BLOB_HASHES_FIELD = 10

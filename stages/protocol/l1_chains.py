@@ -12,13 +12,7 @@ from rollup_node.stages.protocol.types import L1Header
 
 BLOB_FORKS = ("cancun", "prague", "osaka", "bpo1", "bpo2", "bpo3", "bpo4", "bpo5")
 SAME_AS_PRAGUE = "osaka"
-UPDATE_FRACTIONS = {
-    "cancun": 3_338_477,
-    "prague": 5_007_716,
-    "osaka": 5_007_716,
-    "bpo1": 8_346_193,
-    "bpo2": 11_684_671,
-}
+UPDATE_FRACTIONS = {"cancun": 3_338_477, "prague": 5_007_716, "osaka": 5_007_716, "bpo1": 8_346_193, "bpo2": 11_684_671}
 _MAX_EXPONENT = 177
 """A blob base fee of more than e^177 wei does not fit 256 bits [LIN33]."""
 _PECTRA_LATE_CHAINS = (11_155_111, 17_000)

@@ -18,12 +18,7 @@ SELECTORS = {
     L1InfoFormat.ISTHMUS: bytes.fromhex("098999be"),
     L1InfoFormat.JOVIAN: bytes.fromhex("3db6be2b"),
 }
-SIZES = {
-    L1InfoFormat.BEDROCK: 260,
-    L1InfoFormat.ECOTONE: 164,
-    L1InfoFormat.ISTHMUS: 176,
-    L1InfoFormat.JOVIAN: 178,
-}
+SIZES = {L1InfoFormat.BEDROCK: 260, L1InfoFormat.ECOTONE: 164, L1InfoFormat.ISTHMUS: 176, L1InfoFormat.JOVIAN: 178}
 DEFAULT_DA_FOOTPRINT_GAS_SCALAR = 400
 
 _GAS = 1_000_000

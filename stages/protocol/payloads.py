@@ -2,13 +2,7 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.headers import (
-    EMPTY_REQUESTS_HASH,
-    EMPTY_UNCLES_HASH,
-    ZERO_NONCE,
-    Header,
-    header_hash,
-)
+from rollup_node.stages.protocol.headers import EMPTY_REQUESTS_HASH, EMPTY_UNCLES_HASH, ZERO_NONCE, Header, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.types import Address, Hash
 

@@ -1,7 +1,6 @@
 """RLP: encoding, and decoding that accepts canonical encodings alone.
 
-`decode` returns byte strings and nested lists, `split` the raw encodings of a list's items.
-"""
+`decode` returns byte strings and nested lists, `split` the raw encodings of a list's items."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias

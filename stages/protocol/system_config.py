@@ -5,12 +5,64 @@ from enum import StrEnum
 
 import msgspec
 
-from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.eip1559 import ExtraData, ExtraDataError, decode_extra_data
-from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules, L2Rules
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash, Log
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas_to_subtract
+
+
+class ExtraDataError(ValueError):
+    """The extraData does not have the form that the block's time asks for."""
+
+
+class ExtraData(msgspec.Struct, frozen=True):
+    """The values in extraData: zeros before Holocene; `min_base_fee` in wei, None before Jovian."""
+
+    denominator: int = 0
+    elasticity: int = 0
+    min_base_fee: int | None = None
+
+    @property
+    def params(self) -> bytes:
+        """Denominator and elasticity as in the system config: four bytes each."""
+        return self.denominator.to_bytes(4, "big") + self.elasticity.to_bytes(4, "big")
+
+
+def decode_extra_data(data: bytes, rules: L2Rules) -> ExtraData:
+    """Return the values in the extraData of a sealed block. Raises ExtraDataError."""
+    if not rules.eip1559_params:
+        if data:
+            raise ExtraDataError("extraData must be empty before Holocene")
+        return ExtraData()
+    version, size = (1, 17) if rules.min_base_fee else (0, 9)
+    if len(data) != size:
+        raise ExtraDataError(f"extraData must have {size} bytes, got {len(data)}")
+    if data[0] != version:
+        raise ExtraDataError(f"extraData must have version {version}, got {data[0]}")
+    denominator, elasticity = int.from_bytes(data[1:5], "big"), int.from_bytes(data[5:9], "big")
+    if denominator == 0:
+        raise ExtraDataError("extraData must have a non-zero EIP-1559 denominator")
+    if elasticity == 0:
+        raise ExtraDataError("extraData must have a non-zero EIP-1559 elasticity")
+    return ExtraData(denominator, elasticity, int.from_bytes(data[9:17], "big") if rules.min_base_fee else None)
+
+
+def encode_extra_data(params: bytes | None, min_base_fee: int | None, constants: ChainOpConfig) -> bytes:
+    """Return the extraData that an engine writes for the EIP-1559 parameters and the minimum base fee of attributes."""
+    if params is None:
+        return b""
+    body = effective_params(params, constants)
+    return b"\x00" + body if min_base_fee is None else b"\x01" + body + min_base_fee.to_bytes(8, "big")
+
+
+def effective_params(params: bytes, constants: ChainOpConfig) -> bytes:
+    """Return the parameters of attributes with 0,0 replaced by the chain's constants [ATT23]."""
+    if any(params):
+        return params
+    denominator = constants.eip1559_denominator_canyon or constants.eip1559_denominator
+    return denominator.to_bytes(4, "big") + constants.eip1559_elasticity.to_bytes(4, "big")
+
 
 CONFIG_UPDATE_TOPIC: Hash = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
 MAX_U32 = 0xFFFFFFFF

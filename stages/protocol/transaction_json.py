@@ -193,13 +193,6 @@ def _deposit(found: Object) -> bytes:
     return rlp.encode_list(parts)
 
 
-_ENCODERS: dict[int, Encoder] = {
-    0: _legacy,
-    1: _access,
-    2: _dynamic_fee,
-    3: _blob,
-    4: _set_code,
-    0x7E: _deposit,
-}
+_ENCODERS: dict[int, Encoder] = {0: _legacy, 1: _access, 2: _dynamic_fee, 3: _blob, 4: _set_code, 0x7E: _deposit}
 
 KNOWN_TYPES = frozenset(_ENCODERS)

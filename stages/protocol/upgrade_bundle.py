@@ -9,12 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.protocol.deposits import (
-    DepositTransaction,
-    decode_deposit,
-    encode_deposit,
-    upgrade_source_hash,
-)
+from rollup_node.stages.protocol.deposits import DepositTransaction, decode_deposit, encode_deposit, upgrade_source_hash
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, to_hex
 from rollup_node.stages.protocol.keccak import keccak256

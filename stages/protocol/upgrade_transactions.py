@@ -1,8 +1,7 @@
 """Upgrade transactions, which an activation block has after its deposits [UPG1 to UPG22, ATT9].
 
 They are data in the files of `forks`: up to Jovian `upgrades_<fork>.json`, written by `tools/importers/upgrades.py` and
-locked by a hash here; then the bundles of op-node's repository, locked by the SHA-256 that it gives them.
-"""
+locked by a hash here; then the bundles of op-node's repository, locked by the SHA-256 that it gives them."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from rollup_node.stages.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 
 MAX_BATCH = 1000
 """Requests in one batch [RPC7]."""

@@ -8,7 +8,7 @@ from string import hexdigits
 from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
+from rollup_node.stages.protocol.errors import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError

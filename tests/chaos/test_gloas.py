@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, call_batch, http_get
 
-OFFSET = 12
+OFFSET = 18
 """Seconds after L1's genesis."""
 DEPTH = 3
 

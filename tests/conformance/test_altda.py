@@ -6,15 +6,15 @@ import pytest
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
-from rollup_node.stages.derivation.reasons.alt_da import (
+from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeExpired,
     CommitmentEmpty,
     CommitmentExpired,
     CommitmentInputTooLarge,
     CommitmentMalformed,
     CommitmentTypeMismatch,
+    FramesVersionUnknown,
 )
-from rollup_node.stages.derivation.reasons.frames import FramesVersionUnknown
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, Commitment

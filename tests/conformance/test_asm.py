@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.derivation.codec.frames import Frame
-from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
+from rollup_node.stages.derivation.pipeline.channel_bank import ChannelAssembler
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import (
     FrameNotNext,
@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.reasons.channels import (
     StagingChannelTimedOut,
     StagingChannelTooLarge,
 )
-from rollup_node.stages.derivation.reasons.frames import FrameTruncated
+from rollup_node.stages.derivation.reasons.l1 import FrameTruncated
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules

@@ -7,6 +7,7 @@ from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import (
+    ChannelEmpty,
     ChannelEvicted,
     ChannelTimedOut,
     FrameBeyondEnd,
@@ -15,7 +16,6 @@ from rollup_node.stages.derivation.reasons.channels import (
     FrameSuperseded,
     FrameTooLate,
 )
-from rollup_node.stages.derivation.reasons.reading import ChannelEmpty
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L1BlockRef

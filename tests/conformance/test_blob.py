@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.protocol.blob_codec import BlobDataError, decode_blob
+from rollup_node.stages.blobs.tasks import BlobDataError, decode_blob
 from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.streams import noise

@@ -3,7 +3,7 @@
 import msgspec
 
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
-from rollup_node.stages.derivation.reasons.singular import (
+from rollup_node.stages.derivation.reasons.batches import (
     ActivationBlockNotEmpty,
     DriftEpochNotAdvanced,
     DriftExceeded,

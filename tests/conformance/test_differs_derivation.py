@@ -2,6 +2,7 @@
 
 import pytest
 
+from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -10,26 +11,26 @@ from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.channels import ChannelEvicted, FrameNotNext, FrameSuperseded
-from rollup_node.stages.derivation.reasons.frames import FrameEndMarkInvalid
-from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.batches import (
+    OverlapTransactionsMismatch,
+    ParentHashMismatch,
+    SpanOriginUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.derivation.reasons.channels import (
     BatchTypeUnknown,
     BrotliNotAllowed,
+    ChannelEvicted,
+    FrameNotNext,
+    FrameSuperseded,
     SpanBatchMalformed,
     SpanTransactionInvalid,
     StreamDamaged,
     StreamLimitExceeded,
 )
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed, FrameEndMarkInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
-from rollup_node.stages.derivation.reasons.span import (
-    OverlapTransactionsMismatch,
-    SpanOriginUnknown,
-    SpanParentUnavailable,
-)
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.inbox import inbox_transaction

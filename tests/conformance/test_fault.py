@@ -10,16 +10,16 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
-from rollup_node.stages.derivation.reasons.reading import BatchTypeUnknown, SpanBatchMalformed, SpanTransactionInvalid
-from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.derivation.reasons.singular import (
+from rollup_node.stages.derivation.reasons.batches import (
     ActivationBlockNotEmpty,
     PostExecNotAllowed,
+    SpanPast,
     TimestampPast,
     TransactionIsDeposit,
 )
-from rollup_node.stages.derivation.reasons.span import SpanPast
+from rollup_node.stages.derivation.reasons.channels import BatchTypeUnknown, SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.attributes import UndecodableDepositsError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit

@@ -2,7 +2,7 @@
 
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons.channels import FrameOfOtherChannel
-from rollup_node.stages.derivation.reasons.frames import (
+from rollup_node.stages.derivation.reasons.l1 import (
     FrameAfterLast,
     FrameNotFirst,
     FrameOfUnclosedChannel,

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.frames import (
+from rollup_node.stages.derivation.reasons.l1 import (
     FrameEndMarkInvalid,
     FramesEmpty,
     FramesMissing,

@@ -1,22 +1,20 @@
 """The full check of span batches, before Holocene [FU1 to FU10]."""
 
-from rollup_node.stages.derivation.reasons.singular import (
+from rollup_node.stages.derivation.reasons.batches import (
     DriftEpochNotAdvanced,
     DriftExceeded,
     DriftUndecidable,
-    PostExecNotAllowed,
-    SetCodeNotAllowed,
-    TimestampBeforeOrigin,
-    TimestampPast,
-)
-from rollup_node.stages.derivation.reasons.span import (
     OverlapBlockUnavailable,
     OverlapCountMismatch,
     OverlapEpochMismatch,
     OverlapTransactionsMismatch,
+    PostExecNotAllowed,
+    SetCodeNotAllowed,
     SpanBlockEpochTooOld,
     SpanBlockEpochUnknown,
     SpanParentUnavailable,
+    TimestampBeforeOrigin,
+    TimestampPast,
 )
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L2BlockRef

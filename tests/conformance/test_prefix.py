@@ -6,8 +6,8 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.reasons.singular import EpochHashMismatch
-from rollup_node.stages.derivation.reasons.span import (
+from rollup_node.stages.derivation.reasons.batches import (
+    EpochHashMismatch,
     SpanAhead,
     SpanEpochNotAllowed,
     SpanEpochTooNew,

@@ -13,10 +13,16 @@ from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
-from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
-from rollup_node.stages.derivation.reasons.singular import EpochHashMismatch, PostExecNotAllowed, TimestampPast
-from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch, SpanOriginUnknown
-from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, SafeOriginMismatch
+from rollup_node.stages.derivation.reasons.batches import (
+    EpochHashMismatch,
+    L1OriginInvalid,
+    PendingSpanMismatch,
+    PostExecNotAllowed,
+    SafeOriginMismatch,
+    SpanOriginUnknown,
+    TimestampPast,
+)
+from rollup_node.stages.derivation.reasons.channels import ChannelBehindSafeHead
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.payloads import PayloadAttributes

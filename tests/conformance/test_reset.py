@@ -5,10 +5,15 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.batches import (
+    PayloadReplacedByDeposits,
+    QueuedBatchPast,
+    StagesReplaced,
+    TimestampAhead,
+    TimestampPast,
+)
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
-from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
-from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
 from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.channels import (
     BatchEmpty,
     BatchTypeUnknown,
     SingularBatchMalformed,

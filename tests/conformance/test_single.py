@@ -1,8 +1,8 @@
 """The encoding of singular batches: a malformed one ends its channel [SB1 to SB7]."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
-from rollup_node.stages.derivation.reasons.reading import SingularBatchMalformed
-from rollup_node.stages.derivation.reasons.singular import TransactionEmpty
+from rollup_node.stages.derivation.reasons.batches import TransactionEmpty
+from rollup_node.stages.derivation.reasons.channels import SingularBatchMalformed
 from rollup_node.stages.derivation.tasks import MAX_BATCHES
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body

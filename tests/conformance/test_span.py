@@ -4,7 +4,7 @@ dropped alone [SP1 to SP18, BE6]."""
 import pytest
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.channels import SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body

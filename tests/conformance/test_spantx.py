@@ -10,9 +10,9 @@ from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanBlock
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
-from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.batches import SpanEpochTooNew
+from rollup_node.stages.derivation.reasons.channels import SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.derivation.reasons.span import SpanEpochTooNew
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.batch_checks import BatchCheckHarness

@@ -4,24 +4,25 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
-from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead, SpanTransactionInvalid
-from rollup_node.stages.derivation.reasons.singular import (
+from rollup_node.stages.derivation.reasons.batches import (
     ActivationBlockNotEmpty,
     EpochHashMismatch,
+    NewBlockEpochTooOld,
+    OverlapEpochMismatch,
     ParentHashMismatch,
+    PayloadReplacedByDeposits,
     PostExecNotAllowed,
+    SpanOriginUnknown,
+    SpanParentUnavailable,
     TimestampAhead,
     TimestampBeforeOrigin,
     TimestampPast,
 )
-from rollup_node.stages.derivation.reasons.span import (
-    NewBlockEpochTooOld,
-    OverlapEpochMismatch,
-    SpanOriginUnknown,
-    SpanParentUnavailable,
+from rollup_node.stages.derivation.reasons.channels import (
+    ChannelBehindSafeHead,
+    FrameWithoutChannel,
+    SpanTransactionInvalid,
 )
-from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult

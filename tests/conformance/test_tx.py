@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.frames import FramesEmpty
-from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.l1 import FramesEmpty, SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit

@@ -8,7 +8,7 @@ import zlib
 import pytest
 from brotlicffi._brotlicffi import ffi, lib
 
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.channels import (
     BrotliNotAllowed,
     CompressionUnknown,
     StreamDamaged,

@@ -88,7 +88,7 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
             assert await theirs.publish(topic, message(given, version)) == {node.peer}
             await node.until(lambda: node.received_blocks)
             assert node.received_blocks == [given] and node.stage.gossip.accepted == 1
-            assert node.stage.gossip.router.validation_queue.has_seen(
+            assert node.stage.gossip.router.validation_queue.seen.has(
                 id_of(message(given, version), topic), time.monotonic()
             )
             peers = (await node.call("peers", True))["peers"]
@@ -186,7 +186,7 @@ def test_a_broken_promise_lowers_their_score(tmp_path: Path) -> None:
             await theirs.js.call("ihave", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
             await theirs.wait_for_rpc("iwant", lambda wanted: wanted == "ab" * 20)
             scorer = node.stage.scorer
-            await node.until(lambda: scorer.snapshot(theirs.peer).behaviour_penalty > 0.5)
+            await node.until(lambda: scorer.gossip_scores(theirs.peer).behavioral_penalty > 0.5)
             assert scorer.score(theirs.peer) == 0, "few broken promises are forgiven"
 
     run_scenario(scenario)
@@ -393,16 +393,16 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             await connected(node, theirs)
             router = node.stage.gossip.router
             await theirs.js.call("leave", topic=TOPIC)
-            await node.until(lambda: theirs.peer not in router.topic_peers(TOPIC))
+            await node.until(lambda: theirs.peer not in router.peers.topic_peers(TOPIC))
             assert theirs.peer not in router.meshes.members[TOPIC]
             missed, last = now_block(1), now_block(2)
             assert await node.publish(missed) is None
             await theirs.join(TOPIC)
-            await node.until(lambda: theirs.peer in router.topic_peers(TOPIC))
+            await node.until(lambda: theirs.peer in router.peers.topic_peers(TOPIC))
             assert await node.publish(last) is None
             await theirs.received(id_of(message(last)))
             assert not theirs.copies(id_of(message(missed))) or _announced_before_sent(theirs, id_of(message(missed)))
             await theirs.wait_for_mesh_with(node, TOPIC)
-            assert node.stage.scorer.snapshot(theirs.peer).behaviour_penalty == 0
+            assert node.stage.scorer.gossip_scores(theirs.peer).behavioral_penalty == 0
 
     run_scenario(scenario)

@@ -76,32 +76,20 @@ INVALID_INPUTS: dict[str, tuple[Callable[[LocalChain], dict[str, Any]], str]] = 
         lambda chain: {"l1_beacon": chain.public},
         "failed to check L1 Beacon API version: the L1 beacon node cannot be used",
     ),
-    "the engine without its Engine API": (
-        lambda chain: {"l2": chain.beacon},
-        "the execution engine cannot be used",
-    ),
+    "the engine without its Engine API": (lambda chain: {"l2": chain.beacon}, "the execution engine cannot be used"),
     "no rollup.json": (
         lambda chain: {"rollup_config": chain.files.root / "absent.json"},
         "absent.json: No such file or directory",
     ),
-    "a folder as rollup.json": (
-        lambda chain: {"rollup_config": chain.files.root},
-        "Is a directory",
-    ),
+    "a folder as rollup.json": (lambda chain: {"rollup_config": chain.files.root}, "Is a directory"),
     "no JSON": (not_json, "rollup config error: "),
     "half a rollup.json": (truncated, "rollup config error: "),
     "a wrong field": (
         lambda chain: {"rollup_config": chain.changed_rollup("field.json", block_time="two")},
         "rollup config error: ",
     ),
-    "an unknown network": (
-        lambda chain: {"network": "op-sepolja", "rollup_config": None},
-        "op-sepolja",
-    ),
-    "a runtime directory that is a file": (
-        lambda chain: {"runtime_dir": chain.files.rollup},
-        "is not a directory",
-    ),
+    "an unknown network": (lambda chain: {"network": "op-sepolja", "rollup_config": None}, "op-sepolja"),
+    "a runtime directory that is a file": (lambda chain: {"runtime_dir": chain.files.rollup}, "is not a directory"),
     "a folder as safe head database": (
         lambda chain: {"safedb_path": chain.files.root},
         "is a directory (op-node's cannot be read): give the path of a file (safedb.path)",

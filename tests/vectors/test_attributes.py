@@ -13,7 +13,6 @@ from rollup_node.stages.protocol import deposits, headers, l1_info, mpt, system_
 from rollup_node.stages.protocol import output_root as output_roots
 from rollup_node.stages.protocol.attributes import deposits_only, prepare_attributes
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
@@ -23,6 +22,7 @@ from rollup_node.stages.protocol.l1_chains import L1_CHAINS, blob_base_fee, l1_b
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.rlp import encode
+from rollup_node.stages.protocol.system_config import ExtraDataError, decode_extra_data
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_bundle import parse_bundle
 from rollup_node.stages.protocol.upgrade_transactions import (

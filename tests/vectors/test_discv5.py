@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
+from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.enr import Endpoint, decode_enr, parse_enr, sign_enr
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "discv5.json").read_text())
@@ -44,10 +44,10 @@ def test_message_packet() -> None:
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.MessagePacket)
     assert (packet.source, packet.nonce) == (NODE_A, bytes.fromhex(MESSAGE["nonce"]))
-    plain = encryption.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+    plain = packets.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(MESSAGE)
     header = packets.message_header(NODE_A, NODE_B, packet.nonce, IV)
-    assert header.packet(encryption.encrypt(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
+    assert header.packet(packets.encrypt(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
 
 
 def test_whoareyou_packet() -> None:
@@ -72,7 +72,7 @@ def test_handshake_packet(vector: dict[str, Any]) -> None:
     assert crypto.verify(crypto.public_key(SECRET_A), packet.id_signature, digest)
     key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_public_key, SECRET_B), challenge, NODE_A, NODE_B)
     assert key == bytes.fromhex(vector["read_key"])
-    plain = encryption.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+    plain = packets.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(vector)
     header = packets.handshake_header(
         *(NODE_A, NODE_B, packet.nonce, IV),
@@ -80,7 +80,7 @@ def test_handshake_packet(vector: dict[str, Any]) -> None:
         ephemeral_key=crypto.public_key(bytes.fromhex(vector["ephemeral_secret"])),
         record=packet.record,
     )
-    assert header.packet(encryption.encrypt(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
+    assert header.packet(packets.encrypt(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
 
 
 def test_ecdh() -> None:
@@ -107,8 +107,8 @@ def test_identity_signature() -> None:
 
 def test_message_encryption() -> None:
     key, nonce, plain, data, sealed = (raw("seal", name) for name in ("key", "nonce", "plain", "data", "sealed"))
-    assert encryption.encrypt(key, nonce, plain, data) == sealed
-    assert encryption.decrypt(key, nonce, sealed, data) == plain
+    assert packets.encrypt(key, nonce, plain, data) == sealed
+    assert packets.decrypt(key, nonce, sealed, data) == plain
 
 
 def test_the_example_of_a_node_record() -> None:

@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
@@ -24,11 +23,12 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import Stream
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 

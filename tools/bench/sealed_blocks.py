@@ -3,8 +3,8 @@
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 

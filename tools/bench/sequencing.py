@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.stage import EngineStage
 from rollup_node.stages.io.metrics.meter import Meter
@@ -40,6 +39,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1Block, L1Header, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench import synthetic_chain
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.sealed_blocks import SECRET, genesis_payload, pool, sealed
 from rollup_node.tools.bench.synthetic_chain import L1_GENESIS, l1_hash

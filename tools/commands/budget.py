@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rollup_node.node.checks.execution import read_block
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
-from rollup_node.stages.l1.receipts_methods import is_not_found
+from rollup_node.stages.l1.receipts import is_not_found
 from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
@@ -30,6 +29,7 @@ from rollup_node.tools.inspect.budget import (
     spread,
     sync,
 )
+from rollup_node.tools.preflight.chain_checks import read_block
 
 DESCRIPTION = """Predicts the requests and bytes that the node takes from L1 and from the beacon node, in a day at the
 tip and in a sync up to the head. It reads a sample of L1 blocks, as the node does: with receipts where the bloom asks

@@ -18,7 +18,7 @@ from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
-from rollup_node.node.setup.introduction import bundles_in_doubt, local_safe
+from rollup_node.node.setup.notices import bundles_in_doubt, local_safe, schedule_notices
 from rollup_node.node.setup.plan import (
     NodePlan,
     NodeSecrets,
@@ -27,7 +27,6 @@ from rollup_node.node.setup.plan import (
     node_configs,
     plan_node,
 )
-from rollup_node.node.setup.schedule_check import schedule_notices
 from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, url
 
@@ -81,7 +81,7 @@ async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
 
     None if it has no endpoint. Raises SetupError."""
     from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-    from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+    from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 
     client = JsonRpcClient(endpoint)
     try:

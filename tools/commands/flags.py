@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rollup_node.node.options.durations import parse_duration
 from rollup_node.node.options.errors import did_you_mean, shown
-from rollup_node.node.options.value_types import HTTP_URL
+from rollup_node.node.options.value_types import HTTP_URL, parse_duration
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
 

@@ -10,7 +10,7 @@ import msgspec
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.forked import signal_when_parent_ends
+from rollup_node.node.system.process_control import signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from rollup_node.node.cli import COMMANDS
 from rollup_node.node.options.help import metavar
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.shell_parser import EPILOG, USAGE
 from rollup_node.node.options.table import SECTIONS
 from rollup_node.node.options.value_types import BOOL
 from rollup_node.node.system.exit_codes import PROGRAM, version
+from rollup_node.tools.commands.completion import EPILOG, USAGE
 from rollup_node.tools.commands.flags import FlagParser
 
 DESCRIPTION = "Prints the manual page: rollup-node man | man -l -"

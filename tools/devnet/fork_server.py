@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 import setproctitle
 
-from rollup_node.node.system.forked import close_all_but, signal_when_parent_ends
+from rollup_node.node.system.process_control import close_all_but, signal_when_parent_ends
 from rollup_node.node.system.procfs import thread_count
 
 PROGRAMS: Mapping[str, str] = MappingProxyType(

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.config import ChainOpConfig
-from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.forks.table import FORKS as TABLE
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.genesis import GenesisError, data, number

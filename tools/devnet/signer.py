@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from eth_keys.datatypes import PrivateKey
 
-from rollup_node.stages.p2p.blocks.signing import signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import signing_hash
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
@@ -53,7 +53,7 @@ class SignerMethods:
             raise JsonRpcError(INVALID_PARAMS, "the domain must be 32 zeros, and the payload hash have 32 bytes")
         if given.senderAddress.lower() != self._address:
             raise JsonRpcError(SERVER_ERROR, f"there is no key of {given.senderAddress}")
-        signature = self._key.sign_msg_hash(signing_hash_of(given.chainId, payload_hash))
+        signature = self._key.sign_msg_hash(signing_hash(given.chainId, payload_hash))
         return to_hex(signature.to_bytes())
 
 

@@ -7,7 +7,7 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping
 
-from rollup_node.node.system.process_table import PROCESSES
+from rollup_node.node.system.process_table import PROCESSES, REQUIRED
 from rollup_node.tools.dev.folder_graph import Graph, folder_graph, levels, modules
 from rollup_node.tools.importers.generated_sections import ROOT, Sections, mermaid, rewrite, table
 from rollup_node.tools.importers.topology_diagram import channel_table
@@ -21,7 +21,7 @@ def process_table() -> str:
     rows = [
         (
             f"`{kind.role}`",
-            "`--workers`" if kind.numbered else "0 or 1" if kind.optional else "1",
+            "`--workers`" if kind.numbered else "1" if kind.role in REQUIRED else "0 or 1",
             f"`stages/{kind.role}/`",
             summary(f"stages/{kind.role}"),
         )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.blobs.tasks import BlobDataError, decode_blob
 from rollup_node.stages.derivation.codec.batches import RejectedBatch
 from rollup_node.stages.derivation.codec.channel_body import open_body
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
@@ -20,11 +21,14 @@ from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.batch_checks import transaction_rejection
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelFrames
 from rollup_node.stages.derivation.pipeline.channel_reader import read_rejection
-from rollup_node.stages.derivation.reasons.channels import ChannelEvicted, ChannelIncomplete, FrameSuperseded
-from rollup_node.stages.derivation.reasons.reading import StreamExhausted
+from rollup_node.stages.derivation.reasons.channels import (
+    ChannelEvicted,
+    ChannelIncomplete,
+    FrameSuperseded,
+    StreamExhausted,
+)
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.blob_codec import BlobDataError, decode_blob
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES

@@ -9,9 +9,14 @@ from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
-from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanCursor
+from rollup_node.stages.derivation.codec.batches import (
+    RejectedBatch,
+    SingularFields,
+    SpanCursor,
+    read_singular,
+    string_at,
+)
 from rollup_node.stages.derivation.codec.channel_body import decode_envelope, span_or_end
-from rollup_node.stages.derivation.codec.singular_batch import SingularFields, read_singular, string_at
 from rollup_node.stages.derivation.codec.span_batch import (
     RawSpan,
     SpanRules,
@@ -19,7 +24,7 @@ from rollup_node.stages.derivation.codec.span_batch import (
     without_transactions,
 )
 from rollup_node.stages.derivation.codec.span_transactions import SpanTransactionError, restore_transactions
-from rollup_node.stages.derivation.reasons.reading import ChannelEnd, SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.channels import ChannelEnd, SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.inspect.batch_summary import BatchSummary, hashes_digest

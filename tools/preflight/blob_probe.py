@@ -4,11 +4,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.execution import Block, read_block
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
-from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
+from rollup_node.stages.blobs.beacon_api import BeforeGenesisError, Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError, SourcesFailedError
-from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK
@@ -16,6 +14,7 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import BlobRef
+from rollup_node.tools.preflight.chain_checks import Block, read_block
 
 SEARCHED = 16
 """L1 blocks among which one with blobs is looked for: most have some."""

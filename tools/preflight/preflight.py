@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.beacon import beacon_version
 from rollup_node.node.checks.causes import clock_skew, skew_text
-from rollup_node.node.checks.engine import SafeHead, check_capabilities, check_forks, read_safe_head
-from rollup_node.node.checks.execution import (
-    Block,
-    check_finality,
-    check_head,
-    check_l1_methods,
-    check_method,
-    read_block,
+from rollup_node.node.checks.finding import (
+    Finding,
+    FindingLevel,
+    ListenAddress,
+    check_ports,
+    error,
+    not_checked,
+    ok,
+    warning,
 )
-from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
-from rollup_node.node.checks.ports import ListenAddress, check_ports
 from rollup_node.node.setup.endpoint_checks import (
     BeaconCheck,
     EngineCheck,
@@ -40,6 +38,19 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
+from rollup_node.tools.preflight.chain_checks import (
+    Block,
+    SafeHead,
+    beacon_version,
+    check_capabilities,
+    check_finality,
+    check_forks,
+    check_head,
+    check_l1_methods,
+    check_method,
+    read_block,
+    read_safe_head,
+)
 from rollup_node.tools.preflight.files import check_files, check_memory
 from rollup_node.tools.preflight.peers import check_peers
 

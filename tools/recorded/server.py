@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application

@@ -5,8 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from rollup_node.stages.blobs.beacon_api import BeaconResponseError
-from rollup_node.stages.blobs.slots import SlotClock, choose_clock
+from rollup_node.stages.blobs.beacon_api import BeaconResponseError, SlotClock, choose_clock
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings

@@ -6,9 +6,8 @@ from hashlib import sha256
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
 from rollup_node.stages.blobs.tasks import BlobsVerified
-from rollup_node.stages.io.files.archive import Archive
+from rollup_node.stages.io.files.archive import Archive, blob_name
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.protocol.archive_names import blob_name
 from rollup_node.stages.protocol.types import BlobRef, Hash
 
 log = get_logger("blobs")

@@ -10,9 +10,8 @@ import msgspec
 from yarl import URL
 
 from rollup_node.stages.blobs import beacon_api
-from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
+from rollup_node.stages.blobs.beacon_api import BeaconResponseError, Failed, OfferedBlob, SourceFailure
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.failures import Failed, SourceFailure
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success

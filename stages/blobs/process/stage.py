@@ -8,15 +8,13 @@ from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
-from rollup_node.stages.blobs.beacon_api import BeaconResponseError
+from rollup_node.stages.blobs.beacon_api import BeaconResponseError, BeforeGenesisError, Failed, SourceFailure, classify
 from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
-from rollup_node.stages.blobs.process.input_server import InputServer
+from rollup_node.stages.blobs.process.da_client import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
-from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions

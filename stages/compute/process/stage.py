@@ -17,11 +17,7 @@ class ComputeStage:
         self.periodic_tasks: tuple[PeriodicTask, ...] = ()
         # The bus serves the channels in this order.
         self.worker = bus.work(
-            {
-                "work.derivation": derivation_tasks.run,
-                "work.l1": l1_tasks.run,
-                "work.blobs": blob_tasks.run,
-            }
+            {"work.derivation": derivation_tasks.run, "work.l1": l1_tasks.run, "work.blobs": blob_tasks.run}
         )
 
     async def start(self) -> None:

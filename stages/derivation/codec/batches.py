@@ -1,11 +1,20 @@
 """Batches as they are decoded from a channel body: what compute workers return and the batch stages check."""
 
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.derivation.codec.packed import PackedBytes, Transactions, memory_of
-from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
+from rollup_node.stages.derivation.codec.packed import (
+    PackedBytes,
+    TransactionPacker,
+    Transactions,
+    memory_of,
+    plain_or_none,
+)
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid
+from rollup_node.stages.protocol.rlp import RlpError, header
 from rollup_node.stages.protocol.types import U64_MASK, Hash
 
 _BATCH_OVERHEAD = 700
@@ -124,3 +133,108 @@ def batch_memory(batch: DecodedBatch) -> int:
 
 def _field_memory(field: bytes | PackedBytes) -> int:
     return field.memory if isinstance(field, PackedBytes) else len(field)
+
+
+_SINGLE_BYTES = re.compile(rb"[\x00-\x80]{64,1048576}")
+"""RLP encodings of transactions of one byte below 0x80, or empty."""
+_LARGE = 1 << 16
+"""Bytes of a transaction above which it is not copied on its way to the packer."""
+
+
+class SingularBatchError(ValueError):
+    """The bytes are not those of a singular batch, which ends the channel [BE4]."""
+
+
+class SingularFields(NamedTuple):
+    """The fields of a singular batch [SB1]; `data[at:end]` is the content of the list of transactions."""
+
+    parent_hash: Hash
+    epoch_number: int
+    epoch_hash: Hash
+    timestamp: int
+    data: bytes
+    at: int
+    end: int
+
+    def transactions(self) -> Iterator[bytes]:
+        """Yield the transactions one by one.
+
+        Raises SingularBatchError at the first item that is not a byte string [SB4]."""
+        data, at, end = self.data, self.at, self.end
+        while at < end:
+            start, at = string_at(data, at, end)
+            yield data[start:at]
+
+
+def decode_singular(data: bytes, at: int) -> SingularBatch:
+    """Return the batch at offset `at`, behind its type byte; bytes after it are ignored [BE7].
+
+    Raises SingularBatchError when it is malformed [SB1 to SB5]."""
+    fields = read_singular(data, at)
+    transactions = plain_or_none(fields.transactions(), fields.end - fields.at)
+    if transactions is None:
+        packed = _packed_transactions(fields)
+        return SingularBatch(fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, packed)
+    return SingularBatch(fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, transactions)
+
+
+def _packed_transactions(fields: SingularFields) -> Transactions:
+    data, at, end = fields.data, fields.at, fields.end
+    view, packer = memoryview(data), TransactionPacker()
+    while at < end:
+        if data[at] <= 0x80 and (run := _SINGLE_BYTES.match(data, at, end)) is not None:
+            packer.add_short(run[0])
+            at = run.end()
+            continue
+        start, at = string_at(data, at, end)
+        packer.add(view[start:at] if at - start > _LARGE else data[start:at])
+    return packer.finish()
+
+
+def read_singular(data: bytes, at: int) -> SingularFields:
+    """Return the fields of the batch at offset `at`, its transactions not parsed.
+
+    Raises SingularBatchError when a field is malformed."""
+    try:
+        is_list, at, end = header(data, at, len(data))
+        if not is_list:
+            raise SingularBatchError("not a list")
+        parent_hash, at = _sized(data, at, end, 32)
+        epoch_number, at = _number(data, at, end)
+        epoch_hash, at = _sized(data, at, end, 32)
+        timestamp, at = _number(data, at, end)
+        is_list, at, stop = header(data, at, end)
+        if not is_list or stop != end:
+            raise SingularBatchError("the fifth field is not a list that ends the batch")
+        return SingularFields(parent_hash, epoch_number, epoch_hash, timestamp, data, at, stop)
+    except RlpError as error:
+        raise SingularBatchError(str(error)) from None
+
+
+def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return the offsets at which the content of the byte string at `at` begins and ends.
+
+    Raises SingularBatchError when there is no byte string within `end`."""
+    if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
+        return at + 1, stop
+    try:
+        is_list, start, stop = header(data, at, end)
+    except RlpError as error:
+        raise SingularBatchError(str(error)) from None
+    if is_list:
+        raise SingularBatchError(f"a list instead of a string at byte {at}")
+    return start, stop
+
+
+def _sized(data: bytes, at: int, end: int, size: int) -> tuple[bytes, int]:
+    start, stop = string_at(data, at, end)
+    if stop - start != size:
+        raise SingularBatchError(f"{stop - start} bytes at byte {at}, expected {size}")
+    return data[start:stop], stop
+
+
+def _number(data: bytes, at: int, end: int) -> tuple[int, int]:
+    start, stop = string_at(data, at, end)
+    if stop - start > 8 or (stop > start and data[start] == 0):
+        raise SingularBatchError(f"not a 64-bit number in its shortest form at byte {at}")
+    return int.from_bytes(data[start:stop], "big"), stop

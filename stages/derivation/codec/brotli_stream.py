@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from brotlicffi._brotlicffi import ffi, lib
 
-from rollup_node.stages.derivation.codec.inflate import CORRUPT, CUT_OFF, END
+from rollup_node.stages.derivation.codec.zlib_stream import CORRUPT, CUT_OFF, END
 
 FIRST_INPUT = 4095
 """Bytes of the first piece of input: a buffer of 4,096 without the version byte."""

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rollup_node.stages.derivation.codec import brotli_stream, zlib_stream
-from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch
+from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatchError, decode_singular
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, StreamReader, WholeReader, read_items
-from rollup_node.stages.derivation.codec.singular_batch import SingularBatchError, decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.channels import (
     BatchEmpty,
     BatchTypeUnknown,
     BrotliNotAllowed,

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import NamedTuple
 
-from rollup_node.stages.derivation.reasons.frames import (
+from rollup_node.stages.derivation.reasons.l1 import (
     FrameAfterLast,
     FrameEndMarkInvalid,
     FrameNotFirst,

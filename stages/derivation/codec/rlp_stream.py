@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Protocol
 
-from rollup_node.stages.derivation.codec.inflate import END
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.codec.zlib_stream import END
+from rollup_node.stages.derivation.reasons.channels import (
     ChannelEnd,
     StreamDamaged,
     StreamExhausted,

@@ -9,18 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.codec.packed import (
-    TransactionPacker,
-    Transactions,
-    is_large,
-    pack_field,
-)
+from rollup_node.stages.derivation.codec.packed import TransactionPacker, Transactions, is_large, pack_field
 from rollup_node.stages.derivation.codec.span_transactions import (
     RawTransactions,
     SpanTransactionError,
     restore_transactions,
 )
-from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid
 from rollup_node.stages.protocol.types import U64_MASK
 
 MAX_ELEMENTS = 10_000_000

@@ -6,14 +6,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from rollup_node.stages.protocol.rlp import (
-    EMPTY_STRING,
-    RlpError,
-    encode_bytes,
-    encode_int,
-    header,
-    list_header,
-)
+from rollup_node.stages.protocol.rlp import EMPTY_STRING, RlpError, encode_bytes, encode_int, header, list_header
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC = 0, 1, 2, 4, 0x7D
 KINDS = frozenset((LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC))

@@ -6,7 +6,7 @@ input is found or resolved on L1, its challenge expires, or nobody can challenge
 from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
-from rollup_node.stages.derivation.reasons.alt_da import (
+from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeExpired,
     ChallengesReorged,
     CommitmentEmpty,

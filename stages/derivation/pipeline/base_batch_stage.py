@@ -5,14 +5,13 @@ from copy import copy
 from typing import NamedTuple, Protocol
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch, SpanCursor
+from rollup_node.stages.derivation.pipeline.batch_checks import SingularBatchChecks
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedReset
-from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
-from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
-from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.span_checks import OverlapBlocks, SpanBatchChecks
+from rollup_node.stages.derivation.reasons.batches import PendingSpanMismatch
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import CriticalError

@@ -24,11 +24,7 @@ class Chains(NamedTuple):
 
 
 def batch_attributes(
-    chains: Chains,
-    l1_window: L1OriginWindow,
-    batch: SingularBatch,
-    parent: L2BlockRef,
-    parent_config: SystemConfig,
+    chains: Chains, l1_window: L1OriginWindow, batch: SingularBatch, parent: L2BlockRef, parent_config: SystemConfig
 ) -> PayloadAttributes:
     """Return the attributes of the batch's block on `parent`, with all deposits of its epoch [AQ2, AQ6].
 

@@ -9,8 +9,8 @@ from rollup_node.stages.derivation.pipeline.base_batch_stage import (
 )
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity, BatchVerdict
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL2Blocks, NeedReset
+from rollup_node.stages.derivation.reasons.batches import QueuedBatchPast
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.derivation.reasons.stages import QueuedBatchPast
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef, L2BlockRef

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.alt_da import (
+from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeDataMismatch,
     ChallengeDataMissing,
     ChallengeMalformed,
@@ -55,11 +55,9 @@ class ChallengeState:
     """`challenges` and `commitments` are those whose windows are open, in the order of L1.
 
     `expired` holds commitments until L1's finalized head passes the end of their windows. `counts` are the challenges
-    seen, by their status.
-
-    Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a reset may go back. No
-    commitment is older than the L1 block `genesis`. The windows of all commitments that are not held are over at L1
-    block `complete_from`."""
+    seen, by their status. Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a
+    reset may go back. No commitment is older than the L1 block `genesis`. The windows of all commitments that are not
+    held are over at L1 block `complete_from`."""
 
     def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents, genesis: int = 0) -> None:
         self._config, self._look_back, self._events, self._genesis = config, look_back, events, genesis

@@ -15,7 +15,7 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData, NeedDecoded
-from rollup_node.stages.derivation.reasons.reading import (
+from rollup_node.stages.derivation.reasons.channels import (
     ChannelBehindSafeHead,
     ChannelEnd,
     SpanBatchNotAllowed,

@@ -9,6 +9,7 @@ from typing import Protocol
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage, BatchStageContext
 from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes
+from rollup_node.stages.derivation.pipeline.batch_checks import SingularBatchChecks
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
@@ -19,13 +20,10 @@ from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, L1Traversal, without_inbox
 from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
 from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead, Flow, Need, NeedL1Block, NeedReset
-from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
-from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
-from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
-from rollup_node.stages.derivation.reasons.alt_da import ChallengeExpired
-from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
+from rollup_node.stages.derivation.pipeline.span_checks import OverlapBlocks, SpanBatchChecks
+from rollup_node.stages.derivation.reasons.batches import L1OriginInvalid, PayloadReplacedByDeposits, StagesReplaced
+from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ChallengeExpired, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
-from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, PayloadReplacedByDeposits, StagesReplaced
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
@@ -105,9 +103,8 @@ class _Pipeline:
 class Deriver:
     """Derives on the safe head that is given to each step.
 
-    After attributes it waits until they are confirmed by a new safe head, refused, or replaced by their deposits.
-    With `assume_parents` safe heads may have UNKNOWN_HASH, which every batch for the next block then has as its
-    parent."""
+    After attributes it waits until they are confirmed by a new safe head, refused, or replaced by their deposits. With
+    `assume_parents` safe heads may have UNKNOWN_HASH, which every batch for the next block then has as its parent."""
 
     def __init__(
         self,

@@ -1,17 +1,32 @@
 """Frame ingestion: from L1 blocks to complete channels, through the frame queue and the channel stage."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
-from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, ItemFrames, parse_item
-from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank, PartialChannel, ReadyChannel
-from rollup_node.stages.derivation.pipeline.data_source import DataSource
+from rollup_node.stages.derivation.pipeline.block_frames import (
+    BlockFrames,
+    ItemFrames,
+    are_contents_of,
+    blob_refs,
+    data_items,
+    parse_block,
+    parse_item,
+)
+from rollup_node.stages.derivation.pipeline.channel_bank import (
+    ChannelAssembler,
+    ChannelBank,
+    PartialChannel,
+    ReadyChannel,
+)
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import NeedData
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedData
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import ChannelStageKind, L1Rules
-from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 
 CHANNEL_STAGES: dict[ChannelStageKind, type[ChannelBank] | type[ChannelAssembler]] = {
     ChannelStageKind.CHANNEL_BANK: ChannelBank,
@@ -84,3 +99,77 @@ class FrameIngestion:
             if not isinstance(item, ItemFrames) or item.unresolved is None:
                 return item
             alt_da.resolve(item.unresolved, origin)
+
+
+class DataSource:
+    """The data items of the L1 block that was opened last, parsed into frames.
+
+    Frames that were parsed ahead can be given instead of blobs; those of another block or batcher are refused. With
+    `alt_da` an item may be unresolved."""
+
+    def __init__(self, events: PipelineEvents, alt_da: bool = False) -> None:
+        self._events, self._alt_da = events, alt_da
+        self._items: deque[ItemFrames] = deque()
+        self._unparsed: list[bytes | BlobRef] = []
+        self._need: NeedBlobs | None = None
+        self._block: Hash = b""
+        self._batcher: Address = b""
+        self._rules = L1Rules()
+
+    def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
+        """Start on a block; `batcher` holds for all of it [BF6]. `frames` are those parsed ahead, if any."""
+        self._events.block_opened(block, batcher)
+        for transaction in block.inbox:
+            if transaction.sender != batcher:
+                self._events.drop(DropEffect.IGNORED, SenderNotBatcher(transaction.sender, batcher))
+        self._block, self._batcher, self._rules = block.header.hash, batcher, rules
+        self._items.clear()
+        if frames is not None and self._take(frames):
+            return
+        self._unparsed = data_items(block, batcher, rules)
+        blobs = blob_refs(self._unparsed)
+        self._need = NeedBlobs(block.ref, blobs) if blobs else None
+        if not blobs:
+            self._parse(())
+
+    def open_parsed(self, frames: BlockFrames) -> None:
+        """Start on a block of which only the parsed frames are known."""
+        self._block, self._batcher = frames.block, frames.batcher
+        self._items.clear()
+        self._take(frames)
+
+    def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
+        """Brings the blobs of the block; False if they are not the ones that are needed."""
+        need = self._need
+        if need is None or need.block.hash != block_hash or not are_contents_of(contents, need.blobs):
+            return False
+        self._parse(contents)
+        return True
+
+    def add_frames(self, frames: BlockFrames) -> bool:
+        """Brings what was parsed ahead of a block whose blobs are needed; False if it is of another block."""
+        return self._need is not None and self._take(frames)
+
+    def is_waiting_for(self, block_hash: Hash) -> bool:
+        """Whether the blobs of this block are needed."""
+        return self._need is not None and self._need.block.hash == block_hash
+
+    def pop(self) -> ItemFrames | NeedBlobs | None:
+        """Return the next item; None when the block is exhausted."""
+        if self._need is not None:
+            return self._need
+        return self._items.popleft() if self._items else None
+
+    def _parse(self, contents: Sequence[BlobContent]) -> None:
+        items = self._unparsed
+        self._take(parse_block(self._block, self._batcher, items, contents, self._rules, self._alt_da))
+
+    def _take(self, frames: BlockFrames) -> bool:
+        if (frames.block, frames.batcher) != (self._block, self._batcher):
+            return False
+        self._events.frames_parsed(frames)
+        for blob in frames.malformed:
+            self._events.drop(DropEffect.IGNORED, blob)
+        self._items.extend(frames.items)
+        self._need, self._unparsed = None, []
+        return True

@@ -6,9 +6,9 @@ import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.batches import SafeOriginMismatch
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed, L1ParentMismatch
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.derivation.reasons.stages import SafeOriginMismatch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules

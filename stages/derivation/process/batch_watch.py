@@ -1,17 +1,23 @@
-"""Watches for batches: without those of the chain's batcher nothing fails until the sequencing window ends."""
+"""Watches for batches: nothing fails without those of the chain's batcher, or when they follow another upgrade."""
 
 from collections import Counter
 
+from rollup_node.stages.derivation.reasons.batches import (
+    ParentHashMismatch,
+    SpanParentMismatch,
+    SpanPast,
+    TimestampPast,
+)
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.derivation.reasons.singular import TimestampPast
-from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef
+from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.upgrade_transactions import selectable_bundles
 
 LEAST_BLOCKS = 10
 WINDOW_PART = 10
@@ -99,3 +105,37 @@ class BatchWatch:
         return (
             f"{left} of the sequencing window are left" if left else "the sequencing window is over: blocks are empty"
         )
+
+
+class UpgradeWatch:
+    """Whether batches in the first day after the activation of a fork name another parent, until one is accepted.
+
+    Confirmed or not, the bundle may be wrong: an operator may have given the wrong file."""
+
+    def __init__(self, rollup: RollupConfig, log: Logger) -> None:
+        self._bundles = selectable_bundles(rollup)
+        self._condition = LastingCondition(log, counts=False)
+        self._problem: Problem | None = None
+
+    @property
+    def problem(self) -> Problem | None:
+        """The health problem, if there is one."""
+        return self._problem
+
+    def dropped(self, dropped: Dropped, safe: L2BlockRef) -> None:
+        """Something that came to the inbox was not used, on this safe head."""
+        if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
+            return
+        for each in self._bundles:
+            if safe.timestamp >= each.time and not each.is_proven(safe.timestamp):
+                text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
+                wrong = f"the bundle {each.bundle.sha256[:8]} ({each.bundle.found}) is probably not the chain's"
+                back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
+                self._problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
+                self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
+
+    def derived(self) -> None:
+        """Note a block of a batch that has become safe."""
+        if self._problem is not None:
+            self._problem = None
+            self._condition.end("batches are accepted again")

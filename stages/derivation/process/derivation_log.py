@@ -1,7 +1,9 @@
 """What the derivation process reports: log lines and metrics of what happens, drops for `explain`, health problems."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 from prometheus_client import Counter
 
@@ -13,17 +15,28 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL1Block,
     NeedL2Blocks,
 )
-from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.derivation.reasons.batches import (
+    ParentHashMismatch,
+    SpanParentMismatch,
+    SpanPast,
+    TimestampPast,
+)
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
-from rollup_node.stages.derivation.reasons.singular import TimestampPast
-from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.derivation import DropCount, DropCounts, DropEffect, Drops
+from rollup_node.stages.messages.derivation import (
+    Drop,
+    DropCount,
+    DropCounts,
+    DropEffect,
+    Drops,
+    DropsRequest,
+    DropsResponse,
+)
 from rollup_node.stages.protocol.types import L1BlockRef
 
 LONG_WAIT = 15.0
@@ -265,3 +278,56 @@ def _description(need: object) -> str | None:
         case NeedDecoded():
             return "a channel to be decoded"
     return None
+
+
+KEPT = 1000
+PAGE = 200
+
+
+class DropBuffer:
+    """A ring buffer of `kept` drops.
+
+    Readers name the number that they want next, so no state is kept for each. Texts are made of the drops that are
+    read, since a batcher can post a million of them in a few L1 blocks."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.total = 0
+        self._drops: deque[Dropped] = deque(maxlen=kept)
+        self._kept = kept
+        self._read = 0
+
+    def add(self, dropped: Dropped) -> None:
+        """Add a drop; when there are too many, the oldest goes."""
+        self._drops.append(dropped)
+        self.total += 1
+
+    def answer(self, request: DropsRequest) -> DropsResponse:
+        """Return the drops from the requested number on, at most a page of them, or from the oldest that is kept."""
+        self._read = max(self._read, min(request.first, self.total))
+        oldest = self.total - len(self._drops)
+        first = min(max(request.first, oldest), self.total)
+        page = islice(self._drops, first - oldest, first - oldest + PAGE)
+        return DropsResponse(request.id, first, tuple(map(_message, page)), self.total)
+
+    def latest(self, count: int) -> tuple[Drop, ...]:
+        """Return the last `count` drops, oldest first, or as many as are kept."""
+        size = len(self._drops)
+        return tuple(map(_message, islice(self._drops, max(0, size - count), size)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next drop would push out one that no reader has received."""
+        return self.total - self._read >= self._kept
+
+
+def _message(dropped: Dropped) -> Drop:
+    reason = dropped.reason
+    return Drop(
+        rule=reason.rule,
+        text=str(dropped),
+        origin=dropped.origin,
+        needs_parent_hash=isinstance(reason, ParentHashMismatch | SpanParentMismatch),
+        effect=dropped.effect,
+        reason=reason.name,
+        values=reason.values,
+    )

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 
 from rollup_node.ipc.bus.bus import Client
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL2Blocks
-from rollup_node.stages.derivation.process.throttle import Throttle
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.blobs import BlobsRequest
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
@@ -73,3 +72,28 @@ class Requests:
     def _send(self, client: Client, name: str, message: Message, now: float) -> None:
         if self._throttle.is_due(name, message, now):
             client.send(message)
+
+
+class Throttle:
+    """The last message sent under each name. Times are seconds of any steady clock."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._sent: dict[Hashable, tuple[object, float]] = {}
+
+    def is_due(self, name: Hashable, message: object, now: float) -> bool:
+        """Whether to send `message` now, which then counts as sent: it is new under this name, or an interval old."""
+        sent = self._sent.get(name)
+        if sent is not None and sent[0] == message and now - sent[1] < self._interval:
+            return False
+        self._sent[name] = message, now
+        return True
+
+    def retain(self, names: set[Hashable]) -> None:
+        """Discards all other names."""
+        for name in self._sent.keys() - names:
+            del self._sent[name]
+
+    def clear(self) -> None:
+        """Discards all names: everything is due."""
+        self._sent.clear()

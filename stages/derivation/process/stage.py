@@ -18,13 +18,12 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 )
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
 from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
-from rollup_node.stages.derivation.process.batch_watch import BatchWatch
+from rollup_node.stages.derivation.process.batch_watch import BatchWatch, UpgradeWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
 from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetcher
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests
-from rollup_node.stages.derivation.process.upgrade_watch import UpgradeWatch
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.logger import get_logger

@@ -13,16 +13,7 @@ from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L1BlockRef
 
 Subject = Literal[
-    "batch",
-    "blob",
-    "challenge",
-    "channel",
-    "commitment",
-    "config update",
-    "frame",
-    "frames",
-    "pipeline",
-    "transaction",
+    "batch", "blob", "challenge", "channel", "commitment", "config update", "frame", "frames", "pipeline", "transaction"
 ]
 Class = TypeVar("Class", bound="type[Reason]")
 

@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 
 TEMPORARY = -40100
 PRESTATE = -40101

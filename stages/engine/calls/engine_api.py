@@ -10,10 +10,9 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import ForkMismatchError
-from rollup_node.stages.protocol.forks.attribute_fields import disputed_fork
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, ForkMismatchError
+from rollup_node.stages.protocol.forks.table import disputed_fork
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 

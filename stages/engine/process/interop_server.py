@@ -38,9 +38,8 @@ from rollup_node.stages.messages.interop import (
 )
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 

@@ -29,9 +29,8 @@ from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import end_text
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import SERVER_ERROR, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 

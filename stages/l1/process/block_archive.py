@@ -2,13 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from rollup_node.stages.io.files.archive import Archive
+from rollup_node.stages.io.files.archive import Archive, block_name, number_name, receipts_name
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import header_json_in
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK, AnswerLimit
-from rollup_node.stages.protocol.archive_names import block_name, number_name, receipts_name
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.types import Hash, L1Header
 

@@ -14,7 +14,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool
+from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
 from rollup_node.stages.l1.process.failures import (
     BatchRefusedError,
     OtherChainError,
@@ -22,8 +22,7 @@ from rollup_node.stages.l1.process.failures import (
     fault_of,
     refuses_batches,
 )
-from rollup_node.stages.l1.quorum import View
-from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
+from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts

@@ -8,10 +8,9 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.endpoint_pool import EndpointFault, View, compare
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
-from rollup_node.stages.l1.quorum import View, compare
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code

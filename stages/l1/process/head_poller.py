@@ -14,7 +14,7 @@ from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker, NewestBlock, NewestBody
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
 from rollup_node.stages.l1.process.failures import code_of
-from rollup_node.stages.l1.receipts_methods import is_unsupported
+from rollup_node.stages.l1.receipts import is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -51,11 +51,10 @@ class HeadPoller:
     """Feeds a tracker, and `newest` with the answers to polls that ask for the whole block.
 
     `on_new_head` is called after the head changed, with whether that was a reorg; `on_polled` after each poll of safe
-    and finalized block. `contradiction` is what the last finalized block contradicts, if it does.
-
-    A block that does not link to the known heads may come from another chain behind the same URL: then the endpoint is
-    asked for its chain id and for the block at the height of the finalized one. A finalized block that the chain
-    disproves again and again is dropped [LHD23]."""
+    and finalized block. `contradiction` is what the last finalized block contradicts, if it does. A block that does not
+    link to the known heads may come from another chain behind the same URL: then the endpoint is asked for its chain id
+    and for the block at the height of the finalized one. A finalized block that the chain disproves again and again is
+    dropped [LHD23]."""
 
     def __init__(
         self,

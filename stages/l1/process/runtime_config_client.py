@@ -8,15 +8,16 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import code_of
-from rollup_node.stages.l1.runtime_config import (
+from rollup_node.stages.l1.verify import (
     RECOMMENDED_SLOT,
     REQUIRED_SLOT,
     SIGNER_SLOT,
+    InvalidDataError,
     address_in,
     proven_value,
     stored_value,
+    verify_header,
 )
-from rollup_node.stages.l1.verify import InvalidDataError, verify_header
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError

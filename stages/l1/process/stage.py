@@ -143,11 +143,7 @@ class L1Stage:
 
     def _publish_heads(self) -> None:
         tracker = self._tracker
-        for name, ref in (
-            ("l1_head", tracker.head),
-            ("l1_safe", tracker.safe),
-            ("l1_finalized", tracker.finalized),
-        ):
+        for name, ref in (("l1_head", tracker.head), ("l1_safe", tracker.safe), ("l1_finalized", tracker.finalized)):
             if ref is not None and self._shown.get(name) != ref:
                 self._shown[name] = ref
                 show_l1_block(self._meter, name, ref)

@@ -35,10 +35,7 @@ def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
 
 
 def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
-    """Whether an address that a peer at `sender` names is worth dialling.
-
-    Loopback only from loopback, private only from private, never unspecified, multicast or link-local, as
-    go-ethereum's CheckRelayIP has it."""
+    """Whether an address that a peer at `sender` names is worth dialling, as go-ethereum's CheckRelayIP has it."""
     if claimed.is_unspecified or claimed.is_multicast or claimed.is_link_local:
         return False
     if claimed.is_loopback:
@@ -48,9 +45,7 @@ def is_plausible_ip(claimed: IpAddress, sender: IpAddress) -> bool:
 
 @lru_cache(1024)
 def colocation_groups(text: str) -> tuple[str, ...]:
-    """Return the groups that count as one place: the address and, for IPv6, its /64, which one host has to itself.
-
-    The last one is the widest."""
+    """Return the groups that count as one place: the address and, for IPv6, its /64, which one host has to itself."""
     ip = parse_ip(text)
     if ip.version == 4:
         return (str(ip),)
@@ -63,9 +58,7 @@ def host_prefix(ip: IpAddress) -> bytes:
 
 
 def network_prefix(ip: IpAddress) -> bytes | None:
-    """Return the IPv4 /24 or IPv6 /48, of which few nodes are trusted.
-
-    None on local networks, where many nodes share one."""
+    """Return the IPv4 /24 or IPv6 /48, of which few nodes are trusted; None on local networks."""
     if ip.is_loopback or ip.is_private or ip.is_link_local:
         return None
     return ip.packed[:3] if isinstance(ip, ipaddress.IPv4Address) else ip.packed[:6]

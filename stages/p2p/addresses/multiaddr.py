@@ -1,7 +1,6 @@
 """Multiaddrs of the protocols this node can dial: ip4, ip6, dns, dns4, dns6, tcp, udp and p2p.
 
 Others are rejected; lists that come from peers are read by `decode_supported`, which skips them.
-
 Source: https://github.com/multiformats/multiaddr"""
 
 import ipaddress

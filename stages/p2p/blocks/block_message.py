@@ -2,8 +2,6 @@
 
 Each version has its topic; publishing picks it by the block's timestamp [GSP1, GSP2]."""
 
-from typing import NamedTuple
-
 from rollup_node.stages.p2p.blocks import ssz
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding import snappy
@@ -16,13 +14,6 @@ MIN_BYTES = SIGNATURE_SIZE + 1
 """The shortest decompressed message: a signature and one more byte [GSP3]."""
 _FIRST_WITH_BEACON_ROOT = 3
 _ROOT_SIZE = 32
-
-
-class SignedBlock(NamedTuple):
-    """A decompressed message split into the signature and the bytes it signs."""
-
-    signature: bytes
-    signed_part: bytes
 
 
 def block_topic(chain_id: int, version: int) -> str:
@@ -60,9 +51,9 @@ def encode_message(signature: bytes, signed_part: bytes) -> bytes:
     return snappy.compress(signature + signed_part)
 
 
-def split_signature(content: bytes) -> SignedBlock:
-    """Split a decompressed message of at least MIN_BYTES."""
-    return SignedBlock(content[:SIGNATURE_SIZE], content[SIGNATURE_SIZE:])
+def split_signature(content: bytes) -> tuple[bytes, bytes]:
+    """Split a decompressed message of at least MIN_BYTES into the signature and the bytes it signs."""
+    return content[:SIGNATURE_SIZE], content[SIGNATURE_SIZE:]
 
 
 def decode_signed_part(signed_part: bytes, version: int) -> DecodedPayload:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.keys import private_key, recover_address
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
 DOMAIN = bytes(32)
@@ -17,21 +17,9 @@ def payload_hash(signed_part: bytes) -> Hash:
     return keccak256(signed_part)
 
 
-def signing_hash(chain_id: int, signed_part: bytes) -> Hash:
+def signing_hash(chain_id: int, hash_of_payload: Hash) -> Hash:
     """Return the hash that the sequencer signs [SGN5]."""
-    return signing_hash_of(chain_id, payload_hash(signed_part))
-
-
-def signing_hash_of(chain_id: int, hash_of_payload: Hash) -> Hash:
-    """Return the same, of a payload hash."""
     return keccak256(DOMAIN + chain_id.to_bytes(32, "big") + hash_of_payload)
-
-
-def recover_signer(digest: Hash, signature: bytes) -> Address | None:
-    """Return the address that signed `digest`; None for an invalid signature.
-
-    As in op-node a high s is accepted: a block that was seen is recognized by its hash, not by the message id."""
-    return recover_address(digest, signature)
 
 
 class SigningError(Exception):
@@ -39,23 +27,16 @@ class SigningError(Exception):
 
 
 class BlockSigner(Protocol):
-    """Signs the blocks of this node: with its own key, or by a remote signer. `option` names what sets `address`."""
+    """Signs the blocks of this node. `option` is the one to correct when `address` is not the unsafe block signer."""
 
     @property
-    def address(self) -> Address:
-        """The address whose signatures it makes."""
-
+    def address(self) -> Address: ...
     @property
-    def option(self) -> str:
-        """The option to correct when that is another one than the unsafe block signer on L1."""
-
+    def option(self) -> str: ...
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
-        """Return a signature of 65 bytes, valid for `address` [SGN5].
+        """Return a signature of 65 bytes, valid for `address` [SGN5]. Raises SigningError, in bounded time."""
 
-        Raises SigningError when there is none, in bounded time."""
-
-    async def close(self) -> None:
-        """Close connections."""
+    async def close(self) -> None: ...
 
 
 class LocalSigner:
@@ -69,11 +50,11 @@ class LocalSigner:
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
         """Return a signature of 65 bytes: r, s, and the recovery id 0 or 1."""
-        return self._sign(signing_hash(chain_id, signed_part))
+        return self._sign(signing_hash(chain_id, payload_hash(signed_part)))
 
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
         """Return the same, of a payload hash."""
-        return self._sign(signing_hash_of(chain_id, hash_of_payload))
+        return self._sign(signing_hash(chain_id, hash_of_payload))
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -83,10 +64,7 @@ class LocalSigner:
 
 
 class UnsafeBlockSigners:
-    """The addresses whose blocks are accepted: the unsafe block signer on L1 and, after a change, the previous one.
-
-    The previous one until the grace period ends or a block of the new one is seen [RTC5]. Times are monotonic
-    seconds."""
+    """The unsafe block signer on L1 and, for a grace period or until its first block, the previous one [RTC5]."""
 
     def __init__(self) -> None:
         self.current: Address | None = None
@@ -107,9 +85,7 @@ class UnsafeBlockSigners:
         return self._previous if now - self._changed_at <= GRACE_SECONDS else None
 
     def accept(self, address: Address, now: float) -> bool:
-        """Whether a block signed by the address is accepted.
-
-        A block of the current signer ends the grace period [VAL3]."""
+        """Whether a block signed by the address is accepted; one of the current signer ends the grace period [VAL3]."""
         if address == self.current:
             self._previous = None
             return True

@@ -87,9 +87,7 @@ def _encode_extras(payload: ExecutionPayload, version: int, end: int) -> bytes:
 
 
 def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> DecodedPayload:
-    """Decode a payload; `parent_beacon_root` travels beside it.
-
-    Raises SszError when the bytes are malformed [SSZ4]."""
+    """Decode a payload; `parent_beacon_root` travels beside it. Raises SszError when it is malformed [SSZ4]."""
     fixed = FIXED_SIZES[version]
     if len(data) < fixed:
         raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")

@@ -9,11 +9,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, recover_signer, signing_hash
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, payload_hash, signing_hash
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
 
@@ -40,26 +41,12 @@ class ValidationFailure(Enum):
     TOO_MANY_AT_HEIGHT = ("VAL11", ValidationResult.REJECT, "there are {0} other blocks of number {1}")
     SEEN = ("VAL11", ValidationResult.IGNORE, "seen before")
 
-    @property
-    def rule(self) -> str:
-        """The id of the rule."""
-        return self.value[0]
-
-    @property
-    def result(self) -> ValidationResult:
-        """The validation result of the message."""
-        return self.value[1]
-
-    @property
-    def text(self) -> str:
-        """The reason in words, with places for the values."""
-        return self.value[2]
+    def __init__(self, rule: str, result: ValidationResult, text: str) -> None:
+        self.rule, self.result, self.text = rule, result, text
 
 
 class BlockValidation(NamedTuple):
-    """The outcome of a validation.
-
-    `payload` is set whenever it was decoded, `failure` and `detail` unless it is accepted."""
+    """The outcome; `payload` is set whenever it was decoded, `failure` and `detail` unless it is accepted."""
 
     result: ValidationResult
     payload: ExecutionPayload | None = None
@@ -97,19 +84,17 @@ class BlockValidator:
         self._seen = {version: SeenBlocks() for version in block_message.VERSIONS}
 
     def validate(self, version: int, content: bytes | SnappyFailure, unix_time: float, now: float) -> BlockValidation:
-        """Validate a decompressed message of a topic's version.
-
-        `unix_time` is in Unix seconds; `now`, in monotonic seconds, is what signer changes are timed by."""
+        """Validate a decompressed message of a topic's version, at `unix_time` and `now` in monotonic seconds."""
         if isinstance(content, SnappyFailure):
             return _failed(ValidationFailure.SNAPPY, content.value)
         if len(content) < block_message.MIN_BYTES:
             return _failed(ValidationFailure.TOO_SMALL, len(content))
-        block = block_message.split_signature(content)
-        invalid_signature = self._check_signer(block, now)
+        signature, part = block_message.split_signature(content)
+        invalid_signature = self._check_signer(signature, part, now)
         if invalid_signature:
             return invalid_signature
         try:
-            read = block_message.decode_signed_part(block.signed_part, version)
+            read = block_message.decode_signed_part(part, version)
         except SszError as error:
             return _failed(ValidationFailure.SSZ, error)
         return (
@@ -119,10 +104,11 @@ class BlockValidator:
             or BlockValidation(ValidationResult.ACCEPT, read.payload)
         )
 
-    def _check_signer(self, block: block_message.SignedBlock, now: float) -> BlockValidation | None:
+    def _check_signer(self, signature: bytes, part: bytes, now: float) -> BlockValidation | None:
         if self.signers.current is None:
             return _failed(ValidationFailure.NO_SIGNER)
-        signer = recover_signer(signing_hash(self._config.l2_chain_id, block.signed_part), block.signature)
+        # As in op-node a high s is accepted: a block that was seen is recognized by its hash, not by the message id.
+        signer = recover_address(signing_hash(self._config.l2_chain_id, payload_hash(part)), signature)
         if signer is None:
             return _failed(ValidationFailure.SIGNATURE)
         return (
@@ -137,10 +123,7 @@ class BlockValidator:
         return None
 
     def _check_content(self, read: DecodedPayload) -> BlockValidation | None:
-        """Rules VAL7 to VAL10.
-
-        The version determines which fields there are, so that only values are left to check. The hash is computed
-        without withdrawals, so these are checked before it."""
+        """Check VAL7 to VAL10; withdrawals before the hash, which is computed without them."""
         payload = read.payload
         if read.withdrawal_count:
             return _failed(ValidationFailure.WITHDRAWALS, read.withdrawal_count, payload=payload)

@@ -2,7 +2,4 @@
 
 The cores are synchronous and take time and randomness as arguments: `packet_codec` encrypts and decrypts packets,
 `calls` matches responses with requests, `table` is the routing table, `lookup` walks towards a target, `node` joins
-them. `io.udp_server` is the socket around it, and `io.node_database` keeps known nodes across restarts.
-
-Source: https://github.com/ethereum/devp2p/blob/master/discv5/discv5.md and discv5-wire.md, discv5-theory.md beside
-it"""
+them. Source: https://github.com/ethereum/devp2p/blob/master/discv5/discv5.md and discv5-wire.md beside it"""

@@ -37,9 +37,7 @@ PUBLIC_BOOTNODES = (
 
 
 def choose_bootnodes(given: tuple[str, ...], *, network: str | None, rollup_config: str | None) -> tuple[str, ...]:
-    """Return the bootnodes of `p2p.bootnodes`, else the public ones if `network` names the chain [OPT25].
-
-    None where there is a `rollup.config`, even one that is ignored."""
+    """Return those of `p2p.bootnodes`, else the public ones if only `network` names the chain [OPT25]."""
     if given:
         return given
     return PUBLIC_BOOTNODES if network and not rollup_config else ()

@@ -147,9 +147,7 @@ class ActiveCalls:
             self._transmit(call, now)
 
     def expire(self, own: Enr, now: float) -> list[DiscoveryResult]:
-        """End the calls whose timeout is over; those with part of the responses count as responded.
-
-        Those that waited for a handshake are sent."""
+        """End the calls whose timeout is over, and send those that waited for a handshake."""
         due = [call for call in self._active.values() if call.deadline <= now]
         for call in due:
             if not call.nonce:

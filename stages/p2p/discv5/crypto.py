@@ -1,6 +1,4 @@
-"""The keys of discovery v5.1 with the identity scheme "v4": ECDH on secp256k1 and HKDF-SHA256, 64-byte signatures.
-
-Encryption is apart: records and URLs do without its library."""
+"""The keys of discovery v5.1 with the identity scheme "v4": ECDH on secp256k1 and HKDF-SHA256, 64-byte signatures."""
 
 import hashlib
 import hmac

@@ -26,11 +26,6 @@ class Enode(NamedTuple):
     port: int
 
     @property
-    def host_name(self) -> str | None:
-        """The host name to resolve; None for an IP address."""
-        return None if self.address is not None else self.host
-
-    @property
     def address(self) -> IpAddress | None:
         """The IP address; None for a host name."""
         try:

@@ -7,7 +7,7 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -30,9 +30,7 @@ class Endpoint(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """What a handshake needs to know of a node; `public_key` is compressed.
-
-    `record` is None for a node known by its enode URL alone."""
+    """What a handshake needs to know of a node: without `record` when its enode URL is all that is known."""
 
     node_id: NodeId
     public_key: bytes
@@ -86,9 +84,7 @@ def decode_opstack(value: bytes) -> OpStackEntry | None:
 
 @dataclass(frozen=True)
 class Enr:
-    """A record with a valid signature.
-
-    `raw` is its encoding, `pairs` the values in RLP by key, `public_key` compressed."""
+    """A record with a valid signature: its encoding, the values in RLP by key, the compressed public key."""
 
     raw: bytes
     seq: int = field(compare=False)
@@ -170,9 +166,7 @@ def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def decode_enr(raw: bytes) -> Enr:
-    """Decode a record and verifies its signature.
-
-    Records decoded recently are cached, as nodes send the same ones again and again. Raises EnrError."""
+    """Decode a record and verify its signature; cached, as nodes send the same ones again. Raises EnrError."""
     if len(raw) > MAX_RECORD_BYTES:
         raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     try:
@@ -249,10 +243,7 @@ class AdvertisedEndpoint:
 
 
 class LocalEnr:
-    """Our record.
-
-    `seq` is the sequence number of a first version, Unix milliseconds, so that it rises over restarts; an equal
-    record from before (`former`) is kept."""
+    """Our record; it begins with `seq`, Unix milliseconds, or is the `former` one if that is equal."""
 
     def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
         self._secret = secret
@@ -262,9 +253,7 @@ class LocalEnr:
 
     def set_endpoint(self, endpoint: Endpoint) -> bool:
         """Set the endpoint where discovery reaches us; returns whether the record has changed."""
-        return self.update(
-            AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
-        )
+        return self.update(replace(self.advertised, ip=endpoint.ip, udp=endpoint.port))
 
     def update(self, advertised: AdvertisedEndpoint) -> bool:
         """Set what is advertised; returns whether the record has changed."""

@@ -33,9 +33,7 @@ class IpVotes:
             self._votes.popitem(last=False)
 
     def winner(self, now: float) -> Endpoint | None:
-        """Return the address with more than half of the recent votes.
-
-        None when there are too few votes or no majority."""
+        """Return the address with more than half of the recent votes, None while there are too few or is none."""
         while self._votes and next(iter(self._votes.values()))[1] <= now - VOTE_SECONDS:
             self._votes.popitem(last=False)
         if len(self._votes) < MIN_VOTES:

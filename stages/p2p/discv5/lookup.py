@@ -1,10 +1,7 @@
-"""A lookup: the closest known nodes are queried for nodes near the target until sixteen have responded.
-
-Three are queried at a time; their number is bounded whatever they respond."""
+"""A lookup: the closest known nodes are asked, three at a time, for nodes near the target until sixteen responded."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, log_distance, xor_distance
@@ -14,13 +11,6 @@ RESULT_SIZE = 16
 MAX_QUERIED = 64
 _MAX_SEEN = 256
 _DISTANCES = 3
-
-
-class LookupQuery(NamedTuple):
-    """A FINDNODE to send: the node, and the distances from it."""
-
-    contact: Contact
-    distances: tuple[int, ...]
 
 
 @dataclass
@@ -44,14 +34,14 @@ class Lookup:
             kept = self._by_closeness()[:_MAX_SEEN]
             self.seen = {contact.node_id: contact for contact in kept}
 
-    def next_queries(self) -> list[LookupQuery]:
-        """Return the queries to send now; each node is queried once."""
+    def next_queries(self) -> list[tuple[Contact, tuple[int, ...]]]:
+        """Return the nodes to query now, once each, and the distances to ask for."""
         free = min(CONCURRENCY - len(self.in_flight), MAX_QUERIED - len(self.queried))
         unqueried = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
         for contact in unqueried:
             self.queried.add(contact.node_id)
             self.in_flight.add(contact.node_id)
-        return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
+        return [(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
     def add_response(self, node: NodeId, found: Iterable[Contact]) -> None:
         """Add the nodes of a node's response."""

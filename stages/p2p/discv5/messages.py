@@ -144,36 +144,13 @@ def _distances(item: bytes) -> tuple[int, ...]:
     return found[:MAX_DISTANCES]
 
 
-def _ping(request_id: bytes, items: list[bytes]) -> Ping:
-    return Ping(request_id, _number(items[0]))
-
-
-def _pong(request_id: bytes, items: list[bytes]) -> Pong:
-    return Pong(request_id, _number(items[0]), _ip(items[1]), _number(items[2], 2))
-
-
-def _find_node(request_id: bytes, items: list[bytes]) -> FindNode:
-    return FindNode(request_id, _distances(items[0]))
-
-
-def _nodes(request_id: bytes, items: list[bytes]) -> Nodes:
-    return Nodes(request_id, _number(items[0]), tuple(rlp.split(items[1])[:MAX_RECORDS]))
-
-
-def _talk_request(request_id: bytes, items: list[bytes]) -> TalkRequest:
-    return TalkRequest(request_id, _bytes(items[0]), _bytes(items[1]))
-
-
-def _talk_response(request_id: bytes, items: list[bytes]) -> TalkResponse:
-    return TalkResponse(request_id, _bytes(items[0]))
-
-
 _KINDS = {Ping: 1, Pong: 2, FindNode: 3, Nodes: 4, TalkRequest: 5, TalkResponse: 6}
 _READERS: dict[int, tuple[int, Callable[[bytes, list[bytes]], Discv5Message]]] = {
-    1: (2, _ping),
-    2: (4, _pong),
-    3: (2, _find_node),
-    4: (3, _nodes),
-    5: (3, _talk_request),
-    6: (2, _talk_response),
+    1: (2, lambda id, items: Ping(id, _number(items[0]))),
+    2: (4, lambda id, items: Pong(id, _number(items[0]), _ip(items[1]), _number(items[2], 2))),
+    3: (2, lambda id, items: FindNode(id, _distances(items[0]))),
+    4: (3, lambda id, items: Nodes(id, _number(items[0]), tuple(rlp.split(items[1])[:MAX_RECORDS]))),
+    5: (3, lambda id, items: TalkRequest(id, _bytes(items[0]), _bytes(items[1]))),
+    6: (2, lambda id, items: TalkResponse(id, _bytes(items[0]))),
 }
+"""By type: the number of items, and what reads those after the request id."""

@@ -76,9 +76,7 @@ Discv5Output = OutgoingPacket | ChainNodeFound | NodeAlive | NodeGone | LocalEnr
 
 @dataclass(frozen=True)
 class Discv5Settings:
-    """Nothing is sent outside of `allowed_networks` (empty: any).
-
-    `ip_versions` are those of our socket; `learn_address` lets a majority of PONGs change our record."""
+    """What is sent where (empty `allowed_networks`: anywhere), and whether PONGs may change our record."""
 
     chain_id: int
     allowed_networks: tuple[Subnet, ...] = ()
@@ -97,10 +95,7 @@ class TableStats(NamedTuple):
 
 
 class Discv5Node:
-    """Our node.
-
-    Times are monotonic seconds. `drops` counts dropped datagrams by reason; `peers_wanted` says whether more peers
-    are sought."""
+    """Our node; `drops` counts dropped datagrams, `peers_wanted` says whether to search. Times are monotonic."""
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
         self.settings = settings
@@ -288,10 +283,10 @@ class Discv5Node:
 
     def _advance_lookup(self, lookup: Lookup, now: float) -> None:
         while queries := lookup.next_queries():
-            for query in queries:
-                call = OutgoingCall(query.contact, CallPurpose.LOOKUP, query.distances, lookup)
+            for contact, distances in queries:
+                call = OutgoingCall(contact, CallPurpose.LOOKUP, distances, lookup)
                 if not self._submit(call, now):
-                    lookup.add_failure(query.contact.node_id)
+                    lookup.add_failure(contact.node_id)
         if lookup.is_done and lookup in self.lookups:
             self.lookups.remove(lookup)
 
@@ -366,10 +361,7 @@ class Discv5Node:
             self._local_enr_updated()
 
     def _local_enr_updated(self) -> None:
-        """Announces our new record.
-
-        Sessions are dropped, as other nodes get the record by new handshakes, also those that do not have us in
-        their table."""
+        """Drop all sessions, as other nodes get our new record by new handshakes."""
         self.codec.sessions.clear()
         self._outputs.append(LocalEnrUpdated(self.local_enr.enr))
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
+from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.sessions import (
@@ -39,9 +39,7 @@ class PacketDrop(Enum):
 
 
 class AuthenticMessage(NamedTuple):
-    """A message of a node that has proved its identity, and that it receives packets at this address.
-
-    `record` is the node's own if the handshake sent or used one."""
+    """A message of a node that has proved its identity and address; `record` is the one of its handshake, if any."""
 
     node: NodeId
     endpoint: Endpoint
@@ -80,7 +78,7 @@ class PacketCodec:
             return None
         nonce = session.next_nonce(self._random)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return EncodedPacket(header.packet(encryption.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
+        return EncodedPacket(header.packet(packets.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
 
     def is_handshake_due(self, node: NodeId, endpoint: Endpoint, now: float) -> bool:
         """Whether there is no session, and the node may still answer a challenge of ours."""
@@ -95,9 +93,7 @@ class PacketCodec:
     def encode_handshake(
         self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plaintext: bytes
     ) -> bytes | None:
-        """Encode the handshake that a WHOAREYOU requests, with the message; the session is in force from then on.
-
-        None when the contact's public key is invalid."""
+        """Encode the handshake that a WHOAREYOU requests, with the message; None for an invalid public key."""
         secret, ephemeral_key = self._ephemeral_key()
         try:
             shared = crypto.ecdh(contact.public_key, secret)
@@ -114,7 +110,7 @@ class PacketCodec:
             ephemeral_key=ephemeral_key,
             record=record.raw if whoareyou.enr_seq < record.seq else b"",
         )
-        return header.packet(encryption.encrypt(write_key, nonce, plaintext, header.data))
+        return header.packet(packets.encrypt(write_key, nonce, plaintext, header.data))
 
     def encode_whoareyou(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
@@ -189,7 +185,7 @@ class PacketCodec:
         except crypto.CryptoError:
             return PacketDrop.BAD_HANDSHAKE
         read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
-        plaintext = encryption.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+        plaintext = packets.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
         if plaintext is None:
             return PacketDrop.BAD_HANDSHAKE
         session = Discv5Session(write_key, read_key, challenge.order)

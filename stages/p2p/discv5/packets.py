@@ -1,15 +1,20 @@
-"""The three kinds of packets: a masked header and, except for WHOAREYOU, an encrypted message."""
+"""The three kinds of packets: a header masked by AES-128-CTR and, except for WHOAREYOU, a message in AES-128-GCM."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.discv5 import crypto, encryption
-from rollup_node.stages.p2p.discv5.crypto import NodeId
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5.crypto import KEY_SIZE, NodeId
 
 MIN_PACKET_BYTES = 63
 MAX_PACKET_BYTES = 1280
 IV_SIZE = 16
 NONCE_SIZE = 12
-WHOAREYOU_SIZE = 63
+TAG_SIZE = 16
 RANDOM_MESSAGE_BYTES = 32
 """Random bytes in place of a message while there are no keys."""
 
@@ -18,6 +23,24 @@ _STATIC = len(_MAGIC) + 1 + NONCE_SIZE + 2
 _MESSAGE, _WHOAREYOU, _HANDSHAKE = range(3)
 _WHOAREYOU_DATA = 24
 _HANDSHAKE_HEAD = 34
+
+
+def header_mask(dest: NodeId, iv: bytes) -> Callable[[bytes], bytes]:
+    """Return the AES-CTR stream that masks and unmasks a header piece by piece."""
+    return Cipher(algorithms.AES(dest[:KEY_SIZE]), modes.CTR(iv)).encryptor().update
+
+
+def encrypt(key: bytes, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
+    """Encrypts a message; `associated_data` is authenticated with it."""
+    return AESGCM(key).encrypt(nonce, plaintext, associated_data)
+
+
+def decrypt(key: bytes, nonce: bytes, ciphertext: bytes, associated_data: bytes) -> bytes | None:
+    """Decrypts a message; None when key, nonce or associated data do not match."""
+    try:
+        return AESGCM(key).decrypt(nonce, ciphertext, associated_data)
+    except (InvalidTag, ValueError):
+        return None
 
 
 class PacketError(ValueError):
@@ -34,10 +57,7 @@ class MessagePacket(NamedTuple):
 
 
 class WhoAreYou(NamedTuple):
-    """The reply to a message that could not be decrypted, whose nonce is `nonce`.
-
-    `challenge_data` is part of the handshake's signature and key derivation, `enr_seq` the version of our record
-    that the sender has (0: none)."""
+    """The reply to an undecryptable message; `enr_seq` is the version of our record that the sender has (0: none)."""
 
     nonce: bytes
     enr_seq: int
@@ -68,14 +88,14 @@ class PacketHeader(NamedTuple):
 
     def packet(self, ciphertext: bytes = b"") -> bytes:
         """Return the datagram."""
-        return self.iv + encryption.HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
+        return self.iv + header_mask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
 
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
     """Decode a datagram that was sent to us. Raises PacketError."""
     if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise PacketError(f"packet of {len(datagram)} bytes")
-    unmask = encryption.HeaderMask(own, datagram[:IV_SIZE])
+    unmask = header_mask(own, datagram[:IV_SIZE])
     start = IV_SIZE + _STATIC
     fixed = unmask(datagram[IV_SIZE:start])
     if not fixed.startswith(_MAGIC):
@@ -88,7 +108,7 @@ def decode(datagram: bytes, own: NodeId) -> Packet:
     ciphertext = datagram[start + size :]
     if flag == _WHOAREYOU:
         return _whoareyou(nonce, auth, data, ciphertext)
-    if len(ciphertext) < encryption.TAG_SIZE:
+    if len(ciphertext) < TAG_SIZE:
         raise PacketError("packet without a message")
     if flag == _MESSAGE and size == len(own):
         return MessagePacket(auth, nonce, ciphertext, data)

@@ -1,18 +1,70 @@
-"""Session keys, each bound to a node and its UDP endpoint, and the challenges sent to nodes without a session.
-
-Both are bounded; an evicted session is established again."""
+"""Session keys, each bound to a node and its UDP endpoint, and the challenges sent to nodes without a session."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5 import encryption
-from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
-from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
+from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket, decrypt
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class BoundedMap(Generic[K, V]):
+    """At most `max_size` entries, of which at most `max_per_group` belong to one group (such as an IP address)."""
+
+    def __init__(self, max_size: int, max_per_group: int) -> None:
+        self._max_size = max_size
+        self._max_per_group = max_per_group
+        self._entries: OrderedDict[K, tuple[bytes, V]] = OrderedDict()
+        self._groups: dict[bytes, OrderedDict[K, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
+        self._groups.clear()
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key, which counts as a use; None when it is absent."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self._entries.move_to_end(key)
+        self._groups[found[0]].move_to_end(key)
+        return found[1]
+
+    def put(self, key: K, group: bytes, value: V) -> None:
+        """Set a value; entries beyond the bounds are evicted, those of the same group first."""
+        self.pop(key)
+        members = self._groups.setdefault(group, OrderedDict())
+        if len(members) >= self._max_per_group:
+            self.pop(next(iter(members)))
+            members = self._groups.setdefault(group, OrderedDict())
+        if len(self._entries) >= self._max_size:
+            self.pop(next(iter(self._entries)))
+            members = self._groups.setdefault(group, OrderedDict())
+        self._entries[key] = (group, value)
+        members[key] = None
+
+    def pop(self, key: K) -> V | None:
+        """Remove an entry and returns its value."""
+        found = self._entries.pop(key, None)
+        if found is None:
+            return None
+        group, value = found
+        members = self._groups[group]
+        del members[key]
+        if not members:
+            del self._groups[group]
+        return value
+
 
 CHALLENGE_TIMEOUT = 1.0
 """Seconds within which a challenge may be answered."""
@@ -32,9 +84,7 @@ Key = tuple[NodeId, Endpoint]
 
 @dataclass
 class Discv5Session:
-    """Two keys, the number of messages encrypted with ours, and the nonces seen last of theirs, against replay.
-
-    `order` is that of our handshake or of our challenge that theirs answered: the later, the higher."""
+    """Two keys, the messages encrypted with ours, the last nonces of theirs; a later handshake has a higher order."""
 
     write_key: bytes
     read_key: bytes
@@ -99,7 +149,7 @@ class Sessions:
     def decrypt(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
         """Decrypts a message with any of the sessions of its sender; None when none of them can."""
         for session in self._kept.get((packet.source, sender)) or ():
-            plaintext = encryption.decrypt(session.read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+            plaintext = decrypt(session.read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
             if plaintext is not None:
                 return DecryptedMessage(plaintext if session.accept_nonce(packet.nonce) else None)
         return None

@@ -24,10 +24,7 @@ _MAX_CHECKS = 27
 
 @dataclass
 class NodeEntry:
-    """A node in the table.
-
-    `checks` grows with each answer and falls to a third with each missing one; at zero the node is not live, or not
-    yet known to be."""
+    """A node in the table: `checks` grows with each answer, falls to a third with each missing one; 0 is not live."""
 
     record: Enr
     contact: Contact
@@ -124,9 +121,7 @@ class RoutingTable:
         return entry
 
     def next_to_revalidate(self, now: float) -> NodeEntry | None:
-        """Return the node whose revalidation is due for the longest time.
-
-        It is not returned again until it has answered or failed, or some time has passed."""
+        """Return the node whose revalidation is due for the longest time, and not again before RETRY_SECONDS."""
         found = min(self, key=lambda entry: entry.revalidate_at, default=None)
         if found is None or found.revalidate_at > now:
             return None

@@ -1,9 +1,6 @@
 """Multistream-select 1.0: two ends agree on a protocol by its name, one length-prefixed line each.
 
-Sans-I/O: bytes come in by `receive_data` and go out by `data_to_send`; bytes after the agreement are left in
-`trailing_data`.
-
-Source: https://github.com/multiformats/multistream-select"""
+Sans-I/O: bytes come in by `receive_data` and go out by `data_to_send`. Source: https://github.com/multiformats/multistream-select"""
 
 from collections.abc import Callable, Sequence
 
@@ -45,9 +42,7 @@ class _Negotiation:
         return out
 
     def receive_data(self, data: bytes) -> str | None:
-        """Consumes bytes of the remote end and returns the protocol once it is selected.
-
-        Raises MultistreamError when the remote end breaks the protocol or no protocol is left."""
+        """Consume bytes and return the protocol once it is selected. Raises MultistreamError."""
         self._buffer += data
         while self.selected is None:
             line = self._next_line()
@@ -86,9 +81,7 @@ class _Negotiation:
 
 
 class Initiator(_Negotiation):
-    """The end that opens the stream.
-
-    It proposes protocols in order of preference, the first one together with the header, which saves a round trip."""
+    """The end that opens the stream; it proposes protocols in order of preference, the first one with the header."""
 
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
@@ -110,9 +103,7 @@ class Initiator(_Negotiation):
 
 
 class Responder(_Negotiation):
-    """The end that accepts the stream.
-
-    It answers each proposal by the protocol's name if it is `supported`, else by `na`."""
+    """The end that accepts the stream; it answers a proposal by its name if it is `supported`, else by `na`."""
 
     def __init__(self, supported: Callable[[str], bool]) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
 """Protobuf wire format without a schema compiler: fields are written one by one and read into a table by field number.
 
 Unknown fields are kept; the number of fields is bounded; groups are rejected.
-
 Source: https://protobuf.dev/programming-guides/encoding/"""
 
 from collections.abc import Iterator
@@ -34,10 +33,7 @@ def bytes_field(field: int, value: bytes | str) -> bytes:
 
 
 class Fields:
-    """The fields of a parsed message, by field number in order of appearance.
-
-    Getters return None (or nothing) for an absent field and the last value of a repeated one. They raise
-    ProtobufError when the field has another wire type."""
+    """The fields by number; getters return the last value or None. They raise ProtobufError for another wire type."""
 
     __slots__ = ("_values",)
 
@@ -65,14 +61,6 @@ class Fields:
             raise ProtobufError(f"field {field} is not bytes")
         return None if value is None else value.tobytes()
 
-    def string(self, field: int) -> str | None:
-        """Return the value of a string field. Raises ProtobufError when it is not UTF-8."""
-        raw = self.bytes_value(field)
-        try:
-            return None if raw is None else raw.decode()
-        except UnicodeDecodeError:
-            raise ProtobufError(f"field {field} is not UTF-8") from None
-
     def repeated_views(self, field: int) -> Iterator[memoryview]:
         """All values of a repeated length-delimited field, without copying; embedded messages are parsed from these."""
         for value in self._values.get(field, ()):
@@ -90,10 +78,7 @@ class Fields:
 
 
 def parse(message: Buffer, max_fields: int = MAX_FIELDS) -> Fields:
-    """Parse a message.
-
-    The values are views into `message`, which must not change while they are used. Raises ProtobufError when it is
-    malformed or has more than `max_fields` fields."""
+    """Parse a message, whose bytes the values view. Raises ProtobufError, also beyond `max_fields` fields."""
     view = memoryview(message)
     values: dict[int, list[int | memoryview]] = {}
     if _read(view, values, max_fields) < len(view):
@@ -102,9 +87,7 @@ def parse(message: Buffer, max_fields: int = MAX_FIELDS) -> Fields:
 
 
 def parse_prefix(message: Buffer, max_fields: int) -> Fields:
-    """Parse the first `max_fields` fields, or those before a group, and ignores what follows.
-
-    Raises ProtobufError when these are malformed."""
+    """Parse the first `max_fields` fields, or those before a group, and ignore the rest. Raises ProtobufError."""
     values: dict[int, list[int | memoryview]] = {}
     with suppress(GroupError):
         _read(memoryview(message), values, max_fields)

@@ -1,7 +1,6 @@
 """Snappy with bounds: the lengths that compressed data declares are checked before anything is decompressed.
 
 Gossip uses the block format [GSP2], responses of payload_by_number the framed one [SYN3].
-
 Source: https://github.com/google/snappy/blob/main/format_description.txt and framing_format.txt beside it"""
 
 from enum import Enum
@@ -35,9 +34,7 @@ def compress(data: bytes) -> bytes:
 
 
 def declared_length(data: bytes | memoryview) -> int | None:
-    """Return the uncompressed length that data in block format declares.
-
-    None when it is unreadable or not below 2^32."""
+    """Return the length that data in block format declares; None when it is unreadable or not below 2^32."""
     try:
         # Go's decoder accepts a non-minimal varint, so peers forward such messages and they must not count against
         # them.
@@ -48,10 +45,7 @@ def declared_length(data: bytes | memoryview) -> int | None:
 
 
 def decompress(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:
-    """Decompresses data in block format to at most `max_bytes` bytes.
-
-    Data that declares more than snappy's best ratio allows is corrupt, which is found without allocating the
-    declared length."""
+    """Decompress data in block format to at most `max_bytes`; the length it declares is checked before."""
     length = declared_length(data)
     if length is None:
         return SnappyFailure.NO_LENGTH

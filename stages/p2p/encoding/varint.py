@@ -22,9 +22,7 @@ def encode(number: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
-    """Decode the number at `offset` and returns it with the offset after it; None while bytes are missing.
-
-    Raises VarintError when it is longer than nine bytes or not minimal."""
+    """Decode the number at `offset` and return it with the offset after it; None while bytes are missing."""
     found = _decode(data, offset, MAX_BYTES)
     if found is not None and found[1] - offset > 1 and data[found[1] - 1] == 0:
         raise VarintError("varint is not minimal")
@@ -32,9 +30,7 @@ def decode(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, 
 
 
 def decode_protobuf(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
-    """Return the same by protobuf's rules: up to ten bytes, truncated to 64 bits, non-minimal forms allowed.
-
-    Raises VarintError when it is longer."""
+    """Decode by protobuf's rules: up to ten bytes, truncated to 64 bits, non-minimal forms allowed."""
     found = _decode(data, offset, _MAX_PROTOBUF_BYTES)
     return None if found is None else (found[0] & 0xFFFF_FFFF_FFFF_FFFF, found[1])
 

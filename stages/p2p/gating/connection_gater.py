@@ -1,6 +1,4 @@
-"""The connection gater: denies connections by `p2p.netrestrict`, operators' blocks, and bans [NET12, NET13].
-
-Times are Unix seconds, as bans outlive the process."""
+"""The connection gater: denies connections by `p2p.netrestrict`, blocks, and bans in Unix time [NET12, NET13]."""
 
 from dataclasses import dataclass, field
 

@@ -28,9 +28,7 @@ class MemoryBudget(Generic[H]):
         return self._per_peer.get(peer, 0)
 
     def add(self, holder: H, peer: PeerId, change: int) -> None:
-        """Add bytes to a holder, or takes them away (negative).
-
-        A holder from which some are taken has made progress and counts as new."""
+        """Add bytes to a holder, or take them away (negative), after which it counts as new."""
         before = self._held.get(holder, (peer, 0))[1]
         if change < 0:
             change = max(change, -before)

@@ -14,9 +14,7 @@ MAX_DELAY = 15.0
 
 
 class WorkShares:
-    """The balance of all peers together and of each, in seconds of work, negative in debt.
-
-    Times are monotonic seconds. Connections in their handshake share one balance, under the empty peer id."""
+    """The balance of all peers and of each in seconds of work; handshakes share that of the empty peer id."""
 
     def __init__(self) -> None:
         self._total = TokenBucket(TOTAL_SHARE, MAX_SAVED)

@@ -2,20 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, MessageCache, MessageId
 from rollup_node.stages.p2p.gossipsub.params import GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
 from rollup_node.stages.p2p.gossipsub.rpc import IHave
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-
-
-class PeerIHave(NamedTuple):
-    """An IHAVE to send to a peer."""
-
-    peer: PeerId
-    ihave: IHave
 
 
 class LazyGossip:
@@ -31,9 +23,7 @@ class LazyGossip:
     def handle_ihave(
         self, peer: PeerId, ihaves: Sequence[IHave], lacks: Callable[[str, MessageId], bool], now: float
     ) -> list[MessageId]:
-        """Return the ids to request from a peer after its IHAVE; `lacks` says whether a message of a topic is wanted.
-
-        One of them, picked at random, becomes a promise."""
+        """Return the ids that a peer has and this node `lacks`; one of them, picked at random, becomes a promise."""
         state = self._peers.states[peer]
         state.ihave_count += 1
         room = self._params.max_ihave_length - state.iwant_id_count
@@ -58,7 +48,9 @@ class LazyGossip:
             if found is not None and found[1] <= self._params.gossip_retransmission:
                 yield found[0]
 
-    def emit_gossip(self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]) -> list[PeerIHave]:
+    def emit_gossip(
+        self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]
+    ) -> list[tuple[PeerId, IHave]]:
         """Return the IHAVE messages of a heartbeat for a topic: to some peers outside of its mesh that fit."""
         ids = self.cache.gossip_ids(topic)
         if not ids:
@@ -66,7 +58,7 @@ class LazyGossip:
         peers = list(self._peers.mesh_candidates(topic, lambda peer: peer not in members and fits(peer)))
         self._random.shuffle(peers)
         count = max(self._params.d_lazy, int(self._params.gossip_factor * len(peers)))
-        return [PeerIHave(peer, IHave(topic, self._sample_ids(ids))) for peer in peers[:count]]
+        return [(peer, IHave(topic, self._sample_ids(ids))) for peer in peers[:count]]
 
     def _sample_ids(self, ids: list[MessageId]) -> Sequence[MessageId]:
         """Return the ids in random order, at most as many as an IHAVE may have."""

@@ -1,14 +1,11 @@
-"""The meshes: per topic the few peers to which every message is sent (gossipsub v1.1) [GSP7, GSP8].
-
-Maintained by GRAFT, PRUNE and backoff. Peer exchange is off."""
+"""The meshes: per topic the few peers to which every message is sent (gossipsub v1.1) [GSP7, GSP8]."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
@@ -31,8 +28,6 @@ class Meshes:
         self.members: dict[str, dict[PeerId, None]] = {}
         self.backoff = PruneBackoff(params.backoff_slack)
 
-    # --- our topics ----------------------------------------------------------------------------------------------
-
     def join(self, topic: str, favoured: Iterable[PeerId]) -> None:
         """Start the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
         members = self.members[topic] = {}
@@ -52,8 +47,6 @@ class Meshes:
             self._peers.event_counts[TraceEvent.PRUNE] += 1
             self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.make_prune(peer, topic, seconds),))))
             self.backoff.add(topic, peer, seconds, now)
-
-    # --- what peers send ------------------------------------------------------------------------------------------
 
     def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
         """Handle a peer's GRAFT; returns False if it must be answered with PRUNE."""
@@ -98,8 +91,6 @@ class Meshes:
         backoff = self._params.prune_backoff if seconds is None else seconds
         return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
 
-    # --- heartbeat -----------------------------------------------------------------------------------------------
-
     def heartbeat(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
         """Brings every mesh back within its bounds; returns the changes by peer."""
         if tick % self._params.backoff_clear_ticks == 0:
@@ -137,9 +128,7 @@ class Meshes:
             self._graft(topic, self._params.d - len(members), lambda peer: score(peer) >= 0)
 
     def _prune_above_d_hi(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
-        """Keep the D_score peers with the best scores and random others up to D, where there are more than D_hi.
-
-        At least D_out of them are ones that we dialled, so that inbound peers cannot take over the mesh."""
+        """Keep the best scores and random others up to D, of which at least D_out are peers that we dialled."""
         members, params = self.members[topic], self._params
         if len(members) <= params.d_hi:
             return
@@ -202,10 +191,7 @@ MAX_PER_TOPIC = 10_000
 
 
 class PruneBackoff:
-    """The end of the backoff of each topic and peer.
-
-    Entries are kept for `slack` seconds longer, during which we do not graft yet, as the remote clock may be behind;
-    a peer's own GRAFT is checked without the slack."""
+    """The end of each peer's backoff; we wait `slack` seconds longer, as the remote clock may be behind."""
 
     def __init__(self, slack: float) -> None:
         self._slack = slack

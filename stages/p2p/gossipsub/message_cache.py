@@ -22,9 +22,7 @@ class ValidationResult(Enum):
 
 
 class MessageIdScheme(Enum):
-    """How message ids are computed: op-node hashes the topic too, the specification and kona do not.
-
-    Ids meet only in IHAVE, IWANT and IDONTWANT, so that the other scheme costs duplicate traffic alone."""
+    """How message ids are computed: op-node hashes the topic too, the specification and kona do not."""
 
     OP_NODE = "op-node"
     SPECIFICATION = "specification"
@@ -102,9 +100,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class SeenCache(Generic[K]):
-    """Keys with their expiry.
-
-    `ttl` in seconds; beyond `max_size` keys the oldest are dropped early. Times must not decrease."""
+    """Keys with their expiry after `ttl` seconds, at most `max_size` of them. Times must not decrease."""
 
     def __init__(self, ttl: float, max_size: int) -> None:
         self._ttl = ttl

@@ -21,13 +21,10 @@ VALIDATION_TIMEOUT = 3.0
 
 
 class GossipParams(msgspec.Struct, frozen=True):
-    """Durations in seconds.
+    """Durations in seconds; `*_ticks`, `history_*` and `idontwant_message_ttl` in heartbeats.
 
-    `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one heartbeat.
-
-    `wasted_bytes_budget` and `wasted_bytes_refill` (bytes at most, and per heartbeat) bound the work that duplicates
-    and rejected messages of one peer can cause, each charged with its size and `wasted_message_overhead`. Messages of a
-    peer whose budget is used up are dropped until the next heartbeat. This bound is ours, not gossipsub's."""
+    `wasted_bytes_budget` (refilled at each heartbeat) bounds the work that duplicates and rejected messages of one peer
+    can cause, each charged with its size and an overhead. This bound is ours, not gossipsub's."""
 
     d: int = 8
     d_lo: int = 6

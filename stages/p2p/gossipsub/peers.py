@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import StrEnum
 from typing import Protocol
 
 from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
@@ -14,18 +15,32 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+class TraceEvent(StrEnum):
+    """The label `type` of the metric `p2p_gossip_events_total`."""
+
+    ADD_PEER = "ADD_PEER"
+    REMOVE_PEER = "REMOVE_PEER"
+    JOIN = "JOIN"
+    LEAVE = "LEAVE"
+    GRAFT = "GRAFT"
+    PRUNE = "PRUNE"
+    PUBLISH_MESSAGE = "PUBLISH_MESSAGE"
+    DELIVER_MESSAGE = "DELIVER_MESSAGE"
+    DUPLICATE_MESSAGE = "DUPLICATE_MESSAGE"
+    REJECT_MESSAGE = "REJECT_MESSAGE"
+    RECV_RPC = "RECV_RPC"
+    SEND_RPC = "SEND_RPC"
+    DROP_RPC = "DROP_RPC"
 
 
 class RandomSource(Protocol):
     """The part of `random.Random` that is used, seeded by the caller of the router."""
 
-    def shuffle(self, items: list[PeerId], /) -> None:
-        """Shuffles in place."""
-
-    def randrange(self, end: int, /) -> int:
-        """Return a number from 0 to end - 1."""
+    def shuffle(self, items: list[PeerId], /) -> None: ...
+    def randrange(self, end: int, /) -> int: ...
 
 
 class GossipPeer:
@@ -117,9 +132,7 @@ class PeerTable:
         return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
-        """Queues an RPC for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat.
-
-        Returns whether it was queued."""
+        """Queue an RPC for a peer, its GRAFT and PRUNE for the next heartbeat if there is no room; return whether."""
         if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
         self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)

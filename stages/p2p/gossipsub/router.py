@@ -6,16 +6,13 @@ How to drive it, from one event loop, with `now` in monotonic seconds:
   was opened again; when the peer is disconnected, call `remove_peer`.
 * For each RPC on an inbound stream call `receive_rpc`. On `MalformedRpc` reset the stream. Validate each
   `UnvalidatedMessage` returned, at once or later, and call `report_validation_result`; a message without a result is
-  ignored after VALIDATION_TIMEOUT. Of a peer not added yet only subscriptions are kept, so read its stream after
-  `add_peer`.
+  ignored after VALIDATION_TIMEOUT. Of a peer not added yet only subscriptions are kept.
 * Call `heartbeat` every `params.heartbeat_interval` seconds, and `publish` for our own messages, which are validated
   before.
 * After each call wake a writer for each peer of `take_ready()`; it writes `next_frame(peer)` (length prefix included)
   until that is None. Frames of a blocked writer stay in its bounded queue; nothing else waits for it.
-* Call `take_event_counts()` now and then for the metric `p2p_gossip_events_total`.
 
 Nothing a peer sends raises an exception. All randomness comes from the source given.
-
 Source: https://github.com/libp2p/specs/blob/master/pubsub/gossipsub/gossipsub-v1.1.md and gossipsub-v1.2.md beside it
 """
 
@@ -33,7 +30,7 @@ from rollup_node.stages.p2p.gossipsub.message_cache import (
     ValidationResult,
 )
 from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
     IHave,
@@ -45,7 +42,6 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_frame,
 )
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
@@ -82,9 +78,7 @@ class GossipSubRouter:
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
-        """Add a peer that can be written to, or restarts one, and sends it our subscriptions.
-
-        `outbound`: we dialled it; `addresses`: its IP addresses and groups, for colocation scoring."""
+        """Add or restart a peer that can be written to (`outbound`: dialled by us), and send it our subscriptions."""
         joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
         if peer in self.peers.states:
             self._remove(peer)
@@ -101,10 +95,6 @@ class GossipSubRouter:
         if peer in self.peers.states:
             self._remove(peer)
             self.scorer.remove_peer(peer, now)
-
-    def topic_peers(self, topic: str) -> Collection[PeerId]:
-        """Peers that have joined a topic."""
-        return self.peers.topic_peers(topic)
 
     def take_ready(self) -> list[PeerId]:
         """Return the peers for which something was queued since the last call."""
@@ -157,9 +147,7 @@ class GossipSubRouter:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
-        """Publish a message of our own; returns the number of peers it is queued for, None if published before.
-
-        To the mesh, or to all peers of the topic when flood publishing is on or the mesh is small [GSP9]."""
+        """Publish a message of our own to the mesh, or more [GSP9]; return the number of peers, None if repeated."""
         message_id = self.validation_queue.add_published(topic, data, now)
         if message_id is None:
             return None
@@ -193,10 +181,7 @@ class GossipSubRouter:
         return [each for each in messages if each is not None]
 
     def report_validation_result(self, message_id: MessageId, result: ValidationResult, now: float) -> int:
-        """Report the validation result of a message.
-
-        An accepted message is forwarded; returns the number of peers it is queued for. The result of a message that
-        is not pending has no effect."""
+        """Forward a pending message if it is accepted; return the number of peers it is queued for."""
         accepted = self.validation_queue.finish(message_id, result)
         if accepted is None:
             return 0
@@ -267,7 +252,7 @@ class GossipSubRouter:
 
     def _handle_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         def lacks(topic: str, message_id: MessageId) -> bool:
-            return topic in self.meshes.members and not self.validation_queue.has_seen(message_id, now)
+            return topic in self.meshes.members and not self.validation_queue.seen.has(message_id, now)
 
         if control.ihave:
             wanted = self.lazy_gossip.handle_ihave(peer, control.ihave, lacks, now)
@@ -279,9 +264,7 @@ class GossipSubRouter:
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
-        """Maintains scores, meshes, fanout, cache and counters.
-
-        Sends GRAFT, PRUNE and IHAVE, at most one RPC per peer."""
+        """Maintain scores, meshes, fanout, cache and counters; send at most one RPC per peer."""
         self.heartbeat_ticks += 1
         self.scorer.refresh(now)
         for peer, count in self.lazy_gossip.promises.broken(now).items():

@@ -1,16 +1,14 @@
 """Gossipsub's RPC messages, as protobuf.
 
-The number of fields and the size of ids are bounded over the whole RPC; beyond that it is malformed and its stream must
-be reset. A message with an author, sequence number, signature or key, which StrictNoSign forbids [GSP4], is marked as
-signed.
-
+The number of fields and the size of ids are bounded over the whole RPC. A message with fields that StrictNoSign forbids
+is marked as signed [GSP4].
 Source: https://github.com/libp2p/specs/blob/master/pubsub/README.md and gossipsub/gossipsub-v1.2.md beside it"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import protobuf, varint
-from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError
+from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError, bytes_field, varint_field
 
 MAX_FIELDS = 12_000
 """Two full IHAVE, and more than nodes of one chain ever send in one RPC; parsing this many fields takes a while."""
@@ -74,9 +72,6 @@ class Rpc(NamedTuple):
     control: ControlMessage = ControlMessage()
 
 
-# --- writing -------------------------------------------------------------------------------------------------------
-
-
 def encode_frame(rpc: Rpc) -> bytes:
     """Encode an RPC with its length prefix, as it is written to a stream."""
     body = encode_rpc(rpc)
@@ -86,47 +81,34 @@ def encode_frame(rpc: Rpc) -> bytes:
 def encode_rpc(rpc: Rpc) -> bytes:
     """Encode an RPC without its length prefix."""
     parts = [
-        protobuf.bytes_field(
-            _SUBSCRIPTIONS,
-            protobuf.varint_field(_SUBSCRIBE, subscription.subscribe)
-            + protobuf.bytes_field(_SUBSCRIBED_TOPIC, subscription.topic),
-        )
-        for subscription in rpc.subscriptions
+        bytes_field(_SUBSCRIPTIONS, varint_field(_SUBSCRIBE, subscribe) + bytes_field(_SUBSCRIBED_TOPIC, topic))
+        for topic, subscribe in rpc.subscriptions
     ]
-    parts += [
-        protobuf.bytes_field(
-            _PUBLISH, protobuf.bytes_field(_DATA, message.data) + protobuf.bytes_field(_TOPIC, message.topic)
-        )
-        for message in rpc.messages
-    ]
+    for message in rpc.messages:
+        parts.append(bytes_field(_PUBLISH, bytes_field(_DATA, message.data) + bytes_field(_TOPIC, message.topic)))
     if any(rpc.control):
-        parts.append(protobuf.bytes_field(_CONTROL, _encode_control(rpc.control)))
+        parts.append(bytes_field(_CONTROL, _encode_control(rpc.control)))
     return b"".join(parts)
 
 
 def _encode_control(control: ControlMessage) -> bytes:
     parts = [
-        protobuf.bytes_field(
-            _IHAVE, protobuf.bytes_field(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids)
-        )
-        for have in control.ihave
+        bytes_field(_IHAVE, bytes_field(_CONTROL_TOPIC, topic) + _encode_ids(_IHAVE_IDS, ids))
+        for topic, ids in control.ihave
     ]
     if control.iwant:
-        parts.append(protobuf.bytes_field(_IWANT, _encode_ids(_IDS, control.iwant)))
-    parts += [protobuf.bytes_field(_GRAFT, protobuf.bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
+        parts.append(bytes_field(_IWANT, _encode_ids(_IDS, control.iwant)))
+    parts += [bytes_field(_GRAFT, bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
     for prune in control.prune:
-        backoff = b"" if prune.backoff is None else protobuf.varint_field(_PRUNE_BACKOFF, prune.backoff)
-        parts.append(protobuf.bytes_field(_PRUNE, protobuf.bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
+        backoff = b"" if prune.backoff is None else varint_field(_PRUNE_BACKOFF, prune.backoff)
+        parts.append(bytes_field(_PRUNE, bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
     if control.idontwant:
-        parts.append(protobuf.bytes_field(_IDONTWANT, _encode_ids(_IDS, control.idontwant)))
+        parts.append(bytes_field(_IDONTWANT, _encode_ids(_IDS, control.idontwant)))
     return b"".join(parts)
 
 
 def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
-    return b"".join(protobuf.bytes_field(field, each) for each in ids)
-
-
-# --- reading -------------------------------------------------------------------------------------------------------
+    return b"".join(bytes_field(field, each) for each in ids)
 
 
 def decode_rpc(raw: bytes) -> Rpc:
@@ -161,9 +143,7 @@ class _Reader:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
     def _message(self, view: memoryview) -> PubsubMessage:
-        """Return a message of which only the first fields are read.
-
-        Anyone can append fields to a message that honest peers forward, and that must not cost us these peers."""
+        """Return a message of which only the first fields are read, as anyone can append some to forwarded ones."""
         if self._left <= 0:
             raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
         fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)

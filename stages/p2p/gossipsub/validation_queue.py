@@ -1,9 +1,6 @@
-"""Messages from arrival to validation result.
+"""Messages from arrival to validation result: each once; duplicates and rejected ones are charged to their senders."""
 
-Each message is validated once, however many peers send it; what has no use, duplicates and rejected messages, is
-charged to its sender's wasted-bytes budget."""
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,9 +22,8 @@ from rollup_node.stages.p2p.gossipsub.params import (
     VALIDATION_TIMEOUT,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.protocol.pacing import TokenBucket
 
@@ -42,46 +38,6 @@ class PendingMessage:
     received_at: float
     senders: dict[PeerId, None] = field(default_factory=dict)
 
-    @property
-    def sender(self) -> PeerId:
-        """The peer that sent it first."""
-        return next(iter(self.senders))
-
-
-class PendingMessages:
-    """Messages whose validation is pending, by id, oldest first; bounded in number and bytes."""
-
-    def __init__(self) -> None:
-        self._messages: dict[MessageId, PendingMessage] = {}
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def get(self, message_id: MessageId) -> PendingMessage | None:
-        """Return the message, None if it is not pending."""
-        return self._messages.get(message_id)
-
-    def has_room(self, size: int) -> bool:
-        """Whether a message of that size can be added."""
-        return len(self._messages) < MAX_PENDING_MESSAGES and self.bytes + size <= MAX_PENDING_BYTES
-
-    def add(self, message_id: MessageId, message: PendingMessage) -> None:
-        """Add a message, for which there must be room."""
-        self._messages[message_id] = message
-        self.bytes += message.size
-
-    def take(self, message_id: MessageId) -> PendingMessage | None:
-        """Remove the message and returns it; None if it is not pending."""
-        message = self._messages.pop(message_id, None)
-        if message is not None:
-            self.bytes -= message.size
-        return message
-
-    def older_than(self, time: float) -> Iterator[MessageId]:
-        """Ids of messages received before `time`."""
-        return iter([each for each, message in self._messages.items() if message.received_at < time])
-
 
 class _DecodedMessage(NamedTuple):
     id: MessageId
@@ -90,7 +46,7 @@ class _DecodedMessage(NamedTuple):
 
 
 class ValidationQueue:
-    """The seen cache, and the messages whose validation is pending."""
+    """The seen cache, and the messages whose validation is pending: oldest first, bounded in number and bytes."""
 
     def __init__(
         self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
@@ -100,11 +56,8 @@ class ValidationQueue:
         self._promises = promises
         self._id_scheme = id_scheme
         self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
-        self.pending = PendingMessages()
-
-    def has_seen(self, message_id: MessageId, now: float) -> bool:
-        """Whether a message was received or published within the seen TTL."""
-        return self.seen.has(message_id, now)
+        self.pending: dict[MessageId, PendingMessage] = {}
+        self.pending_bytes = 0
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
         """Mark a message of our own as seen; returns its id, None if it was seen before."""
@@ -112,16 +65,15 @@ class ValidationQueue:
         return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """Take a message in a joined topic; returns it if it must be validated.
-
-        A signed message is rejected [GSP4]."""
+        """Take a message in a joined topic; return it if it must be validated. A signed one is rejected [GSP4]."""
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
             self._reject(peer, len(message.data))
             return None
         # Checked before anything is decompressed: a message may hold much that decompresses to twenty times as much.
-        if not self.pending.has_room(_declared_size(message.data)):
+        size = self.pending_bytes + _declared_size(message.data)
+        if len(self.pending) >= MAX_PENDING_MESSAGES or size > MAX_PENDING_BYTES:
             self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
             return None
         decoded = self._decode(message.topic, message.data)
@@ -129,16 +81,17 @@ class ValidationQueue:
             self._add_duplicate(peer, decoded)
             return None
         self._promises.fulfill(decoded.id)
-        pending = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
-        self.pending.add(decoded.id, pending)
+        self.pending[decoded.id] = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
+        self.pending_bytes += decoded.size
         self.seen.add(decoded.id, now)
         return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
 
     def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
         """End the validation of a message; returns it if it is to be forwarded."""
-        pending = self.pending.take(message_id)
+        pending = self.pending.pop(message_id, None)
         if pending is None:
             return None
+        self.pending_bytes -= pending.size
         if result is ValidationResult.ACCEPT:
             self._peers.event_counts[TraceEvent.DELIVER_MESSAGE] += 1
             return pending
@@ -150,7 +103,8 @@ class ValidationQueue:
     def heartbeat(self, now: float) -> None:
         """Expires the seen cache, and ignores messages whose validation takes too long."""
         self.seen.remove_expired(now)
-        for expired in self.pending.older_than(now - VALIDATION_TIMEOUT):
+        oldest = now - VALIDATION_TIMEOUT
+        for expired in [each for each, message in self.pending.items() if message.received_at < oldest]:
             self.finish(expired, ValidationResult.IGNORE)
 
     def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
@@ -177,9 +131,7 @@ class ValidationQueue:
 
 
 def _declared_size(data: bytes) -> int:
-    """Return the size of a message with what it says that it decompresses to.
-
-    Nothing is decompressed beyond the limit."""
+    """Return the size of a message with what it says that it decompresses to, within the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
 

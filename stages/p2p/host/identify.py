@@ -1,13 +1,12 @@
 """Identify messages: what peers send each other about themselves right after connecting, and again on a change (push).
 
 Size, number of entries and the characters that may reach a log are bounded.
-
 Source: https://github.com/libp2p/specs/blob/master/identify/README.md"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, decode_multiaddr, decode_supported
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_supported
 from rollup_node.stages.p2p.encoding import protobuf
 
 PROTOCOL = "/ipfs/id/1.0.0"
@@ -25,9 +24,7 @@ class IdentifyError(ValueError):
 
 
 class IdentifyMessage(NamedTuple):
-    """A peer's own description; `observed_address` is our address as it sees it.
-
-    A push may leave fields out (None or empty)."""
+    """A peer's description, with our address as it sees it. A push may leave fields out (None or empty)."""
 
     public_key: bytes | None
     listen_addresses: tuple[Multiaddr, ...]
@@ -50,28 +47,20 @@ def encode(
 
 
 def decode(message: bytes) -> IdentifyMessage:
-    """Decode a message.
-
-    Unsupported addresses and entries beyond the bounds are dropped. Raises IdentifyError when it is malformed."""
+    """Decode a message without unsupported addresses and entries beyond the bounds. Raises IdentifyError."""
     try:
         fields = protobuf.parse(message, max_fields=1024)
+        observed = fields.bytes_value(_OBSERVED)
         return IdentifyMessage(
             public_key=fields.bytes_value(_KEY),
             listen_addresses=tuple(decode_supported(fields.repeated_bytes(_ADDRESSES)[:_MAX_ADDRESSES])),
             protocols=tuple(_printable_text(raw) for raw in fields.repeated_bytes(_PROTOCOLS)[:_MAX_PROTOCOLS]),
-            observed_address=_decode_observed(fields.bytes_value(_OBSERVED)),
+            observed_address=next(iter(decode_supported(() if observed is None else (observed,))), None),
             protocol_version=_optional_text(fields.bytes_value(_VERSION)),
             agent_version=_optional_text(fields.bytes_value(_AGENT)),
         )
     except protobuf.ProtobufError as error:
         raise IdentifyError(f"identify: {error}") from None
-
-
-def _decode_observed(raw: bytes | None) -> Multiaddr | None:
-    try:
-        return None if raw is None else decode_multiaddr(raw)
-    except MultiaddrError:
-        return None
 
 
 def _optional_text(raw: bytes | None) -> str | None:
@@ -86,11 +75,4 @@ def _printable_text(raw: bytes) -> str:
 
 def merge_push(before: IdentifyMessage, push: IdentifyMessage) -> IdentifyMessage:
     """Return the message that is in force after a push: fields that the push leaves out keep their value."""
-    return IdentifyMessage(
-        public_key=push.public_key or before.public_key,
-        listen_addresses=push.listen_addresses or before.listen_addresses,
-        protocols=push.protocols or before.protocols,
-        observed_address=push.observed_address or before.observed_address,
-        protocol_version=push.protocol_version or before.protocol_version,
-        agent_version=push.agent_version or before.agent_version,
-    )
+    return IdentifyMessage._make(new or old for new, old in zip(push, before, strict=True))

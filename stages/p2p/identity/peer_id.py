@@ -1,14 +1,13 @@
 """Public keys and the peer ids derived from them.
 
 This node's key is secp256k1; peers may have any of libp2p's key types [NET1].
-
 Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md"""
 
 import base64
 import hashlib
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.encoding import base58, protobuf
+from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 
@@ -47,9 +46,7 @@ class PublicKey(NamedTuple):
 
 
 def secp256k1_public_key(point: bytes) -> PublicKey:
-    """Return the public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form.
-
-    Raises IdentityError when it is not on the curve."""
+    """Return the public key of a curve point of 33 or 65 bytes. Raises IdentityError when it is not on the curve."""
     try:
         return PublicKey(SECP256K1, secp256k1.convert_point(point))
     except ValueError:
@@ -91,9 +88,7 @@ def node_id(key: PublicKey) -> bytes | None:
 
 
 class NetworkIdentity:
-    """This node's key pair and peer id.
-
-    `secret` has 32 bytes. Raises IdentityError when it is not a secp256k1 private key [NET1]."""
+    """This node's key pair and peer id. Raises IdentityError for a secret that is no secp256k1 key [NET1]."""
 
     def __init__(self, secret: bytes) -> None:
         try:
@@ -113,12 +108,12 @@ class NetworkIdentity:
 
 def peer_id_text(peer: PeerId) -> str:
     """Return the usual text form of a peer id: base58 of the multihash."""
-    return base58.encode(peer)
+    return encode_base58(peer)
 
 
 def short_peer_id(peer: PeerId) -> str:
     """Return the last ten characters of a peer id, for log lines."""
-    return base58.encode(peer)[-10:]
+    return encode_base58(peer)[-10:]
 
 
 def parse_peer_id(text: str) -> PeerId:
@@ -126,7 +121,7 @@ def parse_peer_id(text: str) -> PeerId:
     if not text or len(text) > _MAX_TEXT_CHARACTERS:
         raise IdentityError(f"peer id of {len(text)} characters")
     try:
-        return validate_peer_id(_from_cid(text) if text[0] == "b" else base58.decode(text))
+        return validate_peer_id(_from_cid(text) if text[0] == "b" else decode_base58(text))
     except ValueError as error:
         raise IdentityError(f"{text!r} is not a peer id: {error}") from None
 
@@ -148,3 +143,29 @@ def _from_cid(text: str) -> bytes:
     if raw[:2] != bytes((_CID_VERSION, _LIBP2P_KEY)):
         raise IdentityError("the CID is not of a libp2p key")
     return raw[2:]
+
+
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
+
+
+def encode_base58(data: bytes) -> str:
+    """Encode bytes as base58; each leading zero byte becomes a `1`."""
+    number = int.from_bytes(data, "big")
+    digits = []
+    while number:
+        number, value = divmod(number, 58)
+        digits.append(_ALPHABET[value])
+    zeros = len(data) - len(data.lstrip(b"\0"))
+    return "1" * zeros + "".join(reversed(digits))
+
+
+def decode_base58(text: str) -> bytes:
+    """Decode a base58 text. Raises ValueError when a character is not in the alphabet."""
+    number = 0
+    for character in text:
+        if character not in _VALUES:
+            raise ValueError(f"{character!r} is not a base58 character")
+        number = number * 58 + _VALUES[character]
+    zeros = len(text) - len(text.lstrip("1"))
+    return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8, "big")

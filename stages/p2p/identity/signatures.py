@@ -1,7 +1,6 @@
 """Signatures by the keys of peers, of any of libp2p's key types. Apart from peer ids, which do without this library.
 
-Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md
-"""
+Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md"""
 
 import hashlib
 

@@ -1,7 +1,6 @@
 """NAT-PMP (RFC 6886): the packets that ask a gateway for its external address and for port mappings.
 
-Source: https://www.rfc-editor.org/rfc/rfc6886
-"""
+Source: https://www.rfc-editor.org/rfc/rfc6886"""
 
 import ipaddress
 from enum import Enum

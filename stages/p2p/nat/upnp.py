@@ -1,7 +1,6 @@
 """UPnP: the search for gateways (SSDP), their description, and the calls to them (SOAP), as bytes.
 
 What a device sends is bounded and parsed without document types.
-
 Source: https://openconnectivity.org/upnp-specs/UPnP-gw-WANIPConnection-v2-Service.pdf"""
 
 import ipaddress

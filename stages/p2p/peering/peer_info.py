@@ -9,7 +9,7 @@ import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, extract_public_key, node_id, peer_id_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 
 
@@ -21,10 +21,7 @@ class Connectedness(IntEnum):
 
 
 class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One peer [RPC78].
-
-    `latency` is in nanoseconds, 0 when it was not measured; `connectedness` and `direction` are numbers of
-    go-libp2p."""
+    """One peer, with numbers of go-libp2p; `latency` is in nanoseconds, 0 when it was not measured [RPC78]."""
 
     peerID: str
     nodeID: str
@@ -72,11 +69,6 @@ class IpNet(msgspec.Struct, frozen=True):
     Mask: str
 
 
-def ip_net(subnet: Subnet) -> IpNet:
-    """Return the JSON form of a network."""
-    return IpNet(str(subnet.network_address), b64encode(subnet.netmask.packed).decode())
-
-
 def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, ...] | None:
     """Return the texts of a peer's addresses, each with the peer id at its end; None when there are none."""
     return tuple(str(address.with_peer_id(peer)) for address in dict.fromkeys(addresses)) or None
@@ -84,12 +76,8 @@ def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, .
 
 def node_id_text(peer: PeerId) -> str:
     """Return the peer's discv5 node id in hex; zeros when its key is not secp256k1 or not embedded in the peer id."""
-    try:
-        key = extract_public_key(peer)
-        found = None if key is None else node_id(key)
-    except IdentityError:
-        found = None
-    return (found or bytes(32)).hex()
+    key = extract_public_key(peer)
+    return ((key and node_id(key)) or bytes(32)).hex()
 
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:
@@ -105,7 +93,7 @@ def sorted_ips(ips: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> 
 def sorted_nets(subnets: Iterable[Subnet]) -> tuple[IpNet, ...]:
     """Return the JSON forms of networks."""
     ordered = sorted(subnets, key=lambda net: (net.version, int(net.network_address), net.prefixlen))
-    return tuple(map(ip_net, ordered))
+    return tuple(IpNet(str(net.network_address), b64encode(net.netmask.packed).decode()) for net in ordered)
 
 
 class StaticPeerError(Exception):
@@ -127,3 +115,69 @@ def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[M
         if address.peer_id != own:
             found.setdefault(address.peer_id, []).append(address.without_peer_id)
     return found
+
+
+class ClosedConnectionInfo(msgspec.Struct, frozen=True):
+    """A connection that has ended: the reason, and its duration in seconds."""
+
+    peer: str
+    why: str
+    lasted: float
+
+
+class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
+    """Discovery: our record and its endpoint, the table's numbers of nodes, dropped datagrams by reason."""
+
+    record: str
+    endpoint: str
+    ip: str | None
+    tcp: int
+    udp: int
+    nodes: dict[str, int]
+    drops: dict[str, int]
+
+
+class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """Gossip: the current topic, the peers on and in the mesh of each, and what came of blocks since the start.
+
+    Own blocks go to all peers below a mesh size. Blocks of peers are accepted (`accepted_ago`: seconds since the
+    last) or not (`refused`, by failure). The unsafe block signers are those on L1 and of our key."""
+
+    topic: str
+    topics: dict[str, int]
+    meshes: dict[str, int]
+    low: int
+    accepted: int
+    accepted_ago: float | None
+    refused: dict[str, int]
+    published: int
+    signer: str | None
+    own_signer: str | None
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it.
+
+    `inbound_ever` counts inbound connections from other machines since the start, `observed` our addresses as peers
+    see them; `bans` has the seconds left of each ban."""
+
+    peer: str
+    chain_id: int
+    listens: tuple[str, ...]
+    is_listening: bool
+    low: int
+    high: int
+    inbound: int
+    outbound: int
+    inbound_ever: int
+    observed: dict[str, int]
+    known: int
+    dialable: int
+    static_missing: tuple[str, ...]
+    dial_problems: dict[str, str]
+    bans: dict[str, float]
+    blocked: int
+    departed: tuple[ClosedConnectionInfo, ...]
+    discovery: DiscoveryDiagnosis | None
+    gossip: GossipDiagnosis
+    problems: tuple[str, ...]

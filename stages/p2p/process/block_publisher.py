@@ -1,7 +1,4 @@
-"""Signs the blocks that the engine process sequenced and has them gossiped.
-
-Nothing here delays the engine process: it hands a block over and is answered when the block is published or dropped
-[SEQ24, SGN8]."""
+"""Signs the blocks that the engine process sequenced and has them gossiped, without delaying it [SEQ24, SGN8]."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -41,7 +38,7 @@ class BlockPublisher:
     """Signs and publishes blocks, one at a time, the newest first.
 
     `signer` is None on nodes that do not publish, `signed_blocks` where their file cannot be used: then no block is
-    signed. Whether a block may be signed is decided when it arrives, in the order of the chain [SGN10]."""
+    signed. Whether a block may be signed is decided when it arrives [SGN10]. `problem` says why blocks wait."""
 
     def __init__(
         self, config: P2pConfig, signer: BlockSigner | None, signed_blocks: SignedBlocksFile | None, gossip: Gossip
@@ -50,13 +47,8 @@ class BlockPublisher:
         self.l1_chain = RecentL1Chain()
         self._queue = SigningQueue(config.gossip_timestamp_threshold)
         self._warnings = RepeatedWarnings(log)
-        self._failure: str | None = None
+        self.problem: str | None = None
         self.periodic_task = PeriodicTask("sign blocks", self._step)
-
-    @property
-    def problem(self) -> str | None:
-        """Why blocks wait for their signature, for /readyz; None when none do."""
-        return self._failure
 
     def publish(self, request: PublishRequest, done: Done) -> None:
         """Take a block over; `done` is called once with its error, None when it is published."""
@@ -97,7 +89,7 @@ class BlockPublisher:
             await self._sign(block, self._signer)
         delay = self._queue.delay(time.monotonic())
         if delay is None:
-            self._failure = None
+            self.problem = None
             return IDLE_SECONDS
         return min(delay, AGE_CHECK_SECONDS)
 
@@ -108,15 +100,15 @@ class BlockPublisher:
             signature = await signer.sign_block(self._config.rollup.l2_chain_id, payload_hash(part))
         except SigningError as error:
             self._queue.failed(time.monotonic())
-            self._failure = f"blocks are not signed: {error}"
+            self.problem = f"blocks are not signed: {error}"
             fields = {"number": payload.block_number, "error": error, "do": Code.SIGNER_UNREACHABLE.remedy}
             code = Code.SIGNER_UNREACHABLE.text
             self._warnings.warn("signer", "failed to sign a block, retrying", code=code, **fields)
             return
-        if self._failure is not None:
+        if self.problem is not None:
             log.info("the signer signs again", number=payload.block_number)
         self._queue.succeeded()
-        self._failure = None
+        self.problem = None
         if not self._queue.holds(block):
             return
         self._finish(block, self._gossip(payload, version, part, signature))

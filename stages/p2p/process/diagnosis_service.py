@@ -2,14 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected
-from rollup_node.stages.p2p.identity.peer_id import peer_id_text
-from rollup_node.stages.p2p.peering.diagnosis import (
+from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text
+from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
+from rollup_node.stages.p2p.peering.peer_info import (
     ClosedConnectionInfo,
     Diagnosis,
     DiscoveryDiagnosis,
@@ -31,12 +31,13 @@ class DiagnosisService:
     def diagnose(
         self,
         problems: tuple[str, ...],
-        static: tuple[bytes, ...],
+        static: Iterable[PeerId],
         signers: tuple[bytes | None, bytes | None],
         published: int,
     ) -> Diagnosis:
         """Return the present state; `signers` are the unsafe block signers on L1 and of our key."""
         host, now = self._host, time.time()
+        gater = host.connection_gater
         connected = host.connections()
         observed = Counter(
             str(info.identify.observed_address)
@@ -60,10 +61,8 @@ class DiagnosisService:
             dial_problems={
                 peer_id_text(peer): text for peer, text in list(host.dialer.last_errors.items())[-MAX_SHOWN:]
             },
-            bans={peer_id_text(peer): round(until - now, 1) for peer, until in host.connection_gater.peer_bans.items()},
-            blocked=len(host.connection_gater.blocked_peers)
-            + len(host.connection_gater.blocked_ips)
-            + len(host.connection_gater.blocked_subnets),
+            bans={peer_id_text(peer): round(until - now, 1) for peer, until in gater.peer_bans.items()},
+            blocked=len(gater.blocked_peers) + len(gater.blocked_ips) + len(gater.blocked_subnets),
             departed=tuple(
                 ClosedConnectionInfo(peer_id_text(closed.peer), closed.reason, round(closed.seconds, 1))
                 for closed in list(host.closed_connections)[-MAX_SHOWN:]
@@ -89,7 +88,7 @@ class DiagnosisService:
             ip=None if advertised.ip is None else str(advertised.ip),
             tcp=advertised.tcp,
             udp=advertised.udp,
-            nodes=server.table_stats._asdict(),
+            nodes=server.node.table_stats()._asdict(),
             drops={drop.value: count for drop, count in server.node.drops.items()},
         )
 
@@ -99,7 +98,7 @@ class DiagnosisService:
         ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
         return GossipDiagnosis(
             topic=gossip.topic(time.time()),
-            topics={topic: len(gossip.router.topic_peers(topic)) for topic in gossip.topics},
+            topics={topic: len(gossip.router.peers.topic_peers(topic)) for topic in gossip.topics},
             meshes={topic: len(gossip.router.meshes.members.get(topic, ())) for topic in gossip.topics},
             low=gossip.router.params.d_lo,
             accepted=gossip.accepted,

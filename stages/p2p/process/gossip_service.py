@@ -1,6 +1,4 @@
-"""Runs the gossip router over the host: one stream each way per peer, and the heartbeat [GSP1 to GSP9].
-
-The result of the validation of blocks goes back to the router."""
+"""Runs the gossip router over the host: one stream each way per peer, and the heartbeat [GSP1 to GSP9]."""
 
 import asyncio
 import random
@@ -19,15 +17,9 @@ from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, V
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
-from rollup_node.stages.p2p.host.io.host_api import (
-    Direction,
-    HostApi,
-    HostEvent,
-    PeerConnected,
-    PeerDisconnected,
-    Stream,
-    StreamError,
-)
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected, PeerDisconnected, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -45,17 +37,10 @@ log = get_logger("p2p")
 
 
 class GossipService:
-    """Gossip on all block topics of the chain.
-
-    `on_block` is called with each block of a peer that is accepted. `failures` counts blocks that were not accepted,
-    by ValidationFailure name; `accepted_at` is in monotonic seconds."""
+    """Gossip on all block topics; `on_block` gets accepted ones, `failures` counts others by ValidationFailure."""
 
     def __init__(
-        self,
-        host: HostApi,
-        validator: BlockValidator,
-        scorer: PeerScorer,
-        on_block: Callable[[ExecutionPayload], None],
+        self, host: Host, validator: BlockValidator, scorer: PeerScorer, on_block: Callable[[ExecutionPayload], None]
     ) -> None:
         self._host, self._config = host, host.config
         self._chain_id = host.config.rollup.l2_chain_id
@@ -96,12 +81,8 @@ class GossipService:
     def _mesh_members(self, timestamp: float) -> Collection[PeerId]:
         return self.router.meshes.members.get(self.topic(timestamp), {}).keys()
 
-    # --- publishing ------------------------------------------------------------------------------------------------
-
     def publish(self, payload: ExecutionPayload, version: int, part: bytes, signature: bytes) -> str | None:
-        """Gossips a block of ours with its signature over `part`, the signed part of that version.
-
-        Returns the error, None when it is published or was before [VAL14]."""
+        """Gossip a block of ours with its signature over `part`; return the error, None once published [VAL14]."""
         now = time.monotonic()
         validation = self._validator.validate(version, signature + part, time.time(), now)
         if validation.failure is ValidationFailure.SEEN:
@@ -113,8 +94,6 @@ class GossipService:
         self._wake_writers()
         log.debug("published block", number=payload.block_number, peers=count or 0)
         return None
-
-    # --- inbound streams -------------------------------------------------------------------------------------------
 
     async def _handle_stream(self, stream: Stream) -> None:
         """Read a peer's RPCs until its stream ends; a newer stream of the peer replaces an older one."""
@@ -146,9 +125,7 @@ class GossipService:
                     await self._outbound_open.setdefault(peer, asyncio.Event()).wait()
 
     def _handle_rpc(self, peer: PeerId, rpc: bytes) -> None:
-        """Handle one RPC; its CPU time is charged to the peer unless it brings a valid new block.
-
-        Raises StreamError when it is malformed."""
+        """Handle one RPC, charged to the peer unless it brings a valid new block. Raises StreamError."""
         started = time.thread_time()
         received = self.router.receive_rpc(peer, rpc, time.monotonic())
         # A list, not a generator: every message is validated, also after the first one that is accepted.
@@ -161,9 +138,7 @@ class GossipService:
             raise StreamError(received.error)
 
     def _validate(self, message: UnvalidatedMessage) -> bool:
-        """Validate a message and reports the result to the router; returns whether it is accepted.
-
-        A crash of the validation is a REJECT [VAL13]."""
+        """Validate a message, report and return whether it is accepted; a crash is a REJECT [VAL13]."""
         version, now = self._topics[message.topic], time.monotonic()
         try:
             validation = self._validator.validate(version, message.content, time.time(), now)
@@ -181,8 +156,6 @@ class GossipService:
             self.failures[validation.failure.name.lower()] += 1
             log.debug("gossiped block not accepted", peer=short_peer_id(message.peer), reason=str(validation))
         return validation.result is ValidationResult.ACCEPT
-
-    # --- outbound streams ------------------------------------------------------------------------------------------
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerDisconnected):
@@ -216,9 +189,7 @@ class GossipService:
             del self._retry_now[peer]
 
     async def _write_rpcs(self, peer: PeerId, protocol: str, stream: Stream) -> None:
-        """Write what the router queues for a peer until the stream breaks.
-
-        Then the inbound stream is reset too, so that the peer sends its subscriptions again."""
+        """Write what is queued until the stream breaks; then reset the inbound one, so that the peer comes again."""
         queued = self._writers[peer] = asyncio.Event()
         connection = self._host.connection(peer)
         is_outbound = connection is not None and connection.direction is Direction.OUTBOUND
@@ -269,9 +240,7 @@ class GossipService:
 
 
 async def _watch_stream(stream: Stream, queued: asyncio.Event) -> bool:
-    """Read a stream that only we write to, and wakes its writer when it ends.
-
-    Returns True when the peer has only closed its direction, which leaves the stream usable."""
+    """Read a stream that only we write to; return whether it stays usable when the peer closes its direction."""
     try:
         while await stream.read():
             pass

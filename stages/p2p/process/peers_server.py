@@ -11,11 +11,12 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
-from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostApi
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
+from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import (
@@ -31,7 +32,7 @@ from rollup_node.stages.p2p.peering.peer_info import (
 )
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 CONNECT_SECONDS = 29.0
@@ -47,16 +48,10 @@ class PeerApiError(Exception):
 
 
 class PeerDirectory:
-    """What is known of peers, from the host, gossip, scores and discovery.
-
-    `discv5` returns the discovery server while it runs."""
+    """What is known of peers; `discv5` returns the discovery server while it runs."""
 
     def __init__(
-        self,
-        host: HostApi,
-        gossip: GossipService,
-        score_service: ScoreService,
-        discv5: Callable[[], Discv5Server | None],
+        self, host: Host, gossip: GossipService, score_service: ScoreService, discv5: Callable[[], Discv5Server | None]
     ) -> None:
         self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
 
@@ -86,7 +81,7 @@ class PeerDirectory:
         identify = host.peerstore.identify_record(peer) or IdentifyRecord()
         metadata = host.peerstore.metadata(peer) or PeerMetadata()
         scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
-        gossips_blocks = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
+        gossips_blocks = any(peer in self._gossip.router.peers.topic_peers(topic) for topic in self._gossip.topics)
         connected_at = () if info is None else (info.address,)
         return PeerInfo(
             peerID=peer_id_text(peer),
@@ -122,7 +117,7 @@ class PeerDirectory:
     def stats(self) -> PeerStats:
         """Numbers of peers."""
         host, discv5 = self._host, self._discv5()
-        on_topic = [len(self._gossip.router.topic_peers(topic)) for topic in self._gossip.topics]
+        on_topic = [len(self._gossip.router.peers.topic_peers(topic)) for topic in self._gossip.topics]
         return PeerStats(
             connected=len(host.peers()),
             table=0 if discv5 is None else len(discv5.table),
@@ -148,7 +143,7 @@ class PeersServer:
     def __init__(
         self,
         bus: Bus,
-        host: HostApi,
+        host: Host,
         directory: PeerDirectory,
         diagnosis: Callable[[], Any],
         publish_signed: Callable[[ExecutionPayload, bytes], str | None],
@@ -156,27 +151,24 @@ class PeersServer:
         self._host, self._directory, self._publish_signed = host, directory, publish_signed
         self._responses: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
+        gater, manager = host.connection_gater, host.connection_manager
         self._methods: dict[str, Callable[[str], Any]] = {
             "self": lambda _: directory.own(),
             "peers": lambda connected_only: directory.all(connected_only == "True"),
             "peerStats": lambda _: directory.stats(),
             "discoveryTable": lambda _: directory.table(),
             "diagnosis": lambda _: diagnosis(),
-            "blockPeer": lambda text: self._change_gater(host.connection_gater.blocked_peers.add, _peer(text)),
+            "blockPeer": lambda text: self._change_gater(gater.blocked_peers.add, _peer(text)),
             "unblockPeer": lambda text: self._unblock_peer(_peer(text)),
-            "listBlockedPeers": lambda _: sorted_peers(host.connection_gater.blocked_peers),
-            "blockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.add, parse_ip(text)),
-            "unblockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.discard, parse_ip(text)),
-            "listBlockedAddrs": lambda _: sorted_ips(host.connection_gater.blocked_ips),
-            "blockSubnet": lambda text: self._change_gater(
-                host.connection_gater.blocked_subnets.add, parse_subnet(text)
-            ),
-            "unblockSubnet": lambda text: self._change_gater(
-                host.connection_gater.blocked_subnets.discard, parse_subnet(text)
-            ),
-            "listBlockedSubnets": lambda _: sorted_nets(host.connection_gater.blocked_subnets),
-            "protectPeer": lambda text: host.connection_manager.protect(_peer(text), API_PROTECTED),
-            "unprotectPeer": lambda text: host.connection_manager.unprotect(_peer(text), API_PROTECTED),
+            "listBlockedPeers": lambda _: sorted_peers(gater.blocked_peers),
+            "blockAddr": lambda text: self._change_gater(gater.blocked_ips.add, parse_ip(text)),
+            "unblockAddr": lambda text: self._change_gater(gater.blocked_ips.discard, parse_ip(text)),
+            "listBlockedAddrs": lambda _: sorted_ips(gater.blocked_ips),
+            "blockSubnet": lambda text: self._change_gater(gater.blocked_subnets.add, parse_subnet(text)),
+            "unblockSubnet": lambda text: self._change_gater(gater.blocked_subnets.discard, parse_subnet(text)),
+            "listBlockedSubnets": lambda _: sorted_nets(gater.blocked_subnets),
+            "protectPeer": lambda text: manager.protect(_peer(text), API_PROTECTED),
+            "unprotectPeer": lambda text: manager.unprotect(_peer(text), API_PROTECTED),
             "connectPeer": self._connect,
             "disconnectPeer": self._disconnect,
         }

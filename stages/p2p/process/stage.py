@@ -1,6 +1,4 @@
-"""The p2p process: host, gossip of blocks, sync protocol, discovery, and requests of engine and rpc.
-
-Nothing that peers send can end it."""
+"""The p2p process: host, gossip of blocks, sync protocol, discovery, and requests of engine and rpc."""
 
 import time
 from typing import Any
@@ -20,25 +18,25 @@ from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import MEMORY, P2pConfig
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.io.key_file import load_identity
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
+from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
 from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.payload_client import PayloadClient
 from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
-from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
+from rollup_node.stages.p2p.process.sync_service import PayloadClient, SyncClient, SyncServer
 from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.storage.io.key_file import load_identity
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -75,17 +73,13 @@ class P2pStage:
         self.signed_blocks = self._open_signed_blocks(config)
         self.publisher = BlockPublisher(config, self._signer, self.signed_blocks, self.gossip.publish)
         self.blocks_server = UnsafeBlocksServer(
-            bus,
-            self.publisher.publish,
-            lambda: self._signer_known,
-            self._request_gap,
-            LatestBlocks(self.signed_blocks),
+            bus, self.publisher.publish, lambda: self._signer_known, self._request_gap, LatestBlocks(self.signed_blocks)
         )
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
             SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
-            self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, self._deliver)
+            self.sync = SyncClient(self.host, planner, self.peer_manager.static_peers.__contains__, self._deliver)
         directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
         self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
         self.peers_server = PeersServer(bus, self.host, directory, self._diagnose, self.publisher.publish_signed)
@@ -102,9 +96,10 @@ class P2pStage:
         if self.sync is not None:
             self.periodic_tasks.append(self.sync.periodic_task)
         if not config.no_discovery:
-            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._discovery_step("discovery")))
+            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._discovery_step(self.discovery.discv5)))
         if config.nat:
-            self.periodic_tasks.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
+            mapping = PeriodicTask("port forwarding", lambda: self._discovery_step(self.discovery.port_mapper))
+            self.periodic_tasks.append(mapping)
 
     # --- called by the runtime ------------------------------------------------------------------------------------
 
@@ -146,9 +141,7 @@ class P2pStage:
             return PeerStore()
 
     def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile | None:
-        """Open the file of signed blocks, on nodes that sign.
-
-        When it became unusable since the start of the node, no block is signed until a restart [SGN11]."""
+        """Open the file of signed blocks, on nodes that sign; without it no block is signed [SGN11]."""
         genesis = config.rollup.genesis.l2.hash
         try:
             return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)
@@ -170,12 +163,9 @@ class P2pStage:
             raise TemporaryError(str(error), Code.PORT_TAKEN if "in use" in str(error) else None) from None
         return LISTENING_INTERVAL
 
-    async def _discovery_step(self, name: str) -> float:
-        """One step of a discovery task, which exists only once discovery has started."""
-        steps = {task.name: task.step for task in self.discovery.periodic_tasks} if self._discovery_started else {}
-        if name in steps:
-            return await steps[name]()
-        return LISTENING_INTERVAL if self._discovery_started else NOT_STARTED_INTERVAL
+    async def _discovery_step(self, part: Discv5Server | PortMapper | None) -> float:
+        """Do a step of a part of discovery, once that has started."""
+        return await part.step() if self._discovery_started and part is not None else NOT_STARTED_INTERVAL
 
     def _running_discv5(self) -> Discv5Server | None:
         return self.discovery.discv5 if self._discovery_started else None
@@ -222,7 +212,10 @@ class P2pStage:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self.signers.current, own)
         return self._diagnosis_service.diagnose(
-            tuple(map(str, self._problems())), self.peer_manager.static_peers, signers, self.blocks_server.published
+            tuple(map(str, self._problems())),
+            tuple(self.peer_manager.static_peers),
+            signers,
+            self.blocks_server.published,
         )
 
 

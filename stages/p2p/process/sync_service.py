@@ -3,19 +3,16 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.p2p import GapEnd
+from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.host.io.host_api import (
-    HostApi,
-    HostEvent,
-    PeerDisconnected,
-    PeerIdentified,
-    Stream,
-    StreamError,
-)
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import (
@@ -43,7 +40,7 @@ ReadBlock = Callable[[int], Awaitable[ExecutionPayload | None]]
 class SyncServer:
     """Serves peers' requests, within the limits."""
 
-    def __init__(self, host: HostApi, read: ReadBlock) -> None:
+    def __init__(self, host: Host, read: ReadBlock) -> None:
         self._host, self._read = host, read
         self._turns = RequestTurns()
         self._admissions: dict[WaitingRequest, asyncio.Future[bool]] = {}
@@ -125,7 +122,7 @@ class SyncClient:
 
     def __init__(
         self,
-        host: HostApi,
+        host: Host,
         planner: SyncPlanner,
         is_static: Callable[[PeerId], bool],
         on_block: Callable[[ExecutionPayload], None],
@@ -205,8 +202,44 @@ def code_of(outcome: RequestOutcome) -> int:
     return min(outcome.code, _FAILURE_CODE) if isinstance(outcome, ErrorResponse) else _FAILURE_CODE
 
 
-def count(host: HostApi, role: str, code: int, seconds: float) -> None:
+def count(host: Host, role: str, code: int, seconds: float) -> None:
     """Count one request, ours or a peer's."""
     result = str(int(code))
     host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=result)
     host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=result)
+
+
+RESEND_SECONDS = 1.0
+TIMEOUT_SECONDS = 8.0
+
+
+class PayloadClient:
+    """Requests payloads from the engine process; a request is repeated until it is answered."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._last = 0
+        self._waiting: dict[int, asyncio.Future[PayloadResponse]] = {}
+        self._client = bus.connect("engine.payloads", self._on_message)
+
+    async def read(self, number: int) -> ExecutionPayload | None:
+        """Return the canonical block of a number, if any. Raises TimeoutError without an answer, or for an error."""
+        self._last += 1
+        request = PayloadRequest(self._last, number)
+        response: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()
+        self._waiting[request.id] = response
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                while not response.done():
+                    self._client.send(request)
+                    await asyncio.wait((response,), timeout=RESEND_SECONDS)
+        finally:
+            del self._waiting[request.id]
+        found = response.result()
+        if found.error is not None:
+            raise TimeoutError(found.error)
+        return found.payload
+
+    def _on_message(self, message: Any) -> None:
+        response = self._waiting.get(message.id)
+        if response is not None and not response.done():
+            response.set_result(message)

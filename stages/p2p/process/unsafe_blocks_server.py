@@ -21,11 +21,10 @@ MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
-    """`publish` takes a request, and a function that it calls once with an error or None.
+    """`publish` is called while `is_ready`, with a function for its error or None; `on_gap` with head and end of a gap.
 
-    It is called only while `is_ready`. `on_gap` is called with the head's number and the block above a gap. A
-    restarted engine process gets the latest blocks of peers again, and upon its request those that it sequenced: a
-    block that is or will be published, but is not in the engine, must not be sequenced a second time [SEQ39]."""
+    A restarted engine process gets the latest blocks of peers again, and upon its request those that it sequenced: a
+    published block that is not in the engine must not be sequenced a second time [SEQ39]."""
 
     def __init__(
         self,
@@ -61,7 +60,9 @@ class UnsafeBlocksServer:
         if isinstance(message, PublishRequest):
             self._publish_block(engine, message)
         elif isinstance(message, LatestBlocksRequest):
-            self._send_latest(engine, message)
+            # Before this process is ready, blocks that it is to take over may wait for it.
+            if self._is_ready():
+                self._server.send(engine, LatestBlocksResponse(message.head, self._latest.above(message.head)))
         elif isinstance(message, UnsafeBlocksRequest) and message.gap_end is not None:
             self._on_gap(message.head, message.gap_end)
 
@@ -84,8 +85,3 @@ class UnsafeBlocksServer:
         if len(self._responses) > MAX_RESPONSES:
             self._responses.popitem(last=False)
         self._server.send(engine, done)
-
-    def _send_latest(self, engine: ProcessId, message: LatestBlocksRequest) -> None:
-        """Before this process is ready, blocks that it is to take over may wait for it: it does not know the latest."""
-        if self._is_ready():
-            self._server.send(engine, LatestBlocksResponse(message.head, self._latest.above(message.head)))

@@ -1,9 +1,7 @@
 """The sync protocol payload_by_number: requests and responses as bytes [SYN1 to SYN5].
 
 A response is a result code and, on success, a version and the block in framed snappy: the SSZ payload for version 0,
-the parent beacon root before it for version 1. Which SSZ version it is follows from the timestamp of the number
-requested.
-"""
+the parent beacon root before it for version 1. The SSZ version follows from the number requested."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -83,9 +81,7 @@ def encode_error(code: ResultCode) -> bytes:
 
 
 def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOutcome:
-    """Decode the whole response to a request for a number.
-
-    The block's hash is checked by the quarantine, which knows the expected one."""
+    """Decode the whole response to a request for a number; its hash is checked by the quarantine."""
     if not data:
         return RequestFailed("the response is empty")
     if data[0] != ResultCode.OK:

@@ -2,11 +2,10 @@
 
 The engine process requests the blocks between its head and a block from gossip, and repeats that until it has them
 (`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each
-peer, within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to
-give rests until the range is requested again. Responses pass the quarantine. The caller sends what `next_requests`
-returns, reports each end by `handle_outcome` (also when the stream failed), and calls `next_requests` again then,
-when a peer comes or goes, and after `delay` seconds."""
+peer, after a failure from another one. Responses pass the quarantine. The caller sends what `next_requests` returns,
+reports each end by `handle_outcome`, and asks again then, when a peer comes or goes, and after `delay` seconds."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollup_node.stages.messages.p2p import GapEnd
@@ -28,15 +27,13 @@ class BlockRequest(NamedTuple):
     number: int
 
 
+@dataclass
 class _SyncPeer:
-    """A peer to request from.
+    """A peer to request from; it is set aside for a range of which it lacks a block or gave a wrong one [SYN15]."""
 
-    It is set aside for the present range once it said that it lacks a block of it, or gave a wrong one [SYN15]."""
-
-    def __init__(self, is_static: bool) -> None:
-        self.is_static = is_static
-        self.in_flight: int | None = None
-        self.set_aside = False
+    is_static: bool
+    in_flight: int | None = None
+    set_aside: bool = False
 
 
 class SyncPlanner:
@@ -48,12 +45,7 @@ class SyncPlanner:
         self._static_only = static_only
         self.limiter = RequestLimiter()
         self._peers: dict[PeerId, _SyncPeer] = {}
-        self._wanted: dict[int, set[PeerId]] = {}
-
-    @property
-    def wanted(self) -> int:
-        """The number of blocks in progress."""
-        return len(self._wanted)
+        self.wanted: dict[int, set[PeerId]] = {}
 
     def add_peer(self, peer: PeerId, is_static: bool) -> None:
         """Add a connected peer that supports the protocol."""
@@ -65,12 +57,10 @@ class SyncPlanner:
         self._peers.pop(peer, None)
 
     def request_range(self, head: int, gap_end: GapEnd, now: float) -> tuple[ExecutionPayload, ...]:
-        """Set the range: the blocks above number `head` and below `gap_end`, and no others.
-
-        Returns those that were in quarantine and are trusted now, newest first."""
+        """Set the range above `head` and below `gap_end`; return the quarantined blocks that are trusted now."""
         first = max(head + 1, gap_end.number - MAX_RANGE)
         numbers = range(gap_end.number - 1, first - 1, -1)
-        self._wanted = {number: set() for number in numbers}
+        self.wanted = {number: set() for number in numbers}
         for peer in self._peers.values():
             peer.set_aside = False
         return self._handle_release(
@@ -112,12 +102,12 @@ class SyncPlanner:
             peer.set_aside = True
         else:
             self._scores.on_response_error(request.peer, now)
-            self._wanted.get(request.number, set()).add(request.peer)
+            self.wanted.get(request.number, set()).add(request.peer)
         return ()
 
     def _handle_release(self, release: QuarantineRelease, now: float) -> tuple[ExecutionPayload, ...]:
         for payload in release.blocks:
-            self._wanted.pop(payload.block_number, None)
+            self.wanted.pop(payload.block_number, None)
         for peer in release.rejected:
             self._scores.on_rejected_payload(peer, now)
             if peer in self._peers:
@@ -135,7 +125,7 @@ class SyncPlanner:
     def _next_for(self, name: PeerId) -> int | None:
         """Return the highest number in progress that is not in flight and that the peer has not failed to give."""
         in_flight = {peer.in_flight for peer in self._peers.values()}
-        for number, failed in self._wanted.items():
+        for number, failed in self.wanted.items():
             if number not in in_flight and name not in failed and not self.quarantine.has(number):
                 return number
         return None

@@ -57,9 +57,7 @@ class Quarantine:
         return number in self._by_number
 
     def trust_range_end(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:
-        """Trusts the end of a range and its parent; expectations of earlier ranges are dropped.
-
-        Returns what that releases."""
+        """Trust the end of a range and its parent, and no earlier range; return what that releases."""
         self._expected.clear()
         top, below = self._expect(number, block_hash), self._expect(number - 1, parent_hash)
         return QuarantineRelease(top.blocks + below.blocks, top.rejected + below.rejected)

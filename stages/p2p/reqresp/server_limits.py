@@ -1,7 +1,4 @@
-"""What the server of payload_by_number accepts: rates, the order of requests, valid numbers [SYN6, SYN7].
-
-Peers take turns: however many requests some of them have waiting, the next request of another peer is served within
-one round."""
+"""What the server of payload_by_number accepts: rates, peers in turn, valid numbers [SYN6, SYN7]."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -25,18 +22,15 @@ class WaitingRequest:
 
 
 class RequestTurns:
-    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first.
-
-    A peer has at most those waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
+    """The requests that wait, by peer, as many as its limit admits in MAX_WAIT; the peer whose turn it is is first."""
 
     def __init__(self) -> None:
         self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
         self._each_peer: KeyedTokenBuckets[PeerId] = KeyedTokenBuckets(PEER_RATE, PEER_BURST, MAX_PEERS)
         self._waiting: OrderedDict[PeerId, deque[WaitingRequest]] = OrderedDict()
-        self._count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._waiting.values()))
 
     def add(self, peer: PeerId, now: float) -> WaitingRequest | None:
         """Add a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
@@ -47,7 +41,6 @@ class RequestTurns:
         bucket.consume(now)
         request = WaitingRequest(peer, now + delay, now + MAX_WAIT)
         self._waiting.setdefault(peer, deque()).append(request)
-        self._count += 1
         return request
 
     def take_admitted(self, now: float) -> list[WaitingRequest]:
@@ -67,9 +60,7 @@ class RequestTurns:
 
     def remove_peer(self, peer: PeerId) -> list[WaitingRequest]:
         """Remove and returns the requests of a disconnected peer."""
-        removed = self._waiting.pop(peer, ())
-        self._count -= len(removed)
-        return list(removed)
+        return list(self._waiting.pop(peer, ()))
 
     def delay(self, now: float) -> float | None:
         """Seconds until a request may be admitted or expires; None when none waits."""
@@ -85,7 +76,6 @@ class RequestTurns:
     def _pop(self, peer: PeerId) -> WaitingRequest:
         requests = self._waiting[peer]
         request = requests.popleft()
-        self._count -= 1
         if requests:
             self._waiting.move_to_end(peer)
         else:

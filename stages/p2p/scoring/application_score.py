@@ -1,12 +1,28 @@
-"""The application-specific part of a peer's score: how its responses to block requests went [SCR3].
-
-Counts decay while the peer is connected and are removed some time after their last change; the peerstore may keep
-them over restarts."""
+"""The application-specific part of a peer's score: how its responses to block requests went [SCR3]."""
 
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay
+
+BLOCKS_PER_EPOCH = 6
+DECAY_TO_ZERO = 0.01
+"""The factor over the whole decay time; a value below it counts as 0."""
+
+
+def slot_seconds(block_time: int) -> float:
+    """Return the length of a slot for a block time in seconds; 2 s when that is 0."""
+    return float(block_time or 2)
+
+
+def decay_factor(epochs: int) -> float:
+    """Return the factor per slot by which a value decays to a hundredth over `epochs`."""
+    return float(DECAY_TO_ZERO ** (1 / (epochs * BLOCKS_PER_EPOCH)))
+
+
+def epochs_seconds(epochs: int, block_time: int) -> float:
+    """Return the length of `epochs` in seconds."""
+    return epochs * BLOCKS_PER_EPOCH * slot_seconds(block_time)
+
 
 MAX_PEERS = 10_000
 
@@ -20,9 +36,7 @@ class ResponseCounts(NamedTuple):
 
 
 class ApplicationScoreParams(NamedTuple):
-    """Caps and weights of the three counts, their decay per interval, and how many seconds they are retained.
-
-    With `enabled` off nothing is counted."""
+    """Caps and weights of the counts, decay, and seconds kept; with `enabled` off nothing is counted."""
 
     decay: float
     decay_interval: float
@@ -34,8 +48,8 @@ class ApplicationScoreParams(NamedTuple):
 
 def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
     """Return the parameters for a chain's block time in seconds."""
-    slot, retained = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
-    return ApplicationScoreParams(decay.decay_factor(10), slot, retained, enabled=enabled)
+    slot, retained = slot_seconds(block_time), epochs_seconds(100, block_time)
+    return ApplicationScoreParams(decay_factor(10), slot, retained, enabled=enabled)
 
 
 class ApplicationScorer:
@@ -98,7 +112,7 @@ class ApplicationScorer:
 
     def _decayed(self, count: float) -> float:
         count *= self.params.decay
-        return count if count >= decay.DECAY_TO_ZERO else 0.0
+        return count if count >= DECAY_TO_ZERO else 0.0
 
     def _add(self, peer: PeerId, more: ResponseCounts, now: float) -> None:
         if self.params.enabled:

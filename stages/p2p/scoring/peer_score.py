@@ -1,26 +1,29 @@
 """Peer scores: the parameters `light` of OP Stack nodes, or none [SCR2, SCR5].
 
-A score is the sum of an application-specific part (responses to block requests), a penalty for many peers at one IP
-address, and a behaviour penalty, which decays. Topics are not scored: a rejected block by itself costs its sender
-nothing [SCR4]. A peer that leaves with a score of zero or less keeps its record for a while, so that reconnecting
-resets nothing.
-"""
+A score is the sum of an application-specific part, a penalty for many peers at one IP address, and a behaviour penalty,
+which decays. Topics are not scored [SCR4]. Without a positive score reconnecting resets nothing."""
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay
-from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, application_score_params
+from rollup_node.stages.p2p.scoring.application_score import (
+    DECAY_TO_ZERO,
+    ApplicationScorer,
+    application_score_params,
+    decay_factor,
+    epochs_seconds,
+    slot_seconds,
+)
+from rollup_node.stages.p2p.storage.peer_record import GossipScores
 
 MAX_RETAINED = 10_000
 
 
 class PeerScoreThresholds(NamedTuple):
-    """Scores below which a peer gets no gossip, no published messages, or is ignored altogether (graylist).
-
-    A mesh whose median score is below `opportunistic_graft` is extended by better peers."""
+    """Scores below which a peer gets no gossip or messages, or is ignored; the median below which a mesh grows."""
 
     gossip: float
     publish: float
@@ -30,10 +33,7 @@ class PeerScoreThresholds(NamedTuple):
 
 
 class PeerScoreParams(NamedTuple):
-    """Weights and limits.
-
-    `decay_interval` and `retain_score` are seconds, decays are per interval. Addresses for which
-    `ip_colocation_exempt` is true may have any number of peers."""
+    """Weights and limits, in seconds and per decay interval; exempt addresses may have any number of peers."""
 
     thresholds: PeerScoreThresholds
     app_specific_weight: float
@@ -56,9 +56,9 @@ def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address
         ip_colocation_threshold=10,
         behaviour_penalty_weight=-16.0,
         behaviour_penalty_threshold=6.0,
-        behaviour_penalty_decay=decay.decay_factor(10),
-        decay_interval=decay.slot_seconds(block_time),
-        retain_score=decay.epochs_seconds(100, block_time),
+        behaviour_penalty_decay=decay_factor(10),
+        decay_interval=slot_seconds(block_time),
+        retain_score=epochs_seconds(100, block_time),
         ip_colocation_exempt=exempt,
     )
 
@@ -84,22 +84,11 @@ def peer_scorer(
     return PeerScorer(light_params(block_time, exempt), ApplicationScorer(application_score_params(block_time)))
 
 
-class PeerScoreSnapshot(NamedTuple):
-    """A peer's score and its parts before weights [RPC79]."""
-
-    score: float
-    app_specific_score: float
-    ip_colocation_factor: float
-    behaviour_penalty: float
-
-
+@dataclass(slots=True)
 class _Record:
-    __slots__ = ("addresses", "behaviour", "gone_at")
-
-    def __init__(self) -> None:
-        self.addresses: tuple[str, ...] = ()
-        self.behaviour = 0.0
-        self.gone_at: float | None = None
+    addresses: tuple[str, ...] = ()
+    behaviour: float = 0.0
+    gone_at: float | None = None
 
 
 class PeerScorer:
@@ -118,9 +107,7 @@ class PeerScorer:
         return len(self._records)
 
     def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """Add a peer, or updates its addresses.
-
-        `addresses` are the IP addresses and colocation groups of its connections."""
+        """Add a peer, or update the IP addresses and colocation groups of its connections."""
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)
@@ -175,13 +162,15 @@ class PeerScorer:
         excess = record.behaviour - params.behaviour_penalty_threshold
         return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
 
-    def snapshot(self, peer: PeerId) -> PeerScoreSnapshot:
-        """Return the score and its parts."""
+    def gossip_scores(self, peer: PeerId) -> GossipScores:
+        """Return the score and its parts before weights [RPC79]."""
         record = self._records.get(peer)
         if record is None:
-            return PeerScoreSnapshot(0.0, 0.0, 0.0, 0.0)
-        return PeerScoreSnapshot(
-            self.score(peer), self.application.score(peer), self._ip_colocation_factor(record), record.behaviour
+            return GossipScores()
+        return GossipScores(
+            total=self.score(peer),
+            ip_colocation_factor=self._ip_colocation_factor(record),
+            behavioral_penalty=record.behaviour,
         )
 
     def peers(self) -> Collection[PeerId]:
@@ -192,7 +181,7 @@ class PeerScorer:
         for record in self._records.values():
             if record.gone_at is None and record.behaviour:
                 record.behaviour *= self.params.behaviour_penalty_decay
-                if record.behaviour < decay.DECAY_TO_ZERO:
+                if record.behaviour < DECAY_TO_ZERO:
                     record.behaviour = 0.0
 
     def _ip_colocation_factor(self, record: _Record) -> float:

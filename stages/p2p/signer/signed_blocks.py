@@ -1,6 +1,6 @@
 """Which blocks this node has signed: one per height, unless the chain was reorganised below it [SGN9, SGN10]."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -62,10 +62,7 @@ def signing_request(
 
 
 class SignedBlocks:
-    """The blocks at the latest heights, and the rule by which another one is refused.
-
-    Requests are decided in the order in which the blocks were sequenced, also those of blocks that are never signed
-    in the end."""
+    """The blocks at the latest heights, decided in the order in which they were sequenced."""
 
     def __init__(self, records: Iterable[BlockRecord] = ()) -> None:
         self._heights: dict[int, list[BlockRecord]] = {}
@@ -119,10 +116,7 @@ class SignedBlocks:
         return min(found, key=lambda each: _ORDER[each.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:
-        """Remembers a block; returns whether that is new.
-
-        At a height with too many blocks another one that is refused is not remembered, and a signed one takes the
-        place of one that was."""
+        """Remember a block, at a full height in place of a lesser one and only if signed; return whether it is new."""
         known = self._heights.get(block.number, [])
         is_full = len(known) >= MAX_BLOCKS_PER_HEIGHT
         if block.number < self.lowest or block in known or (block.fate is not BlockFate.SIGNED and is_full):
@@ -152,7 +146,7 @@ def _was_replaced(origin: BlockId | None, block: BlockRecord, l1_hash: L1Hash) -
     return l1_hash(origin.number) not in (None, origin.hash)
 
 
-MAX_BLOCKS = 1024
+MAX_L1_BLOCKS = 1024
 
 
 class RecentL1Chain:
@@ -176,4 +170,50 @@ class RecentL1Chain:
         for number in range(head.number, self._newest + 1):
             self._hashes.pop(number, None)
         self._hashes[head.number], self._newest = head.hash, head.number
-        self._hashes.pop(head.number - MAX_BLOCKS, None)
+        self._hashes.pop(head.number - MAX_L1_BLOCKS, None)
+
+
+MAX_PAYLOADS = 128
+MAX_PAYLOAD_BYTES = 32 << 20
+
+
+class KeptPayload(NamedTuple):
+    """A block whose payload is kept: `position` grows with each block, `size` in bytes."""
+
+    position: int
+    number: int
+    hash: Hash
+    size: int
+
+
+class KeptPayloads:
+    """The kept payloads in the order in which the blocks were sequenced."""
+
+    def __init__(self, kept: Iterable[KeptPayload] = ()) -> None:
+        self._kept = {each.hash: each for each in sorted(kept)}
+        self._bytes = sum(each.size for each in self._kept.values())
+        self._next = max((each.position for each in self._kept.values()), default=0) + 1
+
+    @property
+    def lowest(self) -> int:
+        """The lowest position that is kept."""
+        return next((each.position for each in self._kept.values()), self._next)
+
+    def add(self, number: int, block_hash: Hash, size: int) -> KeptPayload | None:
+        """Add a block, and forgets the oldest beyond the bounds, but never this one; None if it is kept already."""
+        if block_hash in self._kept:
+            return None
+        added = self._kept[block_hash] = KeptPayload(self._next, number, block_hash, size)
+        self._next += 1
+        self._bytes += size
+        while len(self._kept) > 1 and (len(self._kept) > MAX_PAYLOADS or self._bytes > MAX_PAYLOAD_BYTES):
+            self._bytes -= self._kept.pop(next(iter(self._kept))).size
+        return added
+
+    def find(self, block_hash: Hash) -> KeptPayload | None:
+        """Return the kept payload of a block, None if there is none."""
+        return self._kept.get(block_hash)
+
+    def newest_first(self) -> Iterator[KeptPayload]:
+        """Return the kept payloads, the last one first."""
+        return reversed(self._kept.values())

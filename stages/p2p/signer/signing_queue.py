@@ -27,10 +27,7 @@ class WaitingBlock:
 
 
 class SigningQueue:
-    """At most MAX_WAITING blocks.
-
-    A failure delays all but a block that was not tried yet, which is tried at once. Times are monotonic seconds;
-    `max_age` is in seconds of Unix time, as peers reject older blocks."""
+    """At most MAX_WAITING blocks, of the last `max_age` seconds; a failure delays all that were tried before."""
 
     def __init__(self, max_age: float) -> None:
         self._max_age = max_age
@@ -42,9 +39,7 @@ class SigningQueue:
         return len(self._waiting)
 
     def add(self, payload: ExecutionPayload, done: Done) -> list[tuple[WaitingBlock, str]]:
-        """Add a block; returns the blocks that are dropped for it, each with the reason.
-
-        A block that waits already gets another `done`."""
+        """Add a block, or another `done` to it; return the blocks that are dropped for it, each with the reason."""
         known = self._waiting.get(payload.block_hash)
         if known is not None:
             known.done.append(done)
@@ -57,10 +52,7 @@ class SigningQueue:
         return dropped
 
     def _replaced_by(self, payload: ExecutionPayload) -> list[WaitingBlock]:
-        """Return the blocks that another chain with this block leaves out, at its height and above.
-
-        Above those that do not descend from it. A block whose parent does not wait may descend from it, except right
-        above."""
+        """Return those at the height of this block and above that cannot descend from it."""
         kept, replaced = {payload.block_hash}, []
         gone: set[Hash] = set()
         for each in sorted(self._waiting.values(), key=_number):

@@ -1,1 +1,1 @@
-"""SQLite files for data that should survive a restart."""
+"""Data that should survive a restart."""

@@ -12,7 +12,6 @@ from rollup_node.stages.p2p.identity.peer_id import (
     IdentityError,
     NetworkIdentity,
     PeerId,
-    PublicKey,
     decode_public_key,
     peer_id_text,
 )
@@ -34,19 +33,15 @@ _KEY_FIELD, _SIGNATURE_FIELD, _EXTENSIONS_FIELD, _MUXERS_FIELD = 1, 2, 4, 2
 
 
 class HandshakeResult(NamedTuple):
-    """The outcome of a handshake: the remote peer and its key, the muxers that it offered, and the session."""
+    """The outcome of a handshake: the remote peer, the muxers that it offered, and the session."""
 
     peer: PeerId
-    public_key: PublicKey
     muxers: tuple[str, ...]
     session: "SecureSession"
 
 
 class NoiseHandshake:
-    """One side of the handshake; `result` is set once it is complete.
-
-    `expected_peer` is the peer that was dialled, None to accept any; `muxers` are offered in order of preference,
-    none of them disables early muxer negotiation."""
+    """One side of the handshake, `expected_peer` None for anyone; `result` is set once it is complete."""
 
     def __init__(
         self,
@@ -67,9 +62,7 @@ class NoiseHandshake:
         return self._noise.write_message(b"")
 
     def receive_message(self, message: bytes) -> bytes | None:
-        """Consumes a message of the remote end and returns the reply, if one is due.
-
-        Raises NoiseError when it is not authentic, or of another peer than expected."""
+        """Consume a message and return the reply, if one is due. Raises NoiseError, also for another peer."""
         payload = self._noise.read_message(message)
         identified = None
         if static := self._noise.remote_static_key:
@@ -97,9 +90,7 @@ class SecureSession:
         return out
 
     def receive_data(self, data: bytes) -> list[bytes]:
-        """Decrypts all complete frames and returns the plaintext of each.
-
-        Raises NoiseError when one is not authentic."""
+        """Decrypt all complete frames and return the plaintext of each. Raises NoiseError."""
         return [self._receiver.decrypt(ciphertext) for ciphertext in self._frame_decoder.receive_data(data)]
 
 
@@ -144,10 +135,8 @@ def _encode_payload(identity: NetworkIdentity, static: bytes, muxers: Sequence[s
     return out
 
 
-def _verify_payload(
-    payload: bytes, static: bytes, expected_peer: PeerId | None
-) -> tuple[PeerId, PublicKey, tuple[str, ...]]:
-    """Peer, public key and muxers of the remote end. Raises NoiseError unless it proves to own the static noise key."""
+def _verify_payload(payload: bytes, static: bytes, expected_peer: PeerId | None) -> tuple[PeerId, tuple[str, ...]]:
+    """Return peer and muxers of the remote end. Raises NoiseError unless it proves to own the static noise key."""
     if len(payload) > _MAX_PAYLOAD_BYTES:
         raise NoiseError(f"handshake payload of {len(payload)} bytes")
     try:
@@ -163,4 +152,4 @@ def _verify_payload(
         raise NoiseError("the remote end does not prove its identity")
     if expected_peer is not None and key.peer_id != expected_peer:
         raise NoiseError(f"the remote end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected_peer)}")
-    return key.peer_id, key, tuple(name.decode(errors="replace") for name in offered)
+    return key.peer_id, tuple(name.decode(errors="replace") for name in offered)

@@ -113,9 +113,7 @@ class HandshakeState:
         return out + self._encrypt_and_hash(payload)
 
     def read_message(self, message: bytes) -> bytes:
-        """Read the remote end's next message and returns its payload.
-
-        Raises NoiseError when it is not authentic or not its turn."""
+        """Read the remote end's next message and return its payload. Raises NoiseError."""
         if self.is_my_turn or self.is_finished:
             raise NoiseError("a handshake message out of turn")
         rest = message
@@ -138,9 +136,7 @@ class HandshakeState:
         return CipherState(sending), CipherState(receiving)
 
     def _mix_key(self, token: str) -> None:
-        """Mixes a Diffie-Hellman result into the chaining key.
-
-        The token names the initiator's key, then the responder's."""
+        """Mix in a Diffie-Hellman result; the token names the initiator's key, then the responder's."""
         ours = 0 if self._initiator else 1
         own, remote = token[ours], token[1 - ours]
         try:

@@ -1,8 +1,7 @@
 """The upgrade of a TCP connection to an encrypted and multiplexed one: noise, then yamux [NET3].
 
 Yamux may be negotiated early within the handshake. Sans-I/O: bytes come in by `receive_data` and go out by
-`data_to_send`. Source: https://github.com/libp2p/specs/blob/master/connections/README.md and
-inlined-muxer-negotiation.md beside it"""
+`data_to_send`. Source: https://github.com/libp2p/specs/blob/master/connections/README.md"""
 
 from enum import Enum, auto
 from typing import NamedTuple
@@ -38,10 +37,7 @@ class _Phase(Enum):
 
 
 class Upgrader:
-    """The upgrade of one connection.
-
-    `expected_peer` is the peer that was dialled; `early_muxer` offers yamux within the handshake, which saves a
-    round trip when the remote end does so too."""
+    """The upgrade of one connection; `early_muxer` offers yamux within the handshake, which saves a round trip."""
 
     def __init__(
         self,
@@ -69,9 +65,7 @@ class Upgrader:
         return out
 
     def receive_data(self, data: bytes) -> UpgradedConnection | None:
-        """Consumes bytes and returns the connection once it is upgraded.
-
-        Raises one of UPGRADE_ERRORS when the upgrade fails."""
+        """Consume bytes and return the connection once it is upgraded. Raises UPGRADE_ERRORS."""
         if self._phase is _Phase.SECURITY:
             selected = self._negotiation.receive_data(data)
             self._out.append(self._negotiation.data_to_send())

@@ -1,11 +1,7 @@
 """Yamux: many streams over one byte stream, each with a receive window.
 
 Sans-I/O: a `YamuxSession` takes received bytes, returns events, and leaves bytes to send in `data_to_send`. It buffers
-no stream data: received data goes out as events at once, and `acknowledge_data` returns the window. A violation raises
-YamuxError and ends the session.
-
-Windows stay at the initial 256 KiB, so a peer can make us hold no more than that for a stream.
-
+no stream data, and windows stay at the initial 256 KiB. A violation raises YamuxError and ends the session.
 Source: https://github.com/hashicorp/yamux/blob/master/spec.md"""
 
 import struct
@@ -85,19 +81,13 @@ class WindowUpdated(NamedTuple):
     stream_id: int
 
 
-class PingAckReceived(NamedTuple):
-    """The reply to our ping."""
-
-    value: int
-
-
 class GoAwayReceived(NamedTuple):
     """The remote end accepts no new streams; `code` is a GoAwayCode or another number."""
 
     code: int
 
 
-YamuxEvent = StreamOpened | DataReceived | StreamEnded | StreamReset | WindowUpdated | PingAckReceived | GoAwayReceived
+YamuxEvent = StreamOpened | DataReceived | StreamEnded | StreamReset | WindowUpdated | GoAwayReceived
 
 
 @dataclass(slots=True)
@@ -194,7 +184,7 @@ class YamuxSession:
             self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.RST, stream, 0)
 
     def ping(self, value: int) -> None:
-        """Send a ping with a 32-bit value, which the PingAckReceived event repeats."""
+        """Send a ping with a 32-bit value."""
         self._send_header(FrameType.PING, FrameFlag.SYN, 0, value)
 
     def go_away(self, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
@@ -240,18 +230,13 @@ class YamuxSession:
         if kind in (FrameType.DATA, FrameType.WINDOW_UPDATE):
             self._receive_stream_frame(kind, flags, stream, length, emit)
         elif kind == FrameType.PING:
-            self._receive_ping(flags, length, emit)
+            if FrameFlag.SYN in flags:
+                self._send_header(FrameType.PING, FrameFlag.ACK, 0, length)
         elif kind == FrameType.GO_AWAY:
             self.remote_go_away = True
             emit(GoAwayReceived(length))
         else:
             raise YamuxError(f"frame of type {kind}")
-
-    def _receive_ping(self, flags: FrameFlag, value: int, emit: Callable[[YamuxEvent], None]) -> None:
-        if FrameFlag.SYN in flags:
-            self._send_header(FrameType.PING, FrameFlag.ACK, 0, value)
-        else:
-            emit(PingAckReceived(value))
 
     def _receive_stream_frame(
         self, kind: int, flags: FrameFlag, stream: int, length: int, emit: Callable[[YamuxEvent], None]

@@ -75,6 +75,6 @@ CHOSEN_FILE = "{fork}_bundle_auto.json"
 DRAFTS: dict[str, str] = {
     "7b1954d1c4869cd12110f1c1780ea8d173b83605fa5bc85a96e82897b59ea0c3": (
         "draft of an unmerged branch, op-node's repository at 010881014f"
-    ),
+    )
 }
 """Bundles that are known and not carried, by SHA-256."""

@@ -1,7 +1,6 @@
 """The rules that forks change, one record per clock. Code asks for a rule and never for a fork by name.
 
-The defaults are Bedrock's rules; table.py says which fork changes which field.
-"""
+The defaults are Bedrock's rules; table.py says which fork changes which field."""
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum

@@ -1,10 +1,10 @@
 """THE FORK TABLE: what each fork changes, by clock. Nothing outside this package compares a fork's name.
 
-A change is a function of the rules so far, so that mypy checks the names and types of what it replaces.
-"""
+A change is a function of the rules so far, so that mypy checks the names and types of what it replaces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rollup_node.stages.protocol.forks.rules import (
     Activation,
@@ -68,10 +68,7 @@ FORKS: tuple[Fork, ...] = (
     Fork(
         "fjord",
         l1=lambda rules: replace(
-            rules,
-            max_channel_bank_size=1_000_000_000,
-            max_rlp_bytes_per_channel=100_000_000,
-            brotli=True,
+            rules, max_channel_bank_size=1_000_000_000, max_rlp_bytes_per_channel=100_000_000, brotli=True
         ),
         epoch=lambda rules: replace(rules, max_sequencer_drift=1800),
         activation=Activation("fjord", bundle="fjord", sequencer_no_tx_pool=True),
@@ -108,12 +105,7 @@ FORKS: tuple[Fork, ...] = (
         "jovian",
         l2=lambda rules: replace(rules, min_base_fee=True, da_footprint=True),
         l1_info=L1InfoFormat.JOVIAN,
-        activation=Activation(
-            "jovian",
-            bundle="jovian",
-            sequencer_no_tx_pool=True,
-            user_transactions_refused=True,
-        ),
+        activation=Activation("jovian", bundle="jovian", sequencer_no_tx_pool=True, user_transactions_refused=True),
     ),
     Fork(
         "karst",
@@ -157,3 +149,55 @@ OPTIONAL_FORK = "pectrablobschedule"
 
 OVERRIDABLE = (*TIMED_FORKS[1:], OPTIONAL_FORK)
 """Forks whose time an option can set: op-node has no option for Regolith."""
+
+
+class AttributesField(NamedTuple):
+    """The names that engines have for a field, in lower case, and the rule of a block's time that adds it."""
+
+    names: tuple[str, ...]
+    rule: str
+
+
+FIELDS = (
+    AttributesField(("minbasefee", "min base fee", "minimum base fee"), "min_base_fee"),
+    AttributesField(("eip1559params", "eip1559 params", "eip-1559 params"), "eip1559_params"),
+    AttributesField(("parentbeaconblockroot", "beacon root", "beacon block root"), "beacon_root"),
+    AttributesField(("withdrawals",), "withdrawals"),
+)
+_MISSING = (
+    "missing",
+    "required",
+    "must be set",
+    "must not be n",
+    "not set",
+    "lacks",
+    "not provided",
+    "is nil",
+    "is null",
+    "got 0",
+    "no parent",
+    "no withdrawals",
+)
+_UNWANTED = (
+    "before",
+    "prior to",
+    "unexpected",
+    "not supported",
+    "unsupported",
+    "not allowed",
+    "must be nil",
+    "not active",
+)
+
+
+def disputed_fork(text: str, rules: L2Rules) -> str | None:
+    """Return the fork that an engine and this node do not have alike, by the engine's refusal of attributes.
+
+    It misses the field of a fork that is not active here, or refuses that of one that is; `rules` are those of the
+    attributes. None if the text says nothing of that kind."""
+    words = text.lower()
+    for field in FIELDS:
+        reasons = _UNWANTED if getattr(rules, field.rule) else _MISSING
+        if any(name in words for name in field.names) and any(each in words for each in reasons):
+            return next(fork.name for fork in FORKS if fork.l2 is not None and getattr(fork.l2(L2Rules()), field.rule))
+    return None

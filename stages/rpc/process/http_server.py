@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
+from rollup_node.stages.protocol.errors import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
 from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.jsonrpc import (
     MAX_BATCH_RESPONSE,

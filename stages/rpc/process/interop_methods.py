@@ -8,7 +8,7 @@ import orjson
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND, SERVER_ERROR
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError

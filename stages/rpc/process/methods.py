@@ -24,8 +24,8 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc import responses

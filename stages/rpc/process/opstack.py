@@ -6,8 +6,8 @@ from typing import Any
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
 from rollup_node.stages.messages.p2p import PeerResponse, PublishSignedRequest
 from rollup_node.stages.protocol.engine_json import envelope_to_json
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError

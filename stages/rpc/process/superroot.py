@@ -6,8 +6,8 @@ import msgspec
 
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, OutputResponse, SafeHeadResponse
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError

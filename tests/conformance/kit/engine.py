@@ -6,10 +6,10 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 from tests.conformance.kit.chain import GENESIS, SYSTEM_CONFIG
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
@@ -26,6 +25,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.beacon import Blob
 from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS, BeaconBlock

@@ -9,18 +9,9 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, TaskFailed
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.ipc.bus.task_scheduler import Assignment
-from tests.ipc.messages import (
-    CHANNELS,
-    OTHER_WORK,
-    WORK,
-    EchoRequest,
-    EchoResponse,
-    SquareResult,
-    SquareTask,
-    square,
-)
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from tests.ipc.messages import CHANNELS, OTHER_WORK, WORK, EchoRequest, EchoResponse, SquareResult, SquareTask, square
 
 WORKER_SLOT = 2
 SLOTS = {"server": [0], "other": [1], "worker": [2, 3]}

@@ -4,29 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
 import pytest
 
-from rollup_node.node.checks.engine import (
-    check_capabilities,
-    check_coming_forks,
-    check_forks,
-    check_identity,
-    engine_client,
-    offered_methods,
-    read_safe_head,
-)
+from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.hex_encoding import HexError
-from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.engine.server import EngineServer
-from tests.support.chains.l2_test_chain import L2TestChain
-from tests.support.servers.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
-from tests.support.servers.checked_endpoints import ROLLUP as ZORA
+from tests.support.servers.checked_endpoints import SECRET
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 T = TypeVar("T")
@@ -43,24 +29,6 @@ def ask(methods: Methods, use: Callable[[JsonRpcClient], Awaitable[T]]) -> T:
                 await client.close()
 
     return asyncio.run(run())
-
-
-def test_the_embedded_engine_has_what_every_fork_needs() -> None:
-    server = EngineServer(L2TestChain().genesis(), SECRET)
-
-    async def run() -> tuple[list[Finding], frozenset[str] | None]:
-        await server.start()
-        client = engine_client(server.auth.url, SECRET, 20.0)
-        try:
-            return await offered_methods(client, "engine")
-        finally:
-            await client.close()
-            await server.stop()
-
-    findings, offered = asyncio.run(run())
-    assert [each.level for each in findings] == [FindingLevel.OK] and offered is not None
-    for network in ("op-mainnet", "op-sepolia"):
-        assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is FindingLevel.OK
 
 
 def test_a_public_port_lacks_the_engine_api() -> None:
@@ -117,46 +85,3 @@ def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_
     (found,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
     assert found.text.endswith("and the engine's configuration has no lagoonTime")
     assert doubts({"debug_chainConfig": lambda: {"lagoonTime": rollup.fork_times["lagoon"]}}) == []
-
-
-@pytest.mark.condition("C13")
-def test_methods_of_a_fork_to_come_are_a_warning() -> None:
-    at = ZORA.fork_times["isthmus"]
-    offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
-    (found,) = check_capabilities("engine", offered, ZORA, at - 86400)
-    assert found.level is FindingLevel.WARNING and "needed by a fork in 1d0h" in found.text
-    (found,) = check_capabilities("engine", offered, ZORA, at)
-    assert found.level is FindingLevel.ERROR and "engine_newPayloadV4" in found.text
-
-
-@pytest.mark.sign("FORK-MISMATCH", check=True)
-def test_fields_of_another_fork_are_an_error() -> None:
-    endpoints = CheckedEndpoints()
-    methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
-    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
-    late = msgspec.structs.replace(
-        ZORA, fork_times={name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
-    )
-    found = ask(methods, lambda client: check_forks(client, "engine", late))
-    assert found.code is Code.ENGINE_FORKS and "is not of isthmus" in found.text
-    assert "its extraData has 17 bytes, not 9" in found.text
-    genesis = {"number": hex(ZORA.genesis.l2.number), "timestamp": "0x1"}
-    methods = {"eth_getBlockByNumber": lambda *_: genesis}
-    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
-
-
-def test_the_safe_head_and_its_origin() -> None:
-    endpoints = CheckedEndpoints()
-    names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
-    methods = {name: endpoints.engine[name] for name in names}
-    safe = ask(methods, lambda client: read_safe_head(client, ZORA))
-    assert safe == (SAFE, ORIGIN, endpoints.origin_time)
-    methods[names[1]] = lambda *_: {"input": "0x00"}
-    with pytest.raises(HexError, match="it has no L1 info of its time"):
-        ask(methods, lambda client: read_safe_head(client, ZORA))
-
-    def without_safe_head(*_: object) -> None:
-        raise JsonRpcError(-32000, "safe block not found")
-
-    methods[names[0]] = without_safe_head
-    assert ask(methods, lambda client: read_safe_head(client, ZORA)) is None

@@ -13,8 +13,7 @@ def test_the_end_of_options_is_no_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "quoted"),
-    [("a b", '"a b"'), ('"', '"\\""'), ("a\nb", '"a\\nb"'), ("x" * 121, f'"{"x" * 120}"...')],
+    ("text", "quoted"), [("a b", '"a b"'), ('"', '"\\""'), ("a\nb", '"a\\nb"'), ("x" * 121, f'"{"x" * 120}"...')]
 )
 def test_values_are_quoted_escaped_and_cut(text: str, quoted: str) -> None:
     assert shown(text) == quoted

@@ -36,8 +36,7 @@ def test_without_options_all_defaults_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("--l1.cache-size=7",), ("--l1.cache-size", "7"), ("-l1.cache-size", "7"), ("-l1.cache-size=7",)],
+    "words", [("--l1.cache-size=7",), ("--l1.cache-size", "7"), ("-l1.cache-size", "7"), ("-l1.cache-size=7",)]
 )
 def test_every_form_of_a_flag(words: tuple[str, ...]) -> None:
     assert parse(*words)["l1.cache-size"] == 7

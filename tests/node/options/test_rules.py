@@ -25,10 +25,7 @@ def test_the_required_options_suffice() -> None:
     [
         (("--l1=",), "flag l1 is required"),
         (("--l2=http://a", "--l1.rpc-max-batch-size=0"), "batch size is invalid or unreasonable"),
-        (
-            ("--l1.rpc-max-batch-size=501",),
-            "batch size is invalid or unreasonable: flag --l1.rpc-max-batch-size is",
-        ),
+        (("--l1.rpc-max-batch-size=501",), "batch size is invalid or unreasonable: flag --l1.rpc-max-batch-size is"),
         (("--l1.rpc-rate-limit=-1",), "rate limit cannot be negative"),
         (("--l1.max-concurrency=0",), "max concurrent requests cannot be less than 1"),
         (("--l1.cache-size=1000001",), "cache size is dangerously large"),
@@ -76,11 +73,7 @@ def test_a_broken_rule_is_named(words: tuple[str, ...], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ((), "flag l2 is required"),
-        (("--l2=http://a",), "flag network or rollup.config is required"),
-    ],
+    ("words", "text"), [((), "flag l2 is required"), (("--l2=http://a",), "flag network or rollup.config is required")]
 )
 def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(OptionError, match=text):
@@ -122,7 +115,7 @@ def test_options_without_effect_give_a_warning() -> None:
         "flag --syncmode.offset-el-safe: it acts only with --syncmode=execution-layer",
     ]
     assert list(option_warnings(values_of("--p2p.disable", RELOAD))) == [
-        f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which is switched off",
+        f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which is switched off"
     ]
     assert list(option_warnings(values_of())) == []
     assert list(option_warnings(values_of("--syncmode=execution-layer", "--syncmode.offset-el-safe=1h"))) == []
@@ -138,10 +131,10 @@ def test_each_option_without_effect_says_so(name: str) -> None:
 def test_warnings_about_the_remote_signer() -> None:
     address = f"--signer.address={20 * '11'}"
     assert list(option_warnings(values_of("--signer.endpoint=http://s", address))) == [
-        "flag --signer.endpoint: the connection to the remote signer is not encrypted, use https://",
+        "flag --signer.endpoint: the connection to the remote signer is not encrypted, use https://"
     ]
     assert list(option_warnings(values_of("--signer.endpoint=https://s", address, "--p2p.disable"))) == [
-        "flag --signer.endpoint: blocks are signed for the peer-to-peer network, which is switched off",
+        "flag --signer.endpoint: blocks are signed for the peer-to-peer network, which is switched off"
     ]
     assert list(option_warnings(values_of("--signer.endpoint=https://s", address))) == []
 

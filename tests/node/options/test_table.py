@@ -12,7 +12,7 @@ import pytest
 
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS, SECTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
-from rollup_node.stages.l1.receipts_methods import KINDS
+from rollup_node.stages.l1.receipts import KINDS
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.table import FORK_NAMES, OVERRIDABLE
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.given_files import MAX_FILE
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import check_folder_of_choice, chosen_bundles, folder_of_choice
 from rollup_node.node.setup.chain import choose_chain
-from rollup_node.node.setup.chain_files import MAX_FILE
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle

@@ -11,12 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.node.setup.endpoint_checks import (
-    NodeEndpoints,
-    RetryPolicy,
-    check_endpoints,
-    check_l2_source,
-)
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_endpoints, check_l2_source
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code

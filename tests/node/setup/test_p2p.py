@@ -50,10 +50,7 @@ SIGNER = ("--signer.endpoint=https://signer:8080", f"--signer.address=0x{20 * '1
         ((SIGNER[0],), "signer endpoint and address must both be set or not set"),
         ((*SIGNER, f"--p2p.sequencer.key={32 * '11'}"), "cannot specify both a private key and a remote signer"),
         ((*SIGNER, "--signer.header=a b=c"), "signer.header must have the form key=value"),
-        (
-            (*SIGNER, "--signer.tls.ca=none"),
-            "cannot read signer.tls.ca none (No such file or directory): give a",
-        ),
+        ((*SIGNER, "--signer.tls.ca=none"), "cannot read signer.tls.ca none (No such file or directory): give a"),
         ((*SIGNER, "--signer.tls.cert=none"), "cannot read signer.tls.cert none (No such file or directory)"),
         ((*SIGNER, "--signer.tls.key=none"), "cannot read signer.tls.key none (No such file or directory)"),
         ((*SIGNER, "--signer.tls.key=tls/ca.crt"), "signer.tls.key tls/ca.crt are no certificate with its unencrypted"),

@@ -11,8 +11,7 @@ from typing import cast
 import orjson
 import pytest
 
-from rollup_node.ipc.bus.in_process import in_process_buses
-from rollup_node.node.checks.ports import ListenAddress
+from rollup_node.node.checks.finding import ListenAddress
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.runtime.runtime import Build
 from rollup_node.node.setup.networks import find_network
@@ -28,6 +27,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses
 from tests.node.setup.planning import JWT, NETWORK, PreparedNode, plan_of, prepare
 
 PEER = peer_id_text(NetworkIdentity(b"\x05" * 32).peer_id)

@@ -48,10 +48,7 @@ def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
     lines = capfdbinary.readouterr().out.decode().splitlines()
     said = [line.partition("msg=")[2] for line in lines]
     assert [text.partition(" ")[0] for text in said[:3]] == ["chain", "endpoints", '"options']
-    assert said[3:] == [
-        '"a variable is unknown" code=OPTIONS',
-        '"created a new network key in node_p2p_priv.txt"',
-    ]
+    assert said[3:] == ['"a variable is unknown" code=OPTIONS', '"created a new network key in node_p2p_priv.txt"']
 
 
 def test_a_node_that_asks_for_it_starts_again_with_its_files_read_anew(

@@ -1,13 +1,16 @@
 """What forked processes inherit, and how their end is described."""
 
 import contextlib
+import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from rollup_node.node.supervisor.child_processes import become_child, exit_text
+from rollup_node.node.supervisor.child_processes import become_child, exit_text, freeze_heap, preload
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.process_table import ProcessSpec
 from tests.support.processes.toy_harness import StartNode
 
 
@@ -58,3 +61,22 @@ def test_children_have_no_descriptor_of_others(start: StartNode) -> None:
 )
 def test_exit_codes_as_text(code: int, text: str) -> None:
     assert exit_text(code) == text
+
+
+def test_modules_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("colorsys", "sndhdr", "wave"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    spec = ProcessSpec("x", "colorsys:rgb_to_hls", None, preload=("wave",))
+    preload(spec)
+    assert {"colorsys", "wave"} <= set(sys.modules)
+
+
+def test_a_missing_module_is_an_error() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        preload(ProcessSpec("x", "no_such_module:build", None))
+
+
+def test_the_heap_is_excluded_from_collection() -> None:
+    before, kept = gc.get_freeze_count(), [[number] for number in range(1000)]
+    freeze_heap()
+    assert gc.get_freeze_count() - before >= len(kept)

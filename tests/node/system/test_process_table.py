@@ -10,7 +10,6 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.system.process_table import (
     PROCESSES,
     ProcessSpec,
-    ProcessTemplate,
     command_processes,
     load,
     node_processes,
@@ -74,7 +73,7 @@ def test_every_stage_is_what_the_runtime_runs() -> None:
 
 
 @pytest.mark.parametrize("template", PROCESSES, ids=lambda template: template.role)
-def test_what_a_process_loads_is_installed(template: ProcessTemplate) -> None:
+def test_what_a_process_loads_is_installed(template: ProcessSpec) -> None:
     for module in template.preload:
         assert importlib.util.find_spec(module) is not None
     assert callable(load(template.build))

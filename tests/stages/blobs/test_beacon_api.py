@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.beacon_api import (
+    RETENTION_SECONDS,
     BeaconResponseError,
+    BeforeGenesisError,
+    Failed,
     OfferedBlob,
+    SlotClock,
+    SourceFailure,
+    choose_clock,
+    classify,
     pair_with_commitments,
     parse_blobs,
     parse_block_commitments,
@@ -21,6 +28,7 @@ from rollup_node.stages.blobs.beacon_api import (
     parse_ssz_sidecars,
 )
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
@@ -53,10 +61,7 @@ def test_genesis_and_slot_duration() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        {"SLOT_DURATION_MS": None, "SECONDS_PER_SLOT": "12"},
-        {"SLOT_DURATION_MS": "12000", "SECONDS_PER_SLOT": None},
-    ],
+    [{"SLOT_DURATION_MS": None, "SECONDS_PER_SLOT": "12"}, {"SLOT_DURATION_MS": "12000", "SECONDS_PER_SLOT": None}],
 )
 def test_a_slot_duration_that_is_null_is_absent(spec: dict[str, object]) -> None:
     """[BCN3] Servers that fill in a table of known keys answer so."""
@@ -204,3 +209,102 @@ def test_no_bytes_raise_anything_else(noise: bytes) -> None:
     for read in (parse_blobs, parse_block_commitments, parse_genesis_time, parse_slot_milliseconds):
         with pytest.raises(BeaconResponseError):
             read(noise + b"}")
+
+
+def test_a_real_slot() -> None:
+    assert SlotClock(1_606_824_023, 12_000).slot_at(1_710_338_135) == 8_626_176
+
+
+@given(genesis=st.integers(0, 1 << 40), slot=st.integers(0, 1 << 30), duration=st.integers(500, 20_000))
+def test_every_second_of_a_slot_is_in_it(genesis: int, slot: int, duration: int) -> None:
+    clock = SlotClock(genesis, duration)
+    first_second = genesis + -(-slot * duration // 1000)
+    if (first_second - genesis) * 1000 < (slot + 1) * duration:
+        assert clock.slot_at(first_second) == slot
+
+
+def test_before_genesis_there_are_no_slots() -> None:
+    clock = SlotClock(1000, 12_000)
+    assert clock.slot_at(1000) == 0
+    with pytest.raises(BeforeGenesisError, match="belongs to another chain"):
+        clock.slot_at(999)
+
+
+def test_every_l1_block_is_at_the_start_of_a_slot() -> None:
+    clock = SlotClock(1_606_824_023, 12_000)
+    assert clock.starts_slot(1_710_338_135)
+    assert not clock.starts_slot(1_710_338_136)
+    assert not clock.starts_slot(1_606_824_023 - 12)
+
+
+@pytest.mark.parametrize(
+    ("genesis", "slots", "expected"),
+    [
+        ([1000], [12_000], (1000, 12_000)),
+        ([1001, 1000], [12_000], (1000, 12_000)),
+        ([1001, 1001, 1000], [12_000], (1000, 12_000)),
+        ([1000], [9_000, 12_000], (1000, 12_000)),
+        ([1012, 1000, 1000], [12_000], (1000, 12_000)),
+        ([1012, 1000], [12_000], (1012, 12_000)),
+        ([1001, 1002, 1002], [12_000], (1002, 12_000)),
+        ([5000, 1001], [12_000], (5000, 12_000)),
+    ],
+)
+def test_of_several_clocks_the_one_that_fits_l1_and_most_sources(
+    genesis: list[int], slots: list[int], expected: tuple[int, int]
+) -> None:
+    """[BCN16]"""
+    assert choose_clock(genesis, slots, 1000 + 7 * 12) == SlotClock(*expected)
+
+
+NAME = "127.0.0.1:5052"
+YOUNG, OLD = 60.0, RETENTION_SECONDS + 1.0
+
+
+def has_none(words: str = "") -> SourceFailure:
+    return SourceFailure(Failed.HAS_NONE, f"{NAME}: has no blobs of slot 7: HTTP status 404{words}")
+
+
+CASES = [
+    # Lighthouse 8.0 (sigp/lighthouse issue 8569) and Prysm 7 (OffchainLabs/prysm issue 16091).
+    (
+        SourceFailure(
+            Failed.NO_ANSWER,
+            f"{NAME}: HTTP status 500 (INTERNAL_SERVER_ERROR: Insufficient data columns to reconstruct blobs:"
+            " required 64, but only 4 were found.)",
+        ),
+        OLD,
+        Code.BLOB_CUSTODY,
+    ),
+    (
+        has_none(" (Not found: the node does not custody enough data columns to reconstruct blobs)"),
+        0,
+        Code.BLOB_CUSTODY,
+    ),
+    (has_none(), OLD, Code.BLOB_EXPIRED),
+    (has_none(), YOUNG, Code.BLOB_NOT_FOUND),
+    (has_none(" (NOT_FOUND: beacon block at slot 7)"), YOUNG, Code.BLOB_SLOT),
+    (SourceFailure(Failed.OTHER_CHAIN, "L1 time 5 is before genesis"), YOUNG, Code.BLOB_SLOT),
+    (SourceFailure(Failed.OTHER_BLOBS, f"{NAME}: a blob has the hash 0x01"), YOUNG, Code.BLOB_FILTER),
+    (SourceFailure(Failed.WRONG_BLOBS, f"{NAME}: a blob has the hash 0x01"), YOUNG, Code.BLOB_WRONG),
+    (SourceFailure(Failed.MALFORMED, f"{NAME}: the answer is not JSON"), YOUNG, Code.BLOB_SHAPE),
+    (SourceFailure(Failed.NO_ANSWER, f"{NAME}: cannot connect (Connection refused)"), OLD, Code.BLOB_UNREACHABLE),
+]
+
+
+@pytest.mark.parametrize(("failure", "age", "code"), CASES)
+def test_one_source(failure: SourceFailure, age: float, code: Code) -> None:
+    assert classify([failure], age) is code
+
+
+def test_the_most_telling_source_decides() -> None:
+    failures = [failure for failure, _, _ in CASES]
+    assert classify(failures[::-1], YOUNG) is Code.BLOB_CUSTODY
+    assert classify(failures[2:], OLD) is Code.BLOB_EXPIRED
+    assert classify([failures[-1], failures[-2]], OLD) is Code.BLOB_SHAPE
+
+
+@pytest.mark.fault("F13", "F14")
+@pytest.mark.condition("C1")
+def test_every_failure_has_a_code() -> None:
+    assert all(classify([SourceFailure(failed, "")], YOUNG) in Code for failed in Failed)

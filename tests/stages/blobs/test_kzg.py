@@ -124,9 +124,7 @@ def test_sizes_are_not_canonical() -> None:
 @settings(max_examples=12)
 @given(
     elements=st.lists(
-        st.dictionaries(st.integers(0, 4095), st.integers(0, kzg.FIELD_MODULUS - 1), max_size=4),
-        min_size=1,
-        max_size=3,
+        st.dictionaries(st.integers(0, 4095), st.integers(0, kzg.FIELD_MODULUS - 1), max_size=4), min_size=1, max_size=3
     ),
     factors=st.lists(st.integers(1, (1 << 128) - 1), min_size=3, max_size=3),
 )

@@ -26,10 +26,7 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 PREFETCHED = 8
 SPAN = SpanRules(11155420, 1691802540, 2)
-SCHEDULES = {
-    "early": ForkSchedule({}, 2, 300, 600),
-    "late": ForkSchedule(dict.fromkeys(FORK_NAMES, 0), 2, 300, 600),
-}
+SCHEDULES = {"early": ForkSchedule({}, 2, 300, 600), "late": ForkSchedule(dict.fromkeys(FORK_NAMES, 0), 2, 300, 600)}
 
 
 class DecodingJob(msgspec.Struct, frozen=True):

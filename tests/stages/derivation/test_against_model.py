@@ -158,11 +158,7 @@ class ModelledChain:
         updates = [batcher_update(batcher)] if batcher else [config_log(2, words)] if gas else []
         inbox = [InboxTransaction(2, senders[who], _encoded(who, frames), ()) for who, frames in items]
         block = self.rollup.l1.add(
-            *inbox,
-            updates=updates,
-            deposits=(_deposit(),) * deposits,
-            time=time - GENESIS_TIME,
-            branch=self.branch,
+            *inbox, updates=updates, deposits=(_deposit(),) * deposits, time=time - GENESIS_TIME, branch=self.branch
         )
         seen = tuple((senders[who], None if who == "damaged" else tuple(frames)) for who, frames in items)
         self.l1.append(ModelL1(number, block.header.hash, last.hash, time, seen, batcher, gas, deposits))

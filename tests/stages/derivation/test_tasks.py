@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 

@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.l1.filter import L1Filter
-from rollup_node.stages.l1.tasks import (
-    Invalid,
-    NeedsReceipts,
-    Result,
-    Task,
-    Verified,
-    VerifyBlock,
-    VerifyReceipts,
-    run,
-)
+from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Result, Task, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, keccak_commitment
 from rollup_node.stages.protocol.types import Log
 from tests.conformance.kit.l1_endpoint import L1_FILTER as ENDPOINT_FILTER

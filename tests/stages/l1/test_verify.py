@@ -10,12 +10,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.l1.filter import L1Filter
-from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block, verify_block_ref, verify_header
+from rollup_node.stages.l1.verify import (
+    SIGNER_SLOT,
+    InvalidDataError,
+    address_in,
+    parse_result,
+    proven_value,
+    stored_value,
+    verify_block,
+    verify_block_ref,
+    verify_header,
+)
 from rollup_node.stages.protocol.answer_limits import SMALL
 from rollup_node.stages.protocol.headers import header_hash
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlobRef
+from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.recorded.recording import Recording
+from tests.support.chains.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 
 BLOCK = 6_582_896
 BATCHER = bytes.fromhex("8f23bb38f531600e5d8fddaaec41f13fab46e98c")
@@ -208,3 +221,38 @@ def test_no_change_raises_another_error(
 
 def _rehashed(block: Json) -> str:
     return "0x" + header_hash(verify_header(block, True)[0]).hex()
+
+
+Proof = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda proof: None,
+        lambda proof: {**proof, "accountProof": None},
+        lambda proof: {**proof, "accountProof": proof["accountProof"][1:]},
+        lambda proof: {**proof, "storageProof": []},
+        lambda proof: {**proof, "storageProof": ["0x"]},
+        lambda proof: {**proof, "storageProof": [{"proof": ["0xzz"]}]},
+        lambda proof: {**proof, "storageProof": [{"proof": ["0xc0"]}]},
+    ],
+)
+def test_a_proof_that_does_not_hold_is_refused(change: Callable[[Proof], object]) -> None:
+    """[LHD12]"""
+    api = EthApi(backend := l1_with_signer(), "test").methods()
+    proof: Proof = api["eth_getProof"](to_hex(CONTRACT), [to_hex(SIGNER_SLOT)], "latest")
+    root = backend.chain.head.header.state_root
+    assert address_in(proven_value(proof, root, CONTRACT, SIGNER_SLOT)) == SIGNER
+    with pytest.raises(InvalidDataError):
+        proven_value(change(proof), root, CONTRACT, SIGNER_SLOT)
+
+
+@pytest.mark.parametrize("result", [None, 1, "zz", "0x" + 33 * "00"])
+def test_a_malformed_storage_value_is_refused(result: object) -> None:
+    with pytest.raises(InvalidDataError):
+        stored_value(result)
+
+
+def test_a_storage_value_holds_an_address() -> None:
+    assert address_in(stored_value(to_hex(SIGNER))) == SIGNER

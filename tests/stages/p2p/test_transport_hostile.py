@@ -16,7 +16,8 @@ from rollup_node.stages.p2p.gating import work_shares
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
-from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.yamux import INITIAL_WINDOW
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host, until
@@ -106,7 +107,7 @@ def test_five_hundred_garbage_connections(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == ""
 
 
-def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
+async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
     async def drip(port: int, stop: asyncio.Event) -> bool:
         """Sends a valid opening byte by byte; returns whether it was disconnected."""
         try:
@@ -120,20 +121,17 @@ def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
         except ConnectionError:
             return True
 
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
-            stop = asyncio.Event()
-            slow = [asyncio.create_task(drip(ours.port, stop)) for _ in range(60)]
-            await until(lambda: len(ours.pending_handshakes) == 20)
-            for number in range(4, 8):
-                async with running_host(number) as newcomer:
-                    await newcomer.connect(ours.peer_id, ours.addresses)
-                    assert await echo_through(newcomer, ours.peer_id, b"in") == b"in"
-            await until(lambda: len(ours.pending_handshakes) == 0)
-            stop.set()
-            assert all(await asyncio.gather(*slow))
-
-    asyncio.run(run())
+    async with guarded(limits=ResourceLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
+        stop = asyncio.Event()
+        slow = [asyncio.create_task(drip(ours.port, stop)) for _ in range(60)]
+        await until(lambda: len(ours.pending_handshakes) == 20)
+        for number in range(4, 8):
+            async with running_host(number) as newcomer:
+                await newcomer.connect(ours.peer_id, ours.addresses)
+                assert await echo_through(newcomer, ours.peer_id, b"in") == b"in"
+        await until(lambda: len(ours.pending_handshakes) == 0)
+        stop.set()
+        assert all(await asyncio.gather(*slow))
 
 
 async def _cut(*plain: bytes) -> None:
@@ -166,54 +164,44 @@ def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
     asyncio.run(_cut(*plain))
 
 
-def test_inauthentic_bytes_close_the_connection() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            await peer.send_raw(b"\x00\x20" + os.urandom(32))
+async def test_inauthentic_bytes_close_the_connection() -> None:
+    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+        await peer.send_raw(b"\x00\x20" + os.urandom(32))
+        assert await peer.is_disconnected()
+
+
+async def test_the_window_bounds_unread_data() -> None:
+    async with guarded() as (ours, _):
+
+        async def hold(_: object) -> None:
+            await asyncio.sleep(30)
+
+        ours.set_stream_handler("/hold/1", hold)
+        async with raw_peer(ours.port) as peer:
+            await peer.send(proposal(7, "/hold/1"))
+            for size in (INITIAL_WINDOW // 2, INITIAL_WINDOW // 2 - 100):
+                await peer.send(frame(DATA, 0, 7, size, bytes(size)))
+            await until(lambda: unread(ours) == INITIAL_WINDOW - 100)
+            assert not await peer.is_disconnected(0.2)
+            await peer.send(frame(DATA, 0, 7, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
             assert await peer.is_disconnected()
 
-    asyncio.run(run())
 
-
-def test_the_window_bounds_unread_data() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _):
-
-            async def hold(_: object) -> None:
-                await asyncio.sleep(30)
-
-            ours.set_stream_handler("/hold/1", hold)
-            async with raw_peer(ours.port) as peer:
-                await peer.send(proposal(7, "/hold/1"))
-                for size in (INITIAL_WINDOW // 2, INITIAL_WINDOW // 2 - 100):
-                    await peer.send(frame(DATA, 0, 7, size, bytes(size)))
-                await until(lambda: unread(ours) == INITIAL_WINDOW - 100)
-                assert not await peer.is_disconnected(0.2)
-                await peer.send(frame(DATA, 0, 7, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
-                assert await peer.is_disconnected()
-
-    asyncio.run(run())
-
-
-def test_unread_bytes_over_all_streams_are_bounded() -> None:
+async def test_unread_bytes_over_all_streams_are_bounded() -> None:
     """When too much is held for one connection, its socket is no longer read."""
+    async with guarded(limits=ResourceLimits(unread_bytes=1 << 20)) as (ours, _):
 
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(unread_bytes=1 << 20)) as (ours, _):
+        async def hold(_: object) -> None:
+            await asyncio.sleep(30)
 
-            async def hold(_: object) -> None:
-                await asyncio.sleep(30)
-
-            ours.set_stream_handler("/hold/1", hold)
-            async with raw_peer(ours.port) as peer:
-                sending = asyncio.create_task(_fill(peer, streams=60))
-                await until(lambda: unread(ours) > 1 << 20)
-                await asyncio.sleep(0.3)
-                assert unread(ours) < (1 << 20) + 2 * INITIAL_WINDOW + (1 << 16)
-                assert not sending.done()
-                sending.cancel()
-
-    asyncio.run(run())
+        ours.set_stream_handler("/hold/1", hold)
+        async with raw_peer(ours.port) as peer:
+            sending = asyncio.create_task(_fill(peer, streams=60))
+            await until(lambda: unread(ours) > 1 << 20)
+            await asyncio.sleep(0.3)
+            assert unread(ours) < (1 << 20) + 2 * INITIAL_WINDOW + (1 << 16)
+            assert not sending.done()
+            sending.cancel()
 
 
 async def _fill(peer: RawPeer, streams: int) -> None:
@@ -222,132 +210,106 @@ async def _fill(peer: RawPeer, streams: int) -> None:
         await peer.send(frame(DATA, 0, number, INITIAL_WINDOW - 100, bytes(INITIAL_WINDOW - 100)))
 
 
-def test_streams_beyond_the_limit_are_reset() -> None:
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
-            for number in range(101, 301, 2):
-                await peer.send(frame(WINDOW_UPDATE, SYN, number, 0))
-            answer = await peer.read_for(0.5)
-            assert answer.count(frame(WINDOW_UPDATE, 2, 0, 0)[:4]) == 10
-            assert sum(answer.count(frame(WINDOW_UPDATE, 8, number, 0)) for number in range(101, 301, 2)) == 90
-
-    asyncio.run(run())
+async def test_streams_beyond_the_limit_are_reset() -> None:
+    async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
+        for number in range(101, 301, 2):
+            await peer.send(frame(WINDOW_UPDATE, SYN, number, 0))
+        answer = await peer.read_for(0.5)
+        assert answer.count(frame(WINDOW_UPDATE, 2, 0, 0)[:4]) == 10
+        assert sum(answer.count(frame(WINDOW_UPDATE, 8, number, 0)) for number in range(101, 301, 2)) == 90
 
 
-def test_streams_without_a_protocol_time_out() -> None:
-    async def run() -> None:
-        async with guarded(handshake_timeout=0.5) as (ours, _), raw_peer(ours.port) as peer:
-            await peer.send(frame(WINDOW_UPDATE, SYN, 101, 0))
-            await peer.send(frame(WINDOW_UPDATE, SYN, 103, 0) + frame(DATA, 0, 103, 3, b"\x01\x02\x03"))
-            await peer.send(proposal(105, "/unknown/1"))
-            resets = [frame(WINDOW_UPDATE, 8, number, 0) for number in (101, 103, 105)]
-            await peer.read_until(lambda answer: all(each in answer for each in resets))
-            assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
-
-    asyncio.run(run())
+async def test_streams_without_a_protocol_time_out() -> None:
+    async with guarded(handshake_timeout=0.5) as (ours, _), raw_peer(ours.port) as peer:
+        await peer.send(frame(WINDOW_UPDATE, SYN, 101, 0))
+        await peer.send(frame(WINDOW_UPDATE, SYN, 103, 0) + frame(DATA, 0, 103, 3, b"\x01\x02\x03"))
+        await peer.send(proposal(105, "/unknown/1"))
+        resets = [frame(WINDOW_UPDATE, 8, number, 0) for number in (101, 103, 105)]
+        await peer.read_until(lambda answer: all(each in answer for each in resets))
+        assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
 
 
-def test_floods_of_small_frames_close_the_connection() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _):
-            for flood in (
-                b"".join(frame(WINDOW_UPDATE, SYN, number, 0) for number in range(101, 50_101, 2)),
-                frame(PING, SYN, 0, 7) * 20_000,
-                proposal(7, ECHO) + frame(DATA, 0, 7, 1, b"x") * 20_000,
-            ):
-                async with raw_peer(ours.port) as peer:
-                    await peer.send(flood)
-                    assert await peer.is_disconnected()
-
-    asyncio.run(run())
+async def test_floods_of_small_frames_close_the_connection() -> None:
+    async with guarded() as (ours, _):
+        for flood in (
+            b"".join(frame(WINDOW_UPDATE, SYN, number, 0) for number in range(101, 50_101, 2)),
+            frame(PING, SYN, 0, 7) * 20_000,
+            proposal(7, ECHO) + frame(DATA, 0, 7, 1, b"x") * 20_000,
+        ):
+            async with raw_peer(ours.port) as peer:
+                await peer.send(flood)
+                assert await peer.is_disconnected()
 
 
-def test_a_flood_of_tiny_messages_closes_the_connection() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            pongs = frame(PING, 2, 0, 0) * 1200
-            await until(lambda: STRANGER in ours.peers())
-            await peer.send_each(bytes([byte]) for byte in pongs)
-            assert await peer.is_disconnected()
-
-    asyncio.run(run())
+async def test_a_flood_of_tiny_messages_closes_the_connection() -> None:
+    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+        pongs = frame(PING, 2, 0, 0) * 1200
+        await until(lambda: STRANGER in ours.peers())
+        await peer.send_each(bytes([byte]) for byte in pongs)
+        assert await peer.is_disconnected()
 
 
-def test_window_is_acknowledged_once() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            lines = encode_line(HEADER) + encode_line(ECHO)
-            size = INITIAL_WINDOW - len(lines)
-            await peer.send(frame(DATA, SYN, 7, INITIAL_WINDOW, lines + bytes(size)))
-            await until(lambda: STRANGER in ours.peers() and 7 in ours.connections_to_peer(STRANGER)[0].streams)
-            stream = ours.connections_to_peer(STRANGER)[0].session.streams[7]
-            # The handler takes the bytes in pieces, and acknowledges each after it has taken it.
-            await until(lambda: stream.receive_window + stream.unacknowledged == INITIAL_WINDOW)
-            assert unread(ours) == 0
-
-    asyncio.run(run())
+async def test_window_is_acknowledged_once() -> None:
+    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+        lines = encode_line(HEADER) + encode_line(ECHO)
+        size = INITIAL_WINDOW - len(lines)
+        await peer.send(frame(DATA, SYN, 7, INITIAL_WINDOW, lines + bytes(size)))
+        await until(lambda: STRANGER in ours.peers() and 7 in ours.connections_to_peer(STRANGER)[0].streams)
+        stream = ours.connections_to_peer(STRANGER)[0].session.streams[7]
+        # The handler takes the bytes in pieces, and acknowledges each after it has taken it.
+        await until(lambda: stream.receive_window + stream.unacknowledged == INITIAL_WINDOW)
+        assert unread(ours) == 0
 
 
 def test_go_away_closes_the_connection() -> None:
     asyncio.run(_cut(frame(GO_AWAY, 0, 0, 0)))
 
 
-def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
     monkeypatch.setattr(work_shares, "TOTAL_SHARE", 1e6)
-
-    async def run() -> None:
-        async with (
-            guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _),
-            raw_peer(ours.port, receive_buffer=4096) as peer,
-        ):
-            pings = frame(PING, SYN, 0, 7) * 4000
-            await until(lambda: STRANGER in ours.peers())
-            for _ in range(400):
-                await peer.send(pings)
-                if STRANGER not in ours.peers():
-                    break
-            assert STRANGER not in ours.peers()
-
-    asyncio.run(run())
+    async with (
+        guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _),
+        raw_peer(ours.port, receive_buffer=4096) as peer,
+    ):
+        pings = frame(PING, SYN, 0, 7) * 4000
+        await until(lambda: STRANGER in ours.peers())
+        for _ in range(400):
+            await peer.send(pings)
+            if STRANGER not in ours.peers():
+                break
+        assert STRANGER not in ours.peers()
 
 
-def test_a_full_window_blocks_its_own_stream_only() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _):
+async def test_a_full_window_blocks_its_own_stream_only() -> None:
+    async with guarded() as (ours, _):
 
-            async def talk(stream: object) -> None:
-                await stream.write(bytes(5_000_000))  # type: ignore[attr-defined]
+        async def talk(stream: object) -> None:
+            await stream.write(bytes(5_000_000))  # type: ignore[attr-defined]
 
-            ours.set_stream_handler("/talk/1", talk)
-            async with raw_peer(ours.port) as peer:
-                await peer.send(proposal(7, "/talk/1"))
-                answer = await peer.read_for(1.0)
-                assert INITIAL_WINDOW <= len(answer) < INITIAL_WINDOW + 5000
-
-    asyncio.run(run())
+        ours.set_stream_handler("/talk/1", talk)
+        async with raw_peer(ours.port) as peer:
+            await peer.send(proposal(7, "/talk/1"))
+            answer = await peer.read_for(1.0)
+            assert INITIAL_WINDOW <= len(answer) < INITIAL_WINDOW + 5000
 
 
-def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport_streams, "MESSAGE_TIMEOUT", 0.3)
+    async with guarded() as (ours, _):
 
-    async def run() -> None:
-        async with guarded() as (ours, _):
+        async def listen(stream: Stream) -> None:
+            assert await stream.read_message(1000) == b"all"
+            await stream.read_message(1000)
 
-            async def listen(stream: Stream) -> None:
-                assert await stream.read_message(1000) == b"all"
-                await stream.read_message(1000)
-
-            ours.set_stream_handler("/listen/1", listen)
-            async with raw_peer(ours.port) as peer:
-                await peer.send(proposal(7, "/listen/1") + proposal(9, "/listen/1"))
-                await peer.send(frame(DATA, 0, 7, 104, varint.encode(3) + b"all" + varint.encode(200) + bytes(98)))
-                await peer.send(frame(DATA, 0, 9, 4, varint.encode(3) + b"all"))
-                answer = await peer.read_for(1.0)
-                assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
-                assert frame(WINDOW_UPDATE, 8, 9, 0) not in answer, "an idle stream stays open"
-
-    asyncio.run(run())
+        ours.set_stream_handler("/listen/1", listen)
+        async with raw_peer(ours.port) as peer:
+            await peer.send(proposal(7, "/listen/1") + proposal(9, "/listen/1"))
+            await peer.send(frame(DATA, 0, 7, 104, varint.encode(3) + b"all" + varint.encode(200) + bytes(98)))
+            await peer.send(frame(DATA, 0, 9, 4, varint.encode(3) + b"all"))
+            answer = await peer.read_for(1.0)
+            assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
+            assert frame(WINDOW_UPDATE, 8, 9, 0) not in answer, "an idle stream stays open"
 
 
 @pytest.mark.parametrize(
@@ -361,71 +323,59 @@ def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
     ids=["too long", "no length", "no protobuf", "cut short", "another's key"],
 )
-def test_invalid_pushes_change_nothing(body: bytes) -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, 4, 7, len(body), body))
-            await peer.read_until(lambda answer: frame(WINDOW_UPDATE, 8, 7, 0) in answer)
-            info = ours.connection(STRANGER)
-            assert info is not None and info.identify is None
-
-    asyncio.run(run())
+async def test_invalid_pushes_change_nothing(body: bytes) -> None:
+    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+        await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, 4, 7, len(body), body))
+        await peer.read_until(lambda answer: frame(WINDOW_UPDATE, 8, 7, 0) in answer)
+        info = ours.connection(STRANGER)
+        assert info is not None and info.identify is None
 
 
-def test_frequent_pushes_are_rejected() -> None:
-    async def run() -> None:
-        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            body = identify.encode(NetworkIdentity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
-            body = varint.encode(len(body)) + body
-            for number in range(7, 27, 2):
-                await peer.send(proposal(number, identify.PUSH_PROTOCOL) + frame(DATA, 4, number, len(body), body))
-            answer = await peer.read_for(0.5)
-            assert sum(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in range(7, 27, 2)) == 9
-            pushed = [
-                event
-                for event in ours.events
-                if isinstance(event, PeerIdentified) and event.identify.agent_version == "raw"
-            ]
-            assert len(pushed) == 1
-
-    asyncio.run(run())
+async def test_frequent_pushes_are_rejected() -> None:
+    async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+        body = identify.encode(NetworkIdentity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
+        body = varint.encode(len(body)) + body
+        for number in range(7, 27, 2):
+            await peer.send(proposal(number, identify.PUSH_PROTOCOL) + frame(DATA, 4, number, len(body), body))
+        answer = await peer.read_for(0.5)
+        assert sum(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in range(7, 27, 2)) == 9
+        pushed = [
+            event
+            for event in ours.events
+            if isinstance(event, PeerIdentified) and event.identify.agent_version == "raw"
+        ]
+        assert len(pushed) == 1
 
 
-def test_a_peer_that_holds_more_than_its_share_loses_its_streams_and_then_its_connection() -> None:
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(held_bytes=300_000)) as (ours, good):
-            finished: list[bytes | None] = []
+async def test_a_peer_that_holds_more_than_its_share_loses_its_streams_and_then_its_connection() -> None:
+    async with guarded(limits=ResourceLimits(held_bytes=300_000)) as (ours, good):
+        finished: list[bytes | None] = []
 
-            async def listen(stream: Stream) -> None:
-                finished.append(await stream.read_message(1 << 20))
+        async def listen(stream: Stream) -> None:
+            finished.append(await stream.read_message(1 << 20))
 
-            ours.set_stream_handler("/listen/1", listen)
-            _, small = await good.open_stream(ours.peer_id, ["/listen/1"])
-            await small.write(varint.encode(50_001) + bytes(50_000))
-            async with raw_peer(ours.port) as peer:
-                for number in (7, 9, 11, 13):
-                    stalled = varint.encode(1 << 20) + bytes(200_000)
-                    await peer.send(proposal(number, "/listen/1") + frame(DATA, 0, number, len(stalled), stalled))
-                assert await peer.is_disconnected()
-            await until(lambda: ours.held_bytes == 50_000)
-            await small.write(b"x")
-            await until(lambda: finished == [bytes(50_000) + b"x"])
-            assert "too many bytes held" in {closed.reason for closed in ours.closed_connections}
-            assert b'p2p_streams_dropped_total{protocol="/listen/1"} 3.0' in ours.meter.text()
-
-    asyncio.run(run())
+        ours.set_stream_handler("/listen/1", listen)
+        _, small = await good.open_stream(ours.peer_id, ["/listen/1"])
+        await small.write(varint.encode(50_001) + bytes(50_000))
+        async with raw_peer(ours.port) as peer:
+            for number in (7, 9, 11, 13):
+                stalled = varint.encode(1 << 20) + bytes(200_000)
+                await peer.send(proposal(number, "/listen/1") + frame(DATA, 0, number, len(stalled), stalled))
+            assert await peer.is_disconnected()
+        await until(lambda: ours.held.total == 50_000)
+        await small.write(b"x")
+        await until(lambda: finished == [bytes(50_000) + b"x"])
+        assert "too many bytes held" in {closed.reason for closed in ours.closed_connections}
+        assert b'p2p_streams_dropped_total{protocol="/listen/1"} 3.0' in ours.meter.text()
 
 
-def test_streams_opened_too_fast_are_reset() -> None:
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(inbound_streams=1000)) as (ours, _), raw_peer(ours.port) as peer:
-            for number in range(101, 701, 2):
-                await peer.send(proposal(number, "/unknown/1"))
-            answer = await peer.read_for(0.5)
-            refused = answer.count(b"\x03na\n")
-            assert 64 <= refused < 150, "the others are reset before their protocol is looked at"
-
-    asyncio.run(run())
+async def test_streams_opened_too_fast_are_reset() -> None:
+    async with guarded(limits=ResourceLimits(inbound_streams=1000)) as (ours, _), raw_peer(ours.port) as peer:
+        for number in range(101, 701, 2):
+            await peer.send(proposal(number, "/unknown/1"))
+        answer = await peer.read_for(0.5)
+        refused = answer.count(b"\x03na\n")
+        assert 64 <= refused < 150, "the others are reset before their protocol is looked at"
 
 
 def test_handlers_of_reset_streams_are_bounded() -> None:
@@ -449,18 +399,14 @@ def test_handlers_of_reset_streams_are_bounded() -> None:
     asyncio.run(run())
 
 
-def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_shares, "MAX_SAVED", 0.0)
     monkeypatch.setattr(work_shares, "TOTAL_SHARE", 0.002)
-
-    async def run() -> None:
-        async with running_host(1) as ours, raw_peer(ours.port) as peer:
-            await until(lambda: STRANGER in ours.peers())
-            began = time.monotonic()
-            await peer.send(frame(PING, SYN, 0, 1) * 3000)
-            await peer.send(frame(PING, SYN, 0, 2))
-            await peer.read_until(lambda answered: frame(PING, 2, 0, 2) in answered)
-            assert time.monotonic() - began > 0.2, "work of more than 0.4 ms at a share of 0.002"
-            assert STRANGER in ours.peers()
-
-    asyncio.run(run())
+    async with running_host(1) as ours, raw_peer(ours.port) as peer:
+        await until(lambda: STRANGER in ours.peers())
+        began = time.monotonic()
+        await peer.send(frame(PING, SYN, 0, 1) * 3000)
+        await peer.send(frame(PING, SYN, 0, 2))
+        await peer.read_until(lambda answered: frame(PING, 2, 0, 2) in answered)
+        assert time.monotonic() - began > 0.2, "work of more than 0.4 ms at a share of 0.002"
+        assert STRANGER in ours.peers()

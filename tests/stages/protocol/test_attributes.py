@@ -29,11 +29,7 @@ from rollup_node.stages.protocol.headers import decode_header, l1_header
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
-from rollup_node.stages.protocol.system_config import (
-    CONFIG_UPDATE_TOPIC,
-    packed_scalar,
-    system_config_of_block,
-)
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, packed_scalar, system_config_of_block
 from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP

@@ -136,11 +136,7 @@ def test_a_good_configuration_passes() -> None:
         ("max_sequencer_drift", 0, "maximum sequencer drift must be greater than 0"),
         ("genesis.l1.hash", ZERO_HASH, "genesis L1 hash cannot be empty"),
         ("genesis.l2.hash", ZERO_HASH, "genesis L2 hash cannot be empty"),
-        (
-            "genesis.l2.hash",
-            b"\x01" * 32,
-            "achievement get! rollup inception: L1 and L2 genesis cannot be the same",
-        ),
+        ("genesis.l2.hash", b"\x01" * 32, "achievement get! rollup inception: L1 and L2 genesis cannot be the same"),
         ("genesis.l2_time", 0, "missing L2 genesis time"),
         ("genesis.system_config.batcher", ZERO_ADDRESS, "missing genesis system config batcher address"),
         ("genesis.system_config.scalar", ZERO_HASH, "missing genesis system config scalar"),
@@ -151,11 +147,7 @@ def test_a_good_configuration_passes() -> None:
         ("l1_chain_id", 0, "L1 chain ID must be non-zero and positive"),
         ("l2_chain_id", -1, "L2 chain ID must be non-zero and positive"),
         ("alt_da", alt_da("Other", None), "invalid commitment type: Other"),
-        (
-            "alt_da",
-            alt_da("KeccakCommitment", None),
-            "Must set da_challenge_contract_address for keccak commitments",
-        ),
+        ("alt_da", alt_da("KeccakCommitment", None), "Must set da_challenge_contract_address for keccak commitments"),
         (
             "alt_da",
             alt_da("GenericCommitment", b"\x07" * 20),

@@ -123,8 +123,7 @@ def test_unknown_keys_are_named_and_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["genesis", "genesis.l1", "genesis.l2.hash", "genesis.system_config", "l1_system_config_address"],
+    "path", ["genesis", "genesis.l1", "genesis.l2.hash", "genesis.system_config", "l1_system_config_address"]
 )
 def test_a_missing_key_is_named_by_its_path(path: str) -> None:
     with pytest.raises(ConfigError, match=f"^{path} is missing$"):

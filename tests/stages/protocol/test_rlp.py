@@ -16,11 +16,7 @@ STRINGS = st.builds(
     st.integers(0, 255),
     st.integers(0, 70) | st.integers(250, 260),
 )
-ITEMS = st.recursive(
-    STRINGS,
-    lambda inner: st.lists(inner, max_size=8),
-    max_leaves=12,
-)
+ITEMS = st.recursive(STRINGS, lambda inner: st.lists(inner, max_size=8), max_leaves=12)
 LARGE = [0, 1, 55, 56, 255, 256, 65535, 65536, 70000]
 
 

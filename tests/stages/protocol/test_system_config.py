@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.protocol import system_config
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules, L2Rules
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.system_config import (
     CONFIG_UPDATE_TOPIC,
     BlockConfigError,
+    ExtraData,
+    ExtraDataError,
     ScalarError,
     UpdateCheck,
     apply_updates,
@@ -228,13 +231,7 @@ def test_upgrade_gas_is_subtracted_once() -> None:
 def test_the_genesis_block_has_the_config_of_the_file() -> None:
     def genesis(block_hash: bytes) -> SystemConfig:
         return system_config_of_block(
-            chain(),
-            number=0,
-            block_hash=block_hash,
-            timestamp=0,
-            gas_limit=1,
-            extra_data=b"any",
-            transactions=(),
+            chain(), number=0, block_hash=block_hash, timestamp=0, gas_limit=1, extra_data=b"any", transactions=()
         )
 
     assert genesis(b"\x02" * 32) == START
@@ -257,3 +254,48 @@ def test_blocks_with_another_layout_or_extra_data_have_no_config(
 ) -> None:
     with pytest.raises(BlockConfigError):
         read(chain(**all_until("holocene", 1000)), timestamp, layout, extra)
+
+
+PLAIN = L2Rules()
+HOLOCENE = L2Rules(eip1559_params=True)
+JOVIAN = L2Rules(eip1559_params=True, min_base_fee=True)
+CONSTANTS = ChainOpConfig(eip1559_elasticity=6, eip1559_denominator=50, eip1559_denominator_canyon=250)
+NONZERO_U32 = st.integers(1, 2**32 - 1)
+
+
+@given(NONZERO_U32, NONZERO_U32, st.none() | st.integers(0, 2**64 - 1))
+def test_values_round_trip(denominator: int, elasticity: int, min_base_fee: int | None) -> None:
+    extra = ExtraData(denominator, elasticity, min_base_fee)
+    data = system_config.encode_extra_data(extra.params, min_base_fee, CONSTANTS)
+    assert system_config.decode_extra_data(data, HOLOCENE if min_base_fee is None else JOVIAN) == extra
+
+
+def test_zeros_become_the_constants_of_the_chain() -> None:
+    assert system_config.encode_extra_data(bytes(8), None, CONSTANTS).hex() == "00000000fa00000006"
+    assert system_config.encode_extra_data(bytes(8), 10**9, CONSTANTS).hex() == "01000000fa00000006000000003b9aca00"
+    without = ChainOpConfig(6, 50, None)
+    assert system_config.encode_extra_data(bytes(8), None, without).hex() == "000000003200000006"
+    assert system_config.encode_extra_data(None, None, CONSTANTS) == b""
+
+
+def test_extra_data_is_empty_before_holocene() -> None:
+    assert system_config.decode_extra_data(b"", PLAIN) == ExtraData() and ExtraData().params == bytes(8)
+    with pytest.raises(ExtraDataError, match="must be empty"):
+        system_config.decode_extra_data(b"\0", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("data", "rules", "text"),
+    [
+        ("", HOLOCENE, "9 bytes, got 0"),
+        ("00000000fa0000000600", HOLOCENE, "9 bytes, got 10"),
+        ("01000000fa00000006", HOLOCENE, "version 0, got 1"),
+        ("000000000000000006", HOLOCENE, "denominator"),
+        ("00000000fa00000000", HOLOCENE, "elasticity"),
+        ("00000000fa00000006", JOVIAN, "17 bytes, got 9"),
+        ("00000000fa000000060000000000000000", JOVIAN, "version 1, got 0"),
+    ],
+)
+def test_malformed_extra_data(data: str, rules: L2Rules, text: str) -> None:
+    with pytest.raises(ExtraDataError, match=text):
+        system_config.decode_extra_data(bytes.fromhex(data), rules)

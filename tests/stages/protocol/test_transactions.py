@@ -13,12 +13,7 @@ from rollup_node.stages.protocol import rlp, transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.secp256k1 import ORDER
-from rollup_node.stages.protocol.transactions import (
-    AccessTuple,
-    Authorization,
-    Transaction,
-    TransactionError,
-)
+from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, TransactionError
 from tests.support.foreign.signing_library import eth_account
 
 KEY = b"\x11" * 32
@@ -108,16 +103,7 @@ def test_set_code_transactions_have_a_sender() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"r": 0},
-        {"s": 0},
-        {"r": ORDER},
-        {"s": ORDER // 2 + 1},
-        {"s": ORDER},
-        {"r": 2**256 - 1},
-        {"r": 5},
-    ],
+    "changes", [{"r": 0}, {"s": 0}, {"r": ORDER}, {"s": ORDER // 2 + 1}, {"s": ORDER}, {"r": 2**256 - 1}, {"r": 5}]
 )
 def test_signatures_out_of_range_have_no_sender(changes: dict[str, int]) -> None:
     found = transactions.decode_transaction(signed("dynamic fee"))

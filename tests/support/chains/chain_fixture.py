@@ -7,10 +7,10 @@ import msgspec
 from rollup_node.stages.engine.calls.heads import L2BlockInfo, l2_block_info
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
 from rollup_node.tools.bench import sealed_blocks

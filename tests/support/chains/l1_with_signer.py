@@ -1,6 +1,6 @@
 """An embedded L1 whose SystemConfig contract has an unsafe block signer in its storage."""
 
-from rollup_node.stages.l1.runtime_config import SIGNER_SLOT
+from rollup_node.stages.l1.verify import SIGNER_SLOT
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1.backend import L1Backend

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.messages.blobs import BlobContent
-from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.headers import Header, decode_header, l1_header

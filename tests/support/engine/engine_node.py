@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.ipc.bus.request import Client
+from rollup_node.ipc.bus.status import Client
 from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.config import EngineConfig
@@ -58,6 +57,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
 

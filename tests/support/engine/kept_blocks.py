@@ -1,7 +1,12 @@
 """What the p2p process keeps of the blocks that a sequencer published: which may be signed, and their payloads."""
 
-from rollup_node.stages.p2p.signer.kept_payloads import KeptPayloads
-from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SignedBlocks, signing_request
+from rollup_node.stages.p2p.signer.signed_blocks import (
+    BlockFate,
+    BlockRecord,
+    KeptPayloads,
+    SignedBlocks,
+    signing_request,
+)
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture

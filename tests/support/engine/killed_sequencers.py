@@ -49,8 +49,8 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.protocol.engine_json import envelope_from_json, envelope_to_json
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import Hash

@@ -7,8 +7,8 @@ from typing import Any
 from aiohttp import web
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application

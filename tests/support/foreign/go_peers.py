@@ -198,7 +198,7 @@ class GoPeer:
         answer = await _read_message(reader)
         for error in map(_parsed, answer.repeated_views(2)):
             writer.close()
-            raise GoDaemonError(error.string(1))
+            raise GoDaemonError((error.bytes_value(1) or b"").decode(errors="replace"))
         return DaemonConnection(answer, reader, writer)
 
     def close(self) -> None:

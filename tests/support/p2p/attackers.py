@@ -18,33 +18,19 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import protobuf, snappy, varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, MESHSUB_12
-from rollup_node.stages.p2p.gossipsub.rpc import (
-    PubsubMessage,
-    Rpc,
-    Subscription,
-    encode_frame,
-)
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import DialError, Stream, StreamError, StreamHandler
+from rollup_node.stages.p2p.host.io.host_api import DialError, StreamError
 from rollup_node.stages.p2p.host.io.ping_service import PROTOCOL as PING_PROTOCOL
+from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.tools.bench.signed_blocks import CHAIN_ID, TOPIC
 from tests.support.p2p.blocks import block
 from tests.support.p2p.hosts import RecordingHost
 from tests.support.p2p.nodes import chain_since
-from tests.support.p2p.raw import (
-    DATA,
-    PING,
-    RST,
-    SYN,
-    WINDOW_UPDATE,
-    frame,
-    proposal,
-    raw_peer,
-    tcp_connection,
-)
+from tests.support.p2p.raw import DATA, PING, RST, SYN, WINDOW_UPDATE, frame, proposal, raw_peer, tcp_connection
 from tests.support.processes import forked_attacks
 
 PEERS = 60

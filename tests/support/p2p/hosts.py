@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 from rollup_node.node.setup.networks import find_network
@@ -10,7 +10,8 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected, PeerIdentified, Stream
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected, PeerIdentified
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 
@@ -71,18 +72,15 @@ async def running_host(number: int, **options: Any) -> AsyncIterator[RecordingHo
         host.peerstore.close()
 
 
-def with_two_hosts(test: Callable[[RecordingHost, RecordingHost], Coroutine[Any, Any, None]], **options: Any) -> None:
-    """Runs a test with two connected and identified hosts; no task may be left afterwards."""
-
-    async def run() -> None:
-        async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            await theirs.wait_for(PeerIdentified)
-            await ours.wait_for(PeerIdentified)
-            await test(ours, theirs)
-        await until(lambda: len(asyncio.all_tasks()) == 1, 5)
-
-    asyncio.run(run())
+@contextlib.asynccontextmanager
+async def two_hosts(**options: Any) -> AsyncIterator[tuple[RecordingHost, RecordingHost]]:
+    """Two connected and identified hosts; no task may be left afterwards."""
+    async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        await theirs.wait_for(PeerIdentified)
+        await ours.wait_for(PeerIdentified)
+        yield ours, theirs
+    await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
 
 async def echo(stream: Stream) -> None:

@@ -11,7 +11,6 @@ import msgspec
 import orjson
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
@@ -35,6 +34,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
 from tests.support.p2p.hosts import running_tasks
 

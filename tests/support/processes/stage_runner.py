@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 
 T = TypeVar("T")
 Build = Callable[[Bus, Meter], Stage]

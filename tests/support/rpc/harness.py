@@ -11,7 +11,6 @@ import orjson
 from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -23,6 +22,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)

@@ -15,7 +15,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.process_table import PROCESSES, ProcessSpec
+from rollup_node.node.system.process_table import ProcessSpec, command_processes
 from rollup_node.node.system.runtime_dir import METRICS
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
@@ -78,8 +78,8 @@ def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
         metrics_dir=str(folder / METRICS),
         rollup=rollup,
     )
-    (template,) = (template for template in PROCESSES if template.role == "rpc")
-    return template.spec(msgspec.structs.replace(config, **fields), workers=1)
+    (spec,) = command_processes({"rpc": msgspec.structs.replace(config, **fields)}, workers=1)
+    return spec
 
 
 def main(folder: str, settings: str) -> int:

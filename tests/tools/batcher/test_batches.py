@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.codec.singular_batch import decode_singular
+from rollup_node.stages.derivation.codec.batches import SpanBatch, decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_span
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import from_hex

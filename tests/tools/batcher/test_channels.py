@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.blobs.tasks import MAX_DATA, decode_blob
 from rollup_node.stages.derivation.codec import frames as decoder
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.protocol.blob_codec import MAX_DATA, decode_blob
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch

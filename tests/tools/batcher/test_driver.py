@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.channels import SAFE_TIMEOUT, ChannelConfig, Compression

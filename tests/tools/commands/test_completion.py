@@ -5,12 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import shtab
 
 from rollup_node.node.cli import COMMANDS, main
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.setup.networks import network_names
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.tools.commands.completion import SHELLS, command_line
+from rollup_node.tools.commands.completion import SHELLS, command_line, shell_parser
 
 SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
 
@@ -77,3 +78,15 @@ def test_it_has_the_commands_and_the_networks() -> None:
     assert list(choices["network"] or ()) == list(network_names())
     commands = next(action.choices for action in parser._actions if not action.option_strings)
     assert set(commands or ()) == set(COMMANDS)
+
+
+def test_options_and_commands() -> None:
+    parser = shell_parser({"run": "runs"}, {"run": ("fast", "slow")}, {"network": ("a", "b")})
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    assert {name for name, option in OPTIONS.items() if not option.hidden} <= {flag[2:] for flag in actions}
+    assert not [name for name, option in OPTIONS.items() if option.hidden and f"--{name}" in actions]
+    assert tuple(actions["--network"].choices or ()) == ("a", "b")
+    assert actions["--l1.trustrpc"].nargs == 0 and actions["--l1"].nargs is None
+    assert getattr(actions["--safedb.path"], "complete", None) == shtab.FILE
+    assert parser.parse_args(["run", "slow"]).word == "slow"
+    assert len(parser.format_help()) > 5000

@@ -14,7 +14,7 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.node.setup.networks import find_network
-from rollup_node.stages.protocol.blob_codec import decode_blob
+from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
 

@@ -14,7 +14,7 @@ import pytest
 
 from rollup_node.node.cli import main
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.tools.commands.doctor import Finding, Severity, examine
 
 TOPIC = "/optimism/10/3/blocks"

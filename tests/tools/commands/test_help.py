@@ -1,9 +1,15 @@
 """`rollup-node help`."""
 
+import functools
+
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.tools.commands.help import TOPICS, topic_of, topic_text, topics_text
 
 
 @pytest.mark.parametrize(
@@ -29,3 +35,30 @@ def test_a_wrong_topic_is_one_line(words: tuple[str, ...], text: str, capsys: py
     assert cli.main(["help", *words]) == ExitCode.SETUP
     error = capsys.readouterr().err
     assert error.startswith(f"rollup-node: {text}") and error.count("\n") == 1
+
+
+cached_topic_text = functools.cache(topic_text)
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
+def test_every_option_has_a_topic_and_can_be_asked_for(option: AnyOption) -> None:
+    assert f"[{option.variable}]" in topic_text(option.name).replace("\n", "").replace(24 * " ", "")
+    assert f"--{option.name} " in topic_text(f"--{option.name}")
+    assert (f"--{option.name} " in cached_topic_text(topic_of(option))) is not option.hidden
+
+
+def test_every_topic_has_options_and_a_line() -> None:
+    assert {topic_of(option) for option in OPTIONS.values()} == set(TOPICS)
+    assert all(f"  {name} " in topics_text() for name in TOPICS)
+
+
+def test_the_longest_part_of_a_name_decides_the_topic() -> None:
+    assert topic_of(OPTIONS["l1.beacon-fallbacks"]) == "beacon"
+    assert topic_of(OPTIONS["l1.rpckind"]) == "l1"
+
+
+def test_an_unknown_topic_is_one_line_with_the_topics() -> None:
+    with pytest.raises(OptionError) as caught:
+        topic_text("sequencr")
+    text = str(caught.value)
+    assert text == f'unknown topic "sequencr"; did you mean sequencer?; topics are {", ".join(TOPICS)}'

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
-from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet import status as module
 from rollup_node.tools.devnet.status import (

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses
 
 NewBuses = Callable[[Path, Sequence[str]], dict[str, Bus]]
 

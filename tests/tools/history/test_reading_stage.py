@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.history.derivation_stage import RESULT, RangeResult
 from rollup_node.tools.history.manifest import NO_BLOCK
 from rollup_node.tools.history.reading_stage import ReadingConfig, build

@@ -7,7 +7,7 @@ from typing import Any
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
-from rollup_node.stages.derivation.pipeline.data_source import DataSource
+from rollup_node.stages.derivation.pipeline.ingestion import DataSource
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.tools.history.ranges import L1Range

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.blobs.tasks import BLOB_SIZE
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.protocol.blob_codec import BLOB_SIZE
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list

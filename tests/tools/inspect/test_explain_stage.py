@@ -11,10 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.derivation.process.derivation_log import DropBuffer
+from rollup_node.stages.derivation.reasons.batches import QueuedBatchPast
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.derivation.reasons.stages import QueuedBatchPast
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import DerivationStatus, DropEffect, DropsRequest
@@ -29,6 +28,7 @@ from rollup_node.stages.messages.l1 import L1BlocksRequest, L1RefsRequest, L1Ref
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.inspect import explain_stage, replay_stage
 from rollup_node.tools.inspect.explain_stage import ExplainConfig, build
 from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed
+from rollup_node.stages.derivation.reasons.channels import SpanBatchMalformed
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 from rollup_node.tools.inspect.batch_summary import hashes_digest

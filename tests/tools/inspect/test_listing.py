@@ -1,7 +1,7 @@
 """All batches of the recorded L1 range, as an independent decoder found them."""
 
+from rollup_node.stages.derivation.reasons.channels import BatchTypeUnknown
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
-from rollup_node.stages.derivation.reasons.reading import BatchTypeUnknown
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.inspect.batch_summary import BatchSummary

@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.inspect.listing_stage import ListingConfig, build
 from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.conformance.kit.chain import GENESIS, STRANGER, L1Blocks, calldata, forks_until, rollup

@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses
 from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, build, compare_block
 from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
 

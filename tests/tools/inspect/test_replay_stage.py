@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.base import Health, Problem
@@ -17,6 +16,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses
 from rollup_node.tools.inspect import replay_stage
 from rollup_node.tools.inspect.replay_stage import EXHAUSTED_TIMEOUT, IDLE_SECONDS, RESET, ReplayFailed, ReplayStage
 from rollup_node.tools.inspect.row_formats import RowFormat

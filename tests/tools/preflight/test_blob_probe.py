@@ -7,8 +7,8 @@ import pytest
 
 from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.blobs.beacon_api import RETENTION_SECONDS
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.failures import RETENTION_SECONDS
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 from rollup_node.tools.bench.race.gzip_body import Prepared, gzipped
 from rollup_node.tools.bench.race.http_server import Answer
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import (
     Block,

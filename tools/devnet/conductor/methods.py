@@ -10,8 +10,8 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.conductor.cluster import NOT_LEADER, Cluster, CommitRefused

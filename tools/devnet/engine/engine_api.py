@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.engine_json import (
     payload_from_json,
     payload_to_json,
 )
+from rollup_node.stages.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_block_hash
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.config import ChainOpConfig
-from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, encode_extra_data
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L2Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.headers import (
@@ -19,6 +18,7 @@ from rollup_node.stages.protocol.headers import (
 from rollup_node.stages.protocol.l1_info import SIZES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.system_config import ExtraDataError, decode_extra_data, encode_extra_data
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, OPERATOR_FEE_VAULT, ZERO_HASH, Hash, predeploy
 from rollup_node.tools.devnet.chain.blocks import Block

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rollup_node.stages.protocol.errors import INVALID_PARAMS
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.l1 import beacon

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from rollup_node.stages.protocol.hex_encoding import HexError
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS
 from rollup_node.stages.protocol.jwt_token import token_error
 from rollup_node.stages.rpc.jsonrpc import (
     JsonRpcError,

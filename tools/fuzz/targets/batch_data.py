@@ -2,13 +2,13 @@
 
 from random import Random
 
+from rollup_node.stages.blobs.tasks import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch, read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.blob_codec import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
 from rollup_node.stages.protocol.commitments import (
     ChallengeError,
     CommitmentError,

@@ -6,9 +6,15 @@ import orjson
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.io.http.json_answers import RpcFailure, answered_ids, decode_answer, decode_batch, failure_in
-from rollup_node.stages.l1.runtime_config import proven_value, stored_value
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Result, Task, VerifyBlock, VerifyReceipts, run
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result, verify_block_ref
+from rollup_node.stages.l1.verify import (
+    InvalidDataError,
+    VerifiedBlock,
+    parse_result,
+    proven_value,
+    stored_value,
+    verify_block_ref,
+)
 from rollup_node.stages.protocol.answer_limits import HEADER, SMALL
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import to_hex

@@ -39,12 +39,12 @@ from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sam
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
-from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SigningRequest
+from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
+from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata, PeerScores
 from rollup_node.stages.protocol.types import BlockId

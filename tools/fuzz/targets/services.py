@@ -9,17 +9,17 @@ from zlib import compress
 
 import msgspec
 
-from rollup_node.node.checks.engine import check_capabilities, check_forks, offered_methods, read_safe_head
-from rollup_node.node.checks.execution import check_chain, check_finality, check_head, read_block
+from rollup_node.node.checks.engine import offered_methods
+from rollup_node.node.checks.execution import check_chain
 from rollup_node.stages.blobs.process.da_client import InputReading
 from rollup_node.stages.io.http.body import BodyEncodingError, BodyTooLargeError, decompressed
 from rollup_node.stages.io.http.connection import HttpConnection, HttpError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.io.http.web_socket import _clock_difference
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.answer_limits import OTHER, SMALL, AnswerLimit
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
@@ -32,6 +32,14 @@ from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.inspect.status_client import StatusClient, StatusError
 from rollup_node.tools.preflight.blob_probe import find_blob_block
+from rollup_node.tools.preflight.chain_checks import (
+    check_capabilities,
+    check_finality,
+    check_forks,
+    check_head,
+    read_block,
+    read_safe_head,
+)
 from rollup_node.tools.status_page.scenes import SCENES, scene
 
 T = TypeVar("T")
@@ -224,7 +232,7 @@ def date(data: bytes) -> object:
     return _clock_difference({"Date": data.decode("latin-1")}, 1.7e9) is None
 
 
-_SIGNATURE = to_hex(SIGNER._sign(signing_hash_of(CHAIN, HASH)))
+_SIGNATURE = to_hex(SIGNER._sign(signing_hash(CHAIN, HASH)))
 _HTTP = (
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Encoding: gzip\r\n\r\nhello",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",

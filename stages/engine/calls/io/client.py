@@ -44,10 +44,9 @@ from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload

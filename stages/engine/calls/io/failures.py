@@ -3,7 +3,7 @@
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, NoAnswerError, tls_code
 from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 
 TOKEN_CODES = frozenset({Code.ENGINE_AUTH, Code.ENGINE_CLOCK})
 

@@ -18,9 +18,8 @@ from rollup_node.stages.io.http.jsonrpc import (
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 MAX_ANSWER = 64 << 10

@@ -6,18 +6,16 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
-from typing import Protocol as TypingProtocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
 from rollup_node.stages.p2p.gating.peer_drops import PeerDrop, PeerDropReason
-from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
-from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
+from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.transport.noise import SecureSession
 from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
@@ -34,6 +32,9 @@ from rollup_node.stages.p2p.transport.yamux import (
     YamuxSession,
 )
 from rollup_node.stages.protocol.pacing import TokenBucket
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
 
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0
@@ -59,45 +60,11 @@ class TransportError(Exception):
 
 
 class ConnectionTimeouts(NamedTuple):
-    """Seconds: for the whole upgrade and for each stream's negotiation.
-
-    Without any stream data; between two keepalive checks."""
+    """Seconds: for upgrade and negotiation, without any stream data, and between two keepalive checks."""
 
     handshake: float = 10.0
     idle: float = 3600.0
     keepalive: float = KEEPALIVE_INTERVAL
-
-
-class ConnectionOwner(TypingProtocol):
-    """The host as a connection sees it."""
-
-    identity: NetworkIdentity
-    limits: ResourceLimits
-    timeouts: ConnectionTimeouts
-    early_muxer: bool
-    bytes_in: int
-    bytes_out: int
-
-    def intercept_accept(self, connection: "Connection") -> PeerDropReason | None:
-        """Note that TCP is connected; returns why the connection is denied, or None."""
-
-    def connection_upgraded(self, connection: "Connection") -> PeerDropReason | None:
-        """Note that the connection is ready for streams; returns why it is denied, or None."""
-
-    def connection_closed(self, connection: "Connection") -> None:
-        """Note once that the connection is gone, upgraded or not."""
-
-    def charge_work(self, peer: PeerId, seconds: float) -> float:
-        """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
-
-    def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Count bytes held for a stream against the budget of all peers, which may drop streams."""
-
-    def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """Return the handler of a protocol, None if it is not served."""
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task until the host stops."""
 
 
 class Connection(asyncio.Protocol):
@@ -105,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     `ready` resolves once it is upgraded, or fails with TransportError. `opened_at` is in the event loop's time."""
 
-    def __init__(self, owner: ConnectionOwner, direction: Direction, expected_peer: PeerId | None = None) -> None:
+    def __init__(self, host: "Host", direction: Direction, expected_peer: PeerId | None = None) -> None:
         self.direction = direction
         self.peer: PeerId = b""
         self.remote_address: Multiaddr | None = None
@@ -113,9 +80,9 @@ class Connection(asyncio.Protocol):
         self.drop: PeerDrop | None = None
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.session = YamuxSession(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
-        self.streams: dict[int, MuxedStream] = {}
-        self._owner = owner
+        self.session = YamuxSession(direction is Direction.OUTBOUND, host.limits.inbound_streams)
+        self.streams: dict[int, Stream] = {}
+        self.host = host
         self._loop = asyncio.get_running_loop()
         self._upgrader: Upgrader | None = None
         self._expected_peer = expected_peer
@@ -162,16 +129,16 @@ class Connection(asyncio.Protocol):
             return self.abort(PeerDropReason.GONE_BEFORE_HANDSHAKE)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
-        denied = self._owner.intercept_accept(self)
+        denied = self.host.intercept_accept(self)
         if denied is not None:
             return self.abort(denied)
-        self._timer = self._loop.call_later(self._owner.timeouts.handshake, self._handshake_timed_out)
+        self._timer = self._loop.call_later(self.host.timeouts.handshake, self._handshake_timed_out)
         self._upgrader = Upgrader(
-            self._owner.identity,
+            self.host.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
             expected_peer=self._expected_peer,
-            early_muxer=self._owner.early_muxer,
+            early_muxer=self.host.early_muxer,
         )
         self._write([self._upgrader.data_to_send()])
 
@@ -180,10 +147,10 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         started = time.thread_time()
-        self._owner.bytes_in += len(data)
+        self.host.bytes_in += len(data)
         self._last_received = self._loop.time()
         self._receive(data)
-        self._pause_reading(self._owner.charge_work(self.peer, time.thread_time() - started))
+        self._pause_reading(self.host.charge_work(self.peer, time.thread_time() - started))
 
     def _receive(self, data: bytes) -> None:
         try:
@@ -217,20 +184,18 @@ class Connection(asyncio.Protocol):
 
     # --- called by the host
 
-    async def open_stream(self, protocols: tuple[str, ...]) -> MuxedStream:
-        """Open a stream for the first of the protocols that the peer supports.
-
-        Raises StreamError when there is none, or the connection has too many streams."""
+    async def open_stream(self, protocols: tuple[str, ...]) -> Stream:
+        """Open a stream for the first of the protocols that the peer supports. Raises StreamError."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
-        if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
+        if not self.is_upgraded or outbound >= self.host.limits.outbound_streams:
             raise StreamError(str(self.drop or "too many streams"))
         try:
             stream_id = self.session.open_stream()
         except YamuxError as error:
             raise StreamError(str(error)) from None
-        stream = self.streams[stream_id] = MuxedStream(self, stream_id, Initiator(protocols))
+        stream = self.streams[stream_id] = Stream(self, stream_id, Initiator(protocols))
         self.flush()
-        await negotiate_stream(stream, self._owner.timeouts.handshake, protocols)
+        await stream.negotiated(self.host.timeouts.handshake, protocols[0])
         return stream
 
     def close(self, reason: PeerDropReason, detail: str = "", code: GoAwayCode = GoAwayCode.NORMAL) -> None:
@@ -254,7 +219,7 @@ class Connection(asyncio.Protocol):
         if transport is not None:
             transport.abort()
 
-    # --- StreamCarrier
+    # --- called by streams
 
     def flush(self) -> None:
         """Send what the yamux session has to send; a peer that does not read is disconnected."""
@@ -264,7 +229,7 @@ class Connection(asyncio.Protocol):
         if parts:
             self._write(self._secure_session.encrypt(b"".join(parts)))
         transport = self._transport
-        if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
+        if transport is not None and transport.get_write_buffer_size() > self.host.limits.backlog_bytes:
             self.abort(PeerDropReason.DOES_NOT_READ)
 
     async def wait_writable(self) -> None:
@@ -273,11 +238,9 @@ class Connection(asyncio.Protocol):
             await self._writable.wait()
 
     def add_unread(self, count: int) -> None:
-        """Count bytes received (positive) or read (negative).
-
-        Pauses reading from the socket while too many are unread."""
+        """Count bytes received (positive) or read (negative); too many unread ones pause the socket."""
         self.unread_bytes += count
-        limit = self._owner.limits.unread_bytes
+        limit = self.host.limits.unread_bytes
         if not self._is_full and self.unread_bytes > limit:
             self._is_full = True
             self._update_reading()
@@ -285,17 +248,13 @@ class Connection(asyncio.Protocol):
             self._is_full = False
             self._update_reading()
 
-    def add_held(self, stream: MuxedStream, change: int) -> None:
-        """Count bytes held for a stream."""
-        self._owner.add_held(stream, change)
-
     def stream_dropped(self) -> None:
         """Close the connection of a peer that goes on holding too much."""
         self._dropped_streams += 1
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
             self.close(PeerDropReason.TOO_MUCH_HELD, code=GoAwayCode.PROTOCOL_ERROR)
 
-    def stream_finished(self, stream: MuxedStream) -> None:
+    def stream_finished(self, stream: Stream) -> None:
         """Remove a stream that is closed in both directions."""
         self.streams.pop(stream.stream_id, None)
 
@@ -334,8 +293,8 @@ class Connection(asyncio.Protocol):
         self._secure_session = upgraded.session
         self.peer = upgraded.peer
         self.opened_at = self._last_data = self._small_window_start = self._loop.time()
-        self._set_timer(self._owner.timeouts.keepalive, self._keep_alive)
-        denied = self._owner.connection_upgraded(self)
+        self._set_timer(self.host.timeouts.keepalive, self._keep_alive)
+        denied = self.host.connection_upgraded(self)
         if denied is not None:
             return self.close(denied)
         if not self.ready.done():
@@ -381,24 +340,24 @@ class Connection(asyncio.Protocol):
         """Accept an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
         if not self._stream_limit.allow(self._loop.time()):
             return self.session.reset_stream(stream_id)
-        responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
-        stream = self.streams[stream_id] = MuxedStream(self, stream_id, responder)
-        timeout = self._loop.call_later(self._owner.timeouts.handshake, stream.reset, "protocol negotiation timed out")
+        responder = Responder(lambda protocol: self.host.stream_handler(protocol) is not None)
+        stream = self.streams[stream_id] = Stream(self, stream_id, responder)
+        timeout = self._loop.call_later(self.host.timeouts.handshake, stream.reset, "protocol negotiation timed out")
 
-        def negotiated(stream: MuxedStream) -> None:
+        def negotiated(stream: Stream) -> None:
             timeout.cancel()
-            handler = self._owner.stream_handler(stream.protocol)
+            handler = self.host.stream_handler(stream.protocol)
             # A handler may outlive its stream: a peer that resets streams must not collect handlers.
-            if handler is None or self._running_handlers >= self._owner.limits.inbound_streams:
+            if handler is None or self._running_handlers >= self.host.limits.inbound_streams:
                 stream.reset()
             else:
                 self._running_handlers += 1
-                self._owner.spawn(self._run_handler(stream, handler))
+                self.host.spawn(self._run_handler(stream, handler))
 
         stream.on_negotiated = negotiated
         stream.on_finished = timeout.cancel
 
-    async def _run_handler(self, stream: MuxedStream, handler: StreamHandler) -> None:
+    async def _run_handler(self, stream: Stream, handler: StreamHandler) -> None:
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
@@ -422,11 +381,11 @@ class Connection(asyncio.Protocol):
             self._running_handlers -= 1
 
     def _handshake_timed_out(self) -> None:
-        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self._owner.timeouts.handshake:g} s")
+        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self.host.timeouts.handshake:g} s")
 
     def _keep_alive(self) -> None:
         """Pings a silent connection; closes one that stays silent, or has had no stream data for the idle timeout."""
-        now, timeouts = self._loop.time(), self._owner.timeouts
+        now, timeouts = self._loop.time(), self.host.timeouts
         self._set_timer(timeouts.keepalive, self._keep_alive)
         if now - self._last_data > timeouts.idle:
             return self.close(PeerDropReason.IDLE)
@@ -445,7 +404,7 @@ class Connection(asyncio.Protocol):
     def _write(self, pieces: list[bytes]) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        self._owner.bytes_out += sum(map(len, pieces))
+        self.host.bytes_out += sum(map(len, pieces))
         self._transport.writelines(pieces)
 
     def _finish(self, drop: PeerDrop) -> None:
@@ -464,4 +423,4 @@ class Connection(asyncio.Protocol):
         for stream in list(self.streams.values()):
             stream.abort(str(drop))
         self.streams.clear()
-        self._owner.connection_closed(self)
+        self.host.connection_closed(self)

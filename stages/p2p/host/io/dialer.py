@@ -5,15 +5,16 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
-from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
-from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
+from rollup_node.stages.p2p.host.io.connection import Connection, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
 
 MAX_ADDRESSES = 8
 _MAX_ERRORS = 256
@@ -21,32 +22,17 @@ _TOTAL_TIMEOUTS = 3.0
 """Bound on the time for all addresses of a peer, in dial timeouts."""
 
 
-class DialingHost(ConnectionOwner, Protocol):
-    """The host as the dialer sees it."""
-
-    config: P2pConfig
-    peerstore: PeerStore
-
-    def intercept_addr_dial(self, ip: str) -> PeerDropReason | None:
-        """Return the reason why dialling an address is denied, None when it is allowed."""
-
-    def intercept_peer(self, peer: PeerId) -> PeerDropReason | None:
-        """Return the reason why a connection with a peer is denied, None when it is allowed."""
-
-
 class Dialer:
     """Dials for one host. `last_errors` has the reason why the last attempt failed, for the peers dialled last."""
 
-    def __init__(self, host: DialingHost) -> None:
+    def __init__(self, host: "Host") -> None:
         self._host = host
         self._concurrency = asyncio.Semaphore(host.limits.dials)
         self._running: dict[PeerId, asyncio.Task[None]] = {}
         self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        """Connect to the peer at one of the addresses, or at the known ones if none are given.
-
-        While the peer is being dialled, further calls wait for that attempt. Raises DialError."""
+        """Connect to the peer, or wait for the attempt that runs already. Raises DialError."""
         task = self._running.get(peer)
         if task is None:
             task = self._running[peer] = asyncio.get_running_loop().create_task(self._dial(peer, addresses))

@@ -1,6 +1,4 @@
-"""The host: connections to all peers, their streams for services' handlers, and events [NET1 to NET6].
-
-Events are a peer that connects, is identified, or disconnects. Everything runs in one event loop."""
+"""The host: connections to all peers, their streams for services' handlers, and events [NET1 to NET6]."""
 
 import asyncio
 import time
@@ -29,13 +27,11 @@ from rollup_node.stages.p2p.host.io.host_api import (
     HostEvent,
     PeerConnected,
     PeerDisconnected,
-    Stream,
     StreamError,
-    StreamHandler,
 )
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
-from rollup_node.stages.p2p.host.io.streams import MuxedStream
+from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
@@ -56,9 +52,10 @@ class ClosedConnection(NamedTuple):
 
 
 class Host:
-    """The libp2p host; see HostApi for what services use.
+    """The libp2p host.
 
-    `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
+    After a change of `connection_gater` call `save_gater`; `external_address` is where other machines reach us, if
+    known. `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
 
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config = config
@@ -73,7 +70,7 @@ class Host:
         self.external_address: Multiaddr | None = None
         self.closed_connections: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
         self.bytes_in = self.bytes_out = 0
-        self.held: MemoryBudget[MuxedStream] = MemoryBudget(config.limits.held_bytes)
+        self.held: MemoryBudget[Stream] = MemoryBudget(config.limits.held_bytes)
         self._work_shares = WorkShares()
         self._drop_warned_at = -_DROP_WARNING_INTERVAL
         self._drops_since_warning = 0
@@ -125,12 +122,7 @@ class Host:
         # Transports that were just closed report it in the loop's next iteration.
         await asyncio.sleep(0)
 
-    # --- HostApi ---------------------------------------------------------------------------------------------------
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes received and not yet processed, or kept for peers, over all streams."""
-        return self.held.total
+    # --- called by services ----------------------------------------------------------------------------------------
 
     @property
     def peer_id(self) -> PeerId:
@@ -155,7 +147,7 @@ class Host:
         self.identify.protocols_changed()
 
     def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
-        """Subscribe to events from now on."""
+        """Subscribe to events from now on; handlers are synchronous and must not block."""
         self._subscribers.append(handler)
 
     def emit(self, event: HostEvent) -> None:
@@ -178,18 +170,12 @@ class Host:
             await self.dialer.dial(peer, addresses)
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
-        """Open a stream on the peer's oldest connection; returns the negotiated protocol and the stream.
-
-        Raises StreamError."""
+        """Open a stream on the peer's oldest connection; return protocol and stream. Raises StreamError."""
         connections = self._connections.get(peer)
         if not connections:
             raise StreamError(f"{short_peer_id(peer)} is not connected")
         stream = await connections[0].open_stream(tuple(protocols))
         return stream.protocol, stream
-
-    async def measure_latency(self, peer: PeerId) -> None:
-        """Pings a peer and updates its latency."""
-        await self.ping.measure_latency(peer)
 
     def peers(self) -> list[PeerId]:
         """All connected peers."""
@@ -235,7 +221,7 @@ class Host:
     def intercept_addr_dial(self, ip: str) -> PeerDropReason | None:
         """Return the reason why dialling an address is denied, None when it is allowed."""
         denied = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
-        self.meter.count("p2p_dials", allow=_metric_label(denied is None))
+        self.meter.count("p2p_dials", allow=str(denied is None).lower())
         return denied
 
     def intercept_accept(self, connection: Connection) -> PeerDropReason | None:
@@ -248,14 +234,14 @@ class Host:
         others = [other.remote_ip for other in self._all_connections()]
         if denied is None and is_over_host_limit(connection.remote_ip, others):
             denied = PeerDropReason.TOO_MANY_OF_HOST
-        self.meter.count("p2p_accepts", allow=_metric_label(denied is None))
+        self.meter.count("p2p_accepts", allow=str(denied is None).lower())
         if denied is None:
             evicted = self.pending_handshakes.add(connection, colocation_groups(connection.remote_ip)[-1])
             if evicted is not None:
                 evicted.abort(PeerDropReason.TOO_MANY_HANDSHAKES)
         return denied
 
-    # --- ConnectionOwner -------------------------------------------------------------------------------------------
+    # --- called by connections -------------------------------------------------------------------------------------
 
     def connection_upgraded(self, connection: Connection) -> PeerDropReason | None:
         """Add a connection to those of its peer, or returns why it is denied."""
@@ -307,7 +293,7 @@ class Host:
             self._work_shares.remove_peer(peer)
         return delay
 
-    def add_held(self, stream: MuxedStream, change: int) -> None:
+    def add_held(self, stream: Stream, change: int) -> None:
         """Count bytes held for a stream; drops streams while too many are held for all peers."""
         self.held.add(stream, stream.peer, change)
         while (dropped := self.held.next_dropped()) is not None:
@@ -366,7 +352,3 @@ class Host:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.crash("host task failed", error)
-
-
-def _metric_label(allowed: bool) -> str:
-    return "true" if allowed else "false"

@@ -4,16 +4,21 @@ import asyncio
 import ipaddress
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.ip import IpAddress, is_plausible_ip, parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
-from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, HostApi, PeerIdentified, Stream, StreamError
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, PeerIdentified, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
 from rollup_node.stages.p2p.storage.io.peerstore import IDENTIFIED_TTL
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
 
 PUSH_MIN_INTERVAL = 1.0
 """Seconds between two pushes of one peer; an earlier one is rejected."""
@@ -30,7 +35,7 @@ log = get_logger("p2p")
 class IdentifyService:
     """The identify protocol of one host."""
 
-    def __init__(self, host: HostApi) -> None:
+    def __init__(self, host: "Host") -> None:
         self._host = host
         self._identified: dict[PeerId, IdentifyMessage] = {}
         self._last_push: dict[PeerId, float] = {}
@@ -127,10 +132,7 @@ class IdentifyService:
                 self._host.spawn(self._push(peer))
 
     async def _push(self, peer: PeerId) -> None:
-        """Pushes the current message.
-
-        Repeats it when the peer rejects it, as this node does with one that follows another within
-        PUSH_MIN_INTERVAL."""
+        """Push the current message, again when the peer rejects it for coming too soon."""
         for _ in range(_PUSH_ATTEMPTS):
             try:
                 async with asyncio.timeout(_TIMEOUT):

@@ -2,13 +2,20 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
+from rollup_node.stages.p2p.host.io.host_api import StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.host import Host
+
+PROTOCOL = "/ipfs/ping/1.0.0"
+PING_BYTES = 32
 _TIMEOUT = 10.0
+_SMOOTHING = 0.1
 _ECHO_IDLE_SECONDS = 60.0
 
 log = get_logger("p2p")
@@ -17,9 +24,9 @@ log = get_logger("p2p")
 class PingService:
     """The ping protocol of one host."""
 
-    def __init__(self, host: HostApi) -> None:
+    def __init__(self, host: "Host") -> None:
         self._host = host
-        self._latencies: dict[PeerId, Latency] = {}
+        self._latencies: dict[PeerId, float] = {}
 
     def register(self) -> None:
         """Register the stream handler."""
@@ -27,8 +34,7 @@ class PingService:
 
     def latency(self, peer: PeerId) -> float | None:
         """Return the average round-trip time of a connected peer in seconds; None if it was not measured."""
-        found = self._latencies.get(peer)
-        return None if found is None else found.average
+        return self._latencies.get(peer)
 
     def remove_peer(self, peer: PeerId) -> None:
         """Remove a disconnected peer."""
@@ -52,8 +58,13 @@ class PingService:
             raise StreamError(f"no reply to a ping within {_TIMEOUT:g} s") from None
         if reply != payload:
             raise StreamError("wrong reply to a ping")
-        self._latencies.setdefault(peer, Latency()).add(seconds)
+        self.add_latency(peer, seconds)
         return seconds
+
+    def add_latency(self, peer: PeerId, seconds: float) -> None:
+        """Add a round-trip time to the moving average of a peer."""
+        average = self._latencies.get(peer, seconds)
+        self._latencies[peer] = average + _SMOOTHING * (seconds - average)
 
     async def measure_latency(self, peer: PeerId) -> None:
         """Pings a peer to update its latency; a failure is logged only."""
@@ -72,22 +83,3 @@ class PingService:
                 if len(data) < PING_BYTES:
                     data += await stream.read_exactly(PING_BYTES - len(data))
                 await stream.write(data)
-
-
-PROTOCOL = "/ipfs/ping/1.0.0"
-PING_BYTES = 32
-_SMOOTHING = 0.1
-
-
-@dataclass
-class Latency:
-    """The moving average of a peer's round-trip times in seconds; None before the first measurement."""
-
-    average: float | None = None
-
-    def add(self, seconds: float) -> None:
-        """Add a measurement."""
-        if self.average is None:
-            self.average = seconds
-        else:
-            self.average += _SMOOTHING * (seconds - self.average)

@@ -3,59 +3,36 @@
 The window also bounds the bytes received and not yet read."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.transport.yamux import YamuxSession
+
+if TYPE_CHECKING:
+    from rollup_node.stages.p2p.host.io.connection import Connection
 
 MESSAGE_TIMEOUT = 60.0
 """The time in seconds from a message's first byte to its last; until then its bytes are held."""
 _MAX_LENGTH_PREFIX = varint.MAX_BYTES
 
 
-class StreamCarrier(Protocol):
-    """The connection as a stream sees it."""
+class Stream:
+    """A two-way byte stream to a peer; its methods raise StreamError once it is gone.
 
-    session: YamuxSession
-    peer: PeerId
+    Its opener must read it to its end or `reset` it, and `close` it after writing; one of a handler is reset when that
+    raises, and closed when it returns. `on_negotiated` is called once an inbound stream has its protocol, `on_finished`
+    when the stream carries nothing any more (it may be called more than once)."""
 
-    def flush(self) -> None:
-        """Send what the yamux session has to send."""
-
-    async def wait_writable(self) -> None:
-        """Wait while the socket's buffer is full."""
-
-    def add_unread(self, change: int) -> None:
-        """Count bytes received (positive) or read by the application (negative)."""
-
-    def add_held(self, stream: "MuxedStream", change: int) -> None:
-        """Count bytes held for a stream, or no longer held (negative), which may drop this stream or another."""
-
-    def stream_dropped(self) -> None:
-        """Note that a stream was dropped for what it held."""
-
-    def stream_finished(self, stream: "MuxedStream") -> None:
-        """Note that the stream is closed in both directions."""
-
-
-class MuxedStream:
-    """Implements host_api.Stream.
-
-    `on_negotiated` is called once an inbound stream has its protocol, `on_finished` when the stream carries nothing
-    any more (it may be called more than once)."""
-
-    def __init__(self, carrier: StreamCarrier, stream_id: int, negotiation: Initiator | Responder) -> None:
+    def __init__(self, connection: "Connection", stream_id: int, negotiation: Initiator | Responder) -> None:
         self.stream_id = stream_id
         self.protocol = ""
         self.direction = Direction.OUTBOUND if isinstance(negotiation, Initiator) else Direction.INBOUND
-        self.on_negotiated: Callable[[MuxedStream], None] = _no_callback
-        self.on_finished: Callable[[], None] = _no_finish_callback
-        self._carrier = carrier
+        self.on_negotiated: Callable[[Stream], None] = lambda stream: None
+        self.on_finished: Callable[[], None] = lambda: None
+        self._connection = connection
         self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
         self._held = 0
@@ -67,7 +44,7 @@ class MuxedStream:
     @property
     def peer(self) -> PeerId:
         """The remote peer."""
-        return self._carrier.peer
+        return self._connection.peer
 
     @property
     def is_finished(self) -> bool:
@@ -80,12 +57,12 @@ class MuxedStream:
         """Bytes from the peer: negotiation lines first, then data."""
         if self._negotiation is not None:
             trailing = self._receive_negotiation(self._negotiation, data)
-            self._carrier.session.acknowledge_data(self.stream_id, len(data) - len(trailing))
+            self._connection.session.acknowledge_data(self.stream_id, len(data) - len(trailing))
             data = trailing
         if not data or self._aborted or self._discarding:
             return
         self._buffer += data
-        self._carrier.add_unread(len(data))
+        self._connection.add_unread(len(data))
         self._changed.set()
         self.hold(len(data))
 
@@ -110,13 +87,19 @@ class MuxedStream:
 
     # --- called by the application
 
-    async def negotiated(self) -> str:
-        """Wait for the protocol and returns it. Raises StreamError when the ends have none in common."""
-        while self._negotiation is not None:
+    async def negotiated(self, seconds: float, protocol: str) -> None:
+        """Wait for an agreement; reset the stream, and raise StreamError, when there is none in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._negotiation is not None and not self._aborted:
+                    await self._wait()
             self._raise_if_aborted()
-            await self._wait()
-        self._raise_if_aborted()
-        return self.protocol
+        except TimeoutError:
+            self.reset()
+            raise StreamError(f"no response to {protocol} within {seconds:g} s") from None
+        except BaseException:
+            self.reset()
+            raise
 
     async def read(self, max_bytes: int = 1 << 16) -> bytes:
         """Wait for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
@@ -184,12 +167,12 @@ class MuxedStream:
             self._raise_if_aborted()
             if self._fin_sent:
                 raise StreamError("stream is closed for writing")
-            await self._carrier.wait_writable()
+            await self._connection.wait_writable()
             # The loop checks again after each wait: the stream may have been reset meanwhile.
-            sent = self._carrier.session.send_data(self.stream_id, view)
+            sent = self._connection.session.send_data(self.stream_id, view)
             view = view[sent:]
             if sent:
-                self._carrier.flush()
+                self._connection.flush()
             elif not self._aborted:
                 await self._wait()
 
@@ -200,14 +183,14 @@ class MuxedStream:
     def hold(self, count: int) -> None:
         """Count bytes that are held for the stream's peer until the stream ends, beside those received."""
         self._held += count
-        self._carrier.add_held(self, count)
+        self._connection.host.add_held(self, count)
 
     def close(self) -> None:
         """Close our direction; reading goes on."""
         if not self._fin_sent and not self._aborted:
             self._fin_sent = True
-            self._carrier.session.close_stream(self.stream_id)
-            self._carrier.flush()
+            self._connection.session.close_stream(self.stream_id)
+            self._connection.flush()
             self._finish_if_closed()
 
     def reset(self, reason: str = "reset by us") -> None:
@@ -215,14 +198,14 @@ class MuxedStream:
         self._drop_unread()
         if not self._aborted:
             self._fin_received = False
-            self._carrier.session.reset_stream(self.stream_id)
-            self._carrier.flush()
+            self._connection.session.reset_stream(self.stream_id)
+            self._connection.flush()
             self.abort(reason)
 
     def drop(self, reason: str) -> None:
         """Reset the stream because too much is held for its peer."""
         self.reset(reason)
-        self._carrier.stream_dropped()
+        self._connection.stream_dropped()
 
     def discard_input(self) -> None:
         """Drop data from now on: the handler has returned."""
@@ -250,7 +233,7 @@ class MuxedStream:
     def _send_negotiation(self, data: bytes) -> None:
         """Send lines of the negotiation, which never fill the window."""
         if data:
-            self._carrier.session.send_data(self.stream_id, memoryview(data))
+            self._connection.session.send_data(self.stream_id, memoryview(data))
 
     async def _take(self, max_bytes: int) -> bytes:
         """Like `read`, but the bytes count as held until they are released."""
@@ -261,9 +244,9 @@ class MuxedStream:
             await self._wait()
         data = bytes(memoryview(self._buffer)[:max_bytes])
         del self._buffer[: len(data)]
-        self._carrier.add_unread(-len(data))
-        self._carrier.session.acknowledge_data(self.stream_id, len(data))
-        self._carrier.flush()
+        self._connection.add_unread(-len(data))
+        self._connection.session.acknowledge_data(self.stream_id, len(data))
+        self._connection.flush()
         return data
 
     def _release(self, count: int) -> None:
@@ -271,7 +254,7 @@ class MuxedStream:
         count = min(count, self._held)
         if count:
             self._held -= count
-            self._carrier.add_held(self, -count)
+            self._connection.host.add_held(self, -count)
 
     async def _wait(self) -> None:
         self._changed.clear()
@@ -282,7 +265,7 @@ class MuxedStream:
             raise StreamError(self._abort_reason)
 
     def _drop_unread(self) -> None:
-        self._carrier.add_unread(-len(self._buffer))
+        self._connection.add_unread(-len(self._buffer))
         self._buffer.clear()
         self._release(self._held)
 
@@ -292,28 +275,7 @@ class MuxedStream:
 
     def _finish(self) -> None:
         self.on_finished()
-        self._carrier.stream_finished(self)
+        self._connection.stream_finished(self)
 
 
-def _no_callback(_: MuxedStream) -> None:
-    """Do nothing, until a callback is set."""
-
-
-def _no_finish_callback() -> None:
-    """Do nothing, until a callback is set."""
-
-
-async def negotiate_stream(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:
-    """Wait for the protocol of a stream just opened.
-
-    Raises StreamError, and resets the stream, when there is none in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await stream.negotiated()
-    except TimeoutError:
-        stream.reset()
-        raise StreamError(f"no response to {protocols[0]} within {seconds:g} s") from None
-    except BaseException:
-        with suppress(StreamError):
-            stream.reset()
-        raise
+StreamHandler = Callable[[Stream], Awaitable[None]]

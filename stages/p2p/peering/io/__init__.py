@@ -1,1 +1,1 @@
-"""Discovery of peers, peer management, and scores over time."""
+"""Discovery of peers, port mapping, peer management, and scores over time."""

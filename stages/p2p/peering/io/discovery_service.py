@@ -1,17 +1,15 @@
-"""Discovery for the host: stores peers of our chain that discv5 finds, and maps ports (`p2p.nat`) [DSC4, DSC7].
+"""Discovery for the host: stores peers of our chain that discv5 finds, and maps ports (`p2p.nat`) [DSC4, DSC7]."""
 
-Both set the host's external address."""
-
-from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
-from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
-from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.peering.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.peering.io.port_mapper import GatewayAddresses, PortMapper
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 
@@ -22,28 +20,18 @@ TAG_VALUE = 42
 class DiscoveryService:
     """Discovery and port mapping for one host, which must listen before `start`.
 
-    `discv5` is None with `p2p.no-discovery`."""
+    `discv5` is None with `p2p.no-discovery`, `port_mapper` without `p2p.nat` and before `start`."""
 
-    def __init__(self, host: HostApi, *, gateways: GatewayAddresses | None = None) -> None:
+    def __init__(self, host: Host, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
         self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
-        self._port_mapper: PortMapper | None = None
+        self.port_mapper: PortMapper | None = None
         self._gateways = gateways
         self.discv5: Discv5Server | None = None
         if not host.config.no_discovery:
             self.discv5 = Discv5Server(host.config, host.identity, host.meter, self.on_peer_found)
             self.discv5.on_enr_updated = self._on_enr_updated
         host.subscribe(self._on_host_event)
-
-    @property
-    def periodic_tasks(self) -> tuple[PeriodicTask, ...]:
-        """The periodic tasks, available after `start`."""
-        found = []
-        if self.discv5 is not None:
-            found.append(PeriodicTask("discovery", self.discv5.step))
-        if self._port_mapper is not None:
-            found.append(PeriodicTask("port forwarding", self._port_mapper.step))
-        return tuple(found)
 
     async def start(self) -> None:
         """Open the discovery socket. Raises DiscoveryError or StoreError."""
@@ -56,7 +44,7 @@ class DiscoveryService:
             ports.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
-            self._port_mapper = PortMapper(
+            self.port_mapper = PortMapper(
                 ports, self.on_ports_mapped, gateways=self._gateways, allowed_networks=networks
             )
 
@@ -64,8 +52,8 @@ class DiscoveryService:
         """Close the discovery socket and deletes the port mappings, within about a second."""
         if self.discv5 is not None:
             self.discv5.close()
-        if self._port_mapper is not None:
-            await self._port_mapper.close()
+        if self.port_mapper is not None:
+            await self.port_mapper.close()
 
     def on_peer_found(self, found: DiscoveredPeer) -> None:
         """Store a peer, so that it is dialled when more are wanted."""

@@ -14,14 +14,8 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
-from rollup_node.stages.p2p.host.io.host_api import (
-    DialError,
-    Direction,
-    HostApi,
-    HostEvent,
-    PeerConnected,
-    PeerDisconnected,
-)
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
 from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
@@ -44,20 +38,18 @@ log = get_logger("p2p")
 
 
 class PeerManager:
-    """The periodic tasks of one host.
+    """The periodic tasks of one host. Static peers are protected, exempt from bans, and redialled for ever."""
 
-    Static peers are protected from trimming, exempt from bans, and redialled for ever."""
-
-    def __init__(self, host: HostApi) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._static = parse_static_peers(host.config.static, host.peer_id)
+        self.static_peers = parse_static_peers(host.config.static, host.peer_id)
         self._static_backoff = PeerBackoff(maximum=_STATIC_MAX_BACKOFF)
         self._dial_backoff = PeerBackoff(initial=DIAL_FAST_INTERVAL, maximum=_DIAL_MAX_BACKOFF)
         self._connected_at: dict[PeerId, float] = {}
         self._to_check: list[PeerId] = []
         self._to_ping: list[PeerId] = []
         self._ping_round_due = 0.0
-        for peer, addresses in self._static.items():
+        for peer, addresses in self.static_peers.items():
             host.connection_manager.protect(peer, STATIC)
             host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         self._redial_task = PeriodicTask("redial static peers", self._redial_static)
@@ -71,41 +63,32 @@ class PeerManager:
         )
         host.subscribe(self._on_host_event)
 
-    @property
-    def static_peers(self) -> tuple[PeerId, ...]:
-        """The peers of `p2p.static`."""
-        return tuple(self._static)
-
-    def is_static(self, peer: PeerId) -> bool:
-        """Whether a peer is one of `p2p.static`."""
-        return peer in self._static
-
     def _on_host_event(self, event: HostEvent) -> None:
         """Count a connection as a success once it has lasted a while: a peer that always hangs up gets backoff."""
         if isinstance(event, PeerConnected):
             self._connected_at[event.peer] = time.monotonic()
         elif isinstance(event, PeerDisconnected):
-            backoff = self._static_backoff if event.peer in self._static else self._dial_backoff
+            backoff = self._static_backoff if event.peer in self.static_peers else self._dial_backoff
             now = time.monotonic()
             if now - self._connected_at.pop(event.peer, now) >= _STABLE_SECONDS:
                 backoff.succeeded(event.peer)
             else:
                 backoff.failed(event.peer, now)
-            if event.peer in self._static:
+            if event.peer in self.static_peers:
                 self._redial_task.wake.set()
 
     async def _redial_static(self) -> float:
         """Dials the static peers that are not connected and due; returns the delay until the next one is due."""
-        missing = [peer for peer in self._static if self._host.connection(peer) is None]
+        missing = [peer for peer in self.static_peers if self._host.connection(peer) is None]
         now = time.monotonic()
         due = [peer for peer in missing if self._static_backoff.retry_at(peer) <= now]
         await asyncio.gather(*(self._dial_static(peer) for peer in due))
-        missing = [peer for peer in self._static if self._host.connection(peer) is None]
+        missing = [peer for peer in self.static_peers if self._host.connection(peer) is None]
         delays = [self._static_backoff.retry_at(peer) - time.monotonic() for peer in missing]
         return max(_MIN_DELAY, min(delays, default=_STATIC_MAX_BACKOFF))
 
     async def _dial_static(self, peer: PeerId) -> None:
-        addresses = self._static[peer]
+        addresses = self.static_peers[peer]
         self._host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         try:
             await self._host.connect(peer, addresses)
@@ -115,10 +98,7 @@ class PeerManager:
             log.warn("cannot connect to static peer", code=Code.PEER_UNREACHABLE.text, **fields)
 
     async def _dial_known(self) -> float:
-        """One round of dialling known peers while there are too few.
-
-        Peers with a node record come before those known only from other peers, which may have filled the peerstore
-        with false ones."""
+        """Dial known peers while there are too few, those with a node record first: the others may be false."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
             return DIAL_SLOW_INTERVAL
         candidates = self._candidates()
@@ -135,7 +115,7 @@ class PeerManager:
             peer
             for peer in host.peerstore.peers_with_addresses()
             if host.connection(peer) is None
-            and peer not in self._static
+            and peer not in self.static_peers
             and self._dial_backoff.retry_at(peer) <= now
             and host.intercept_peer(peer) is None
             and self._is_of_our_chain(peer)
@@ -182,7 +162,7 @@ class PeerManager:
 
     def _ban_if_below_threshold(self, peer: PeerId) -> None:
         host, config = self._host, self._host.config
-        if not config.ban_peers or peer in self._static or host.connection(peer) is None:
+        if not config.ban_peers or peer in self.static_peers or host.connection(peer) is None:
             return
         scores = host.peerstore.scores(peer)
         if scores is not None and scores.gossip.total < config.ban_threshold:
@@ -193,7 +173,7 @@ class PeerManager:
         connections = host.connections()
         host.meter.set("p2p_peer_count", len(connections))
         host.meter.set("p2p_stream_count", sum(info.streams for info in connections))
-        host.meter.set("p2p_held_bytes", host.held_bytes)
+        host.meter.set("p2p_held_bytes", host.held.total)
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_in, direction="in")
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_out, direction="out")
 
@@ -206,7 +186,7 @@ class PeerManager:
         else:
             burst = 1
         for peer in self._to_ping[:burst]:
-            self._host.spawn(self._host.measure_latency(peer))
+            self._host.spawn(self._host.ping.measure_latency(peer))
         del self._to_ping[:burst]
         return 1.0
 

@@ -2,12 +2,15 @@
 
 import time
 
+import msgspec
+
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
-from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerScores, ReqRespScores
+from rollup_node.stages.p2p.storage.peer_record import PeerScores, ReqRespScores
 
 SAVE_INTERVAL = 15.0
 _STEP_INTERVAL = 1.0
@@ -16,7 +19,7 @@ _STEP_INTERVAL = 1.0
 class ScoreService:
     """The scores of one host's peers."""
 
-    def __init__(self, host: HostApi, scorer: PeerScorer) -> None:
+    def __init__(self, host: Host, scorer: PeerScorer) -> None:
         self._host, self._scorer = host, scorer
         self._save_at = 0.0
         self.periodic_task = PeriodicTask("scores", self._step)
@@ -24,15 +27,8 @@ class ScoreService:
 
     def scores(self, peer: PeerId) -> PeerScores:
         """Return a peer's present scores."""
-        snapshot = self._scorer.snapshot(peer)
-        return PeerScores(
-            GossipScores(
-                total=snapshot.score,
-                ip_colocation_factor=snapshot.ip_colocation_factor,
-                behavioral_penalty=snapshot.behaviour_penalty,
-            ),
-            ReqRespScores(*self._scorer.application.counts(peer)),
-        )
+        counts = self._scorer.application.counts(peer)
+        return PeerScores(self._scorer.gossip_scores(peer), ReqRespScores(*counts))
 
     def save(self) -> None:
         """Write the scores of all connected peers to the peerstore."""
@@ -43,12 +39,8 @@ class ScoreService:
         if isinstance(event, PeerConnected):
             stored = self._host.peerstore.scores(event.peer)
             if stored is not None:
-                counts = stored.req_resp
-                self._scorer.application.restore(
-                    event.peer,
-                    ResponseCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
-                    time.monotonic(),
-                )
+                counts = ResponseCounts(*msgspec.structs.astuple(stored.req_resp))
+                self._scorer.application.restore(event.peer, counts, time.monotonic())
             self._scorer.application.peer_connected(event.peer)
         elif isinstance(event, PeerDisconnected):
             self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.params.retain_score)

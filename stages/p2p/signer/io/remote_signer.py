@@ -7,10 +7,11 @@ import orjson
 
 from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, recover_signer, signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
+from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash
@@ -21,9 +22,7 @@ MAX_ANSWER_BYTES = 64 << 10
 
 
 class RemoteSigner:
-    """Signs blocks by calls to `signer.endpoint`, one at a time over one connection.
-
-    Its files are read, and the connection is made, at the first call."""
+    """Signs blocks by calls to `signer.endpoint`, one at a time over one connection, made at the first call."""
 
     option = "signer.address"
 
@@ -41,18 +40,14 @@ class RemoteSigner:
         )
 
     async def version(self) -> str:
-        """Return what `health_status` answers.
-
-        Raises SigningError when the signer does not answer it within 3 s [SGN1]."""
+        """Return what `health_status` answers. Raises SigningError without an answer within 3 s [SGN1]."""
         answer = await self._call("health_status", timeout=HEALTH_TIMEOUT)
         if not isinstance(answer, str):
             raise SigningError(f"{self.name} does not answer health_status like a signer")
         return one_line(answer)
 
     async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
-        """Return the signature that the signer returns, if it is one of `address` [SGN3, SGN7].
-
-        Raises SigningError, after 5 s at most."""
+        """Return the signature if it is one of `address` [SGN3, SGN7]. Raises SigningError, after 5 s at most."""
         argument = {
             "domain": list(DOMAIN),
             # A plain number of up to 256 bits, which orjson does not write by itself.
@@ -67,7 +62,7 @@ class RemoteSigner:
             raise SigningError(f"{self.name}: the signature is malformed, {error}") from None
         if len(signature) != SIGNATURE_SIZE:
             raise SigningError(f"{self.name}: the signature has {len(signature)} bytes, not {SIGNATURE_SIZE}")
-        found = recover_signer(signing_hash_of(chain_id, hash_of_payload), signature)
+        found = recover_address(signing_hash(chain_id, hash_of_payload), signature)
         if found is None:
             raise SigningError(f"{self.name}: the signature is invalid")
         if found != self.address:

@@ -10,11 +10,12 @@ from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.signer.kept_payloads import KeptPayload, KeptPayloads
 from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_HEIGHTS,
     BlockFate,
     BlockRecord,
+    KeptPayload,
+    KeptPayloads,
     L1Hash,
     SignedBlocks,
     SigningRequest,
@@ -56,9 +57,7 @@ class EncodedPayload(NamedTuple):
 
 
 class SignedBlocksFile:
-    """The signed blocks of the chain with this L2 genesis, in the file `path` or in memory.
-
-    The file may hold those of other chains. Raises StoreError when the file cannot be used [SGN11]."""
+    """The signed blocks of the chain with this L2 genesis, in a file or in memory. Raises StoreError [SGN11]."""
 
     def __init__(self, genesis: Hash, path: str = MEMORY) -> None:
         self._genesis = genesis
@@ -95,9 +94,7 @@ class SignedBlocksFile:
         self._database.close()
 
     def decide(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
-        """Decides about a block and remembers that.
-
-        Returns why it must not be signed, None if it may be once `write` has returned."""
+        """Decide about a block; return why it must not be signed, None if it may be after `write`."""
         refusal, new = self._blocks.decide(request, l1_hash)
         self._unwritten.extend(new)
         return refusal
@@ -111,9 +108,7 @@ class SignedBlocksFile:
                 del self._unwritten_payloads[each]
 
     async def write(self) -> None:
-        """Write what is not on the disk yet, and waits for the disk without blocking the process.
-
-        When that fails it is written the next time; it stops no signature, as what is in memory still counts."""
+        """Write what is not on the disk yet, in a thread; a failure stops no signature, as memory still counts."""
         records, payloads = tuple(self._unwritten), dict(self._unwritten_payloads)
         if await asyncio.to_thread(self._write, records, payloads):
             written = set(records)
@@ -139,8 +134,6 @@ class SignedBlocksFile:
     def _row(self, block: BlockRecord) -> tuple[object, ...]:
         origin = (None, None) if block.origin is None else (block.origin.number, block.origin.hash)
         return (self._genesis, block.number, block.hash, block.parent_hash, *origin, int(block.fate))
-
-    # --- what the execution engine may have lost [SEQ39] -------------------------------------------------------------
 
     @property
     def last(self) -> BlockRecord | None:

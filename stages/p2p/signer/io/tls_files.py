@@ -2,7 +2,6 @@
 
 import os
 import ssl
-from typing import NamedTuple
 
 from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.io.http.endpoint_errors import tls_reason
@@ -21,12 +20,8 @@ class TlsFileError(Exception):
     """A file of TLS cannot be used; the text names it and its option."""
 
 
-class _Version(NamedTuple):
-    """What changes when a file is written or replaced."""
-
-    modified: int
-    size: int
-    inode: int
+_Version = tuple[int, int, int]
+"""Time, size and inode: what changes when a file is written or replaced."""
 
 
 class TlsFiles:
@@ -34,19 +29,16 @@ class TlsFiles:
 
     def __init__(self, config: SignerConfig) -> None:
         self._config = config
+        self._pair = ((config.tls_cert, "signer.tls.cert"), (config.tls_key, "signer.tls.key"))
         self._authorities: str | None = None
         self._context: ssl.SSLContext | None = None
         self._versions: tuple[_Version, ...] = ()
         self._warnings = RepeatedWarnings(log)
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of a new connection: the same until certificate or key change.
-
-        While these do not fit together, in the middle of a replacement say, the previous ones stay in use.
-
-        Raises TlsFileError when there are no previous ones."""
+        """Return the context of a new connection, the previous one while files do not fit. Raises TlsFileError."""
         try:
-            versions = self._current_versions()
+            versions = tuple(_version(path, option) for path, option in self._pair)
             if self._context is None or versions != self._versions:
                 is_reload, self._context = self._context is not None, self._load()
                 self._versions = versions
@@ -58,12 +50,6 @@ class TlsFiles:
             message = "the changed certificate for the remote signer cannot be used, keeping the previous one"
             self._warnings.warn("reload", message, code=Code.TLS_CERTIFICATE.text, error=str(error))
         return self._context
-
-    def _current_versions(self) -> tuple[_Version, ...]:
-        return tuple(
-            _version(path, option)
-            for path, option in ((self._config.tls_cert, "signer.tls.cert"), (self._config.tls_key, "signer.tls.key"))
-        )
 
     def _load(self) -> ssl.SSLContext:
         """Return a context of the files as they are now, but of the CA as it was first."""
@@ -77,7 +63,7 @@ class TlsFiles:
         except (ssl.SSLError, ValueError):
             text = f"signer.tls.ca {config.tls_ca} holds no certificate in PEM form: give the CA of the signer"
             raise TlsFileError(f"{text}, {WITHOUT_TLS}") from None
-        for path, option in ((config.tls_cert, "signer.tls.cert"), (config.tls_key, "signer.tls.key")):
+        for path, option in self._pair:
             _read(path, option)
         try:
             # Without a function for the password OpenSSL asks the terminal for it.
@@ -96,7 +82,7 @@ def _version(path: str, option: str) -> _Version:
         found = os.stat(path)
     except (OSError, ValueError) as error:
         raise _unreadable(path, option, error) from None
-    return _Version(found.st_mtime_ns, found.st_size, found.st_ino)
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(path: str, option: str) -> bytes:

@@ -1,1 +1,1 @@
-"""SQLite files."""
+"""SQLite files and the file of the network key."""

@@ -19,11 +19,9 @@ log = get_logger("p2p")
 
 
 class SqliteFile:
-    """A database with its tables.
+    """A database with its tables, open in one process at a time; `application` marks our files. Raises StoreError.
 
-    `what` and `option` name it to operators; `application` is the 32-bit application id that marks our files. With
-    `durable` a change is on the disk when it returns, also if the machine fails, and a damaged file is refused. One
-    process at a time can open a file. Raises StoreError."""
+    With `durable` a change is on the disk when it returns, and a damaged file is refused."""
 
     def __init__(
         self, path: str, *, what: str, option: str, application: int, schema: str, durable: bool = False

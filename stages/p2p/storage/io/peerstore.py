@@ -57,57 +57,44 @@ _SELECT_OLDEST_PEERS = """select peer from (select peer, max(expiry) as last fro
   (select peer from addresses union select peer from records)) - ?)"""
 
 
-class PeerStore:
+class PeerStore(SqliteFile):
     """The peerstore in the file `path`, or in memory. Raises StoreError when the file cannot be used."""
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._changes = 0
-        self._database = SqliteFile(
-            path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA
-        )
-
-    @property
-    def problem(self) -> str | None:
-        """The present error of the file, for /readyz; None when there is none."""
-        return self._database.problem
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
+        super().__init__(path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA)
 
     def add_addresses(self, peer: PeerId, addresses: Iterable[Multiaddr], ttl: float) -> None:
         """Store addresses of a peer for `ttl` seconds; a longer expiry of a known address stays."""
         expiry = self._clock() + ttl
         rows = [(peer, address.without_peer_id.encode(), expiry) for address in addresses]
-        self._database.write_all(
-            [*((_INSERT_ADDRESS, row) for row in rows), (_DELETE_EXCESS_ADDRESSES, (peer, MAX_ADDRESSES))]
-        )
+        self.write_all([*((_INSERT_ADDRESS, row) for row in rows), (_DELETE_EXCESS_ADDRESSES, (peer, MAX_ADDRESSES))])
         self._count_change()
 
     def addresses(self, peer: PeerId) -> list[Multiaddr]:
         """Return the peer's addresses, the one with the latest expiry first."""
-        return decode_supported(raw for (raw,) in self._database.read(_SELECT_ADDRESSES, (peer, self._clock())))
+        return decode_supported(raw for (raw,) in self.read(_SELECT_ADDRESSES, (peer, self._clock())))
 
     def peers_with_addresses(self) -> list[PeerId]:
         """All peers with an address."""
         query = "select distinct peer from addresses where expiry > ? order by peer"
-        return [peer for (peer,) in self._database.read(query, (self._clock(),))]
+        return [peer for (peer,) in self.read(query, (self._clock(),))]
 
     def peers(self) -> list[PeerId]:
         """All peers with any record."""
-        return [peer for (peer,) in self._database.read(_SELECT_PEERS, (self._clock(),))]
+        return [peer for (peer,) in self.read(_SELECT_PEERS, (self._clock(),))]
 
     def remove(self, peer: PeerId) -> None:
         """Remove everything about a peer but its bans and blocks [RPC82]."""
-        self._database.write_all(_removals([peer]))
+        self.write_all(_removals([peer]))
 
     def collect_garbage(self) -> None:
         """Remove expired records, and the oldest peers beyond MAX_PEERS."""
         now, self._changes = self._clock(), 0
-        self._database.write("delete from addresses where expiry <= ?", (now,))
-        self._database.write("delete from records where expiry <= ?", (now,))
-        self._database.write_all(_removals(peer for (peer,) in self._database.read(_SELECT_OLDEST_PEERS, (MAX_PEERS,))))
+        self.write("delete from addresses where expiry <= ?", (now,))
+        self.write("delete from records where expiry <= ?", (now,))
+        self.write_all(_removals(peer for (peer,) in self.read(_SELECT_OLDEST_PEERS, (MAX_PEERS,))))
 
     def set_identify_record(self, peer: PeerId, description: IdentifyRecord) -> None:
         """Store what identify said."""
@@ -135,7 +122,7 @@ class PeerStore:
 
     def save_identity(self, identity: NetworkIdentity) -> None:
         """Store a copy of our own network key [PST1]."""
-        self._database.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
+        self.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
 
     def save_gater(self, gater: ConnectionGater) -> None:
         """Replace the stored bans and blocks."""
@@ -143,7 +130,7 @@ class PeerStore:
         ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
         blocks = [(peer.hex(), peer) for peer in gater.blocked_peers]
         networks: list[IpAddress | Subnet] = [*gater.blocked_ips, *gater.blocked_subnets]
-        self._database.write_all(
+        self.write_all(
             [
                 ("delete from bans", ()),
                 ("delete from blocks", ()),
@@ -156,13 +143,13 @@ class PeerStore:
     def load_gater(self, allowed_networks: Sequence[Subnet] = ()) -> ConnectionGater:
         """Return the connection gater with all stored bans and blocks, without rows that damage made unreadable."""
         gater = ConnectionGater(tuple(allowed_networks))
-        for subject, peer, until in self._database.read(_SELECT_BANS):
+        for subject, peer, until in self.read(_SELECT_BANS):
             with suppress(IpAddressError):
                 if peer is not None:
                     gater.peer_bans[peer] = until
                 else:
                     gater.ip_bans[parse_ip(subject)] = until
-        for subject, peer in self._database.read(_SELECT_BLOCKS):
+        for subject, peer in self.read(_SELECT_BLOCKS):
             with suppress(IpAddressError):
                 if peer is not None:
                     gater.blocked_peers.add(peer)
@@ -173,7 +160,7 @@ class PeerStore:
         return gater
 
     def _set(self, peer: PeerId, kind: str, value: object, ttl: float) -> None:
-        self._database.write(_SET_RECORD, (peer, kind, msgspec.msgpack.encode(value), self._clock() + ttl))
+        self.write(_SET_RECORD, (peer, kind, msgspec.msgpack.encode(value), self._clock() + ttl))
         self._count_change()
 
     def _count_change(self) -> None:
@@ -183,7 +170,7 @@ class PeerStore:
 
     def _get(self, peer: PeerId, kind: str, of: type[T]) -> T | None:
         query = "select value from records where peer = ? and kind = ? and expiry > ?"
-        rows = self._database.read(query, (peer, kind, self._clock()))
+        rows = self.read(query, (peer, kind, self._clock()))
         try:
             return msgspec.msgpack.decode(rows[0][0], type=of) if rows else None
         except DECODE_ERRORS:

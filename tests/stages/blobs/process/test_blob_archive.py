@@ -8,9 +8,9 @@ from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.process import blob_archive
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
 from rollup_node.stages.blobs.tasks import VerifyBlobs, run
+from rollup_node.stages.io.files.archive import blob_name
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
-from rollup_node.stages.protocol.archive_names import blob_name
 from rollup_node.stages.protocol.types import BlobRef
 from tests.stages.blobs.process.test_stage import KnownBlobs, running_blobs
 from tests.support.processes.stage_runner import run_within

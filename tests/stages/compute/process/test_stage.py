@@ -3,17 +3,17 @@
 import asyncio
 from pathlib import Path
 
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process.stage import build
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reading import ZlibHeaderInvalid
+from rollup_node.stages.derivation.reasons.channels import ZlibHeaderInvalid
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import Invalid, VerifyBlock
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.conformance.kit.processes import bounded
 
 TASKS = {

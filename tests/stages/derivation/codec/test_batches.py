@@ -1,6 +1,14 @@
 """Walking over the blocks of a span."""
 
-from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.derivation.codec.batches import SingularBatchError, SpanBatch, SpanCursor, decode_singular
+from rollup_node.stages.derivation.codec.packed import MAX_PLAIN_COUNT
+from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.batcher.batches import BatchBlock, singular_batch
 
 
 def test_cursor_reads_counts_of_any_width() -> None:
@@ -11,3 +19,64 @@ def test_cursor_reads_counts_of_any_width() -> None:
     assert [block.epoch_number for block in blocks if block] == [5, 5, 6]
     assert [block.timestamp for block in blocks if block] == [10, 12, 14]
     assert blocks[3] is None
+
+
+PARENT, EPOCH = b"\xa0" + b"p" * 32, b"\xa0" + b"e" * 32
+NO_TXS = b"\xc0"
+
+
+def _encoded(*fields: bytes) -> bytes:
+    return wrap_list(b"".join(fields))
+
+
+def _with_epoch(number: bytes) -> bytes:
+    return _encoded(PARENT, number, EPOCH, b"\x07", NO_TXS)
+
+
+def _with_transactions(transactions: bytes) -> bytes:
+    return _encoded(PARENT, b"\x05", EPOCH, b"\x07", transactions)
+
+
+def test_any_number_of_transactions() -> None:
+    """[SB6]"""
+    count = 3 * MAX_PLAIN_COUNT
+    found = decode_singular(b"\0" + _with_transactions(wrap_list(b"\x05" * count)), 1).transactions
+    assert tuple(found) == (b"\x05",) * count
+
+
+def test_transactions_of_single_bytes() -> None:
+    assert decode_singular(b"\0" + _with_transactions(b"\xc2\x05\x06"), 1).transactions == (b"\x05", b"\x06")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(_with_epoch(b"\xc1\x05"), id="a list as a number"),
+        pytest.param(_with_epoch(b"\x05")[:-1], id="cut off"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\x83abc", id="a string"),
+    ],
+)
+def test_malformed(data: bytes) -> None:
+    with pytest.raises(SingularBatchError):
+        decode_singular(b"\0" + data, 1)
+
+
+_U64 = st.integers(0, 2**64 - 1)
+_HASH = st.binary(min_size=32, max_size=32)
+
+
+@given(_HASH, _U64, _HASH, _U64, st.lists(st.binary(max_size=70), max_size=5))
+def test_what_is_encoded_comes_back(parent: bytes, epoch: int, epoch_hash: bytes, time: int, txs: list[bytes]) -> None:
+    block = BatchBlock(parent, time, BlockId(epoch, epoch_hash), tuple(txs))
+    batch = decode_singular(singular_batch(block), 1)
+    assert (batch.parent_hash, batch.timestamp, batch.epoch_number) == (parent, time, epoch)
+    assert (batch.epoch_hash, batch.transactions) == (epoch_hash, tuple(txs))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_batch_or_the_error(data: bytes) -> None:
+    try:
+        decode_singular(b"\0" + wrap_list(encode_bytes(data) + data), 1)
+    except SingularBatchError as error:
+        assert str(error)

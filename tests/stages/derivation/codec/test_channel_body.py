@@ -11,10 +11,7 @@ from rollup_node.stages.derivation.codec.batches import DecodedBatch, SingularBa
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reading import (
-    ChannelEmpty,
-    StreamExhausted,
-)
+from rollup_node.stages.derivation.reasons.channels import ChannelEmpty, StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 

@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.derivation.codec.inflate import END
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
-from rollup_node.stages.derivation.reasons.reading import (
-    StreamDamaged,
-    StreamExhausted,
-)
+from rollup_node.stages.derivation.codec.zlib_stream import END
+from rollup_node.stages.derivation.reasons.channels import StreamDamaged, StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Reason
 
 GOOD = b"\x83abc"

@@ -68,10 +68,7 @@ def _fields(encoded: bytes) -> list[rlp.Item]:
 
 @pytest.mark.parametrize(
     ("parity", "protected", "v"),
-    [
-        pytest.param(0, 0, 27, id="unprotected"),
-        pytest.param(1, 1, 56, id="protected, odd"),
-    ],
+    [pytest.param(0, 0, 27, id="unprotected"), pytest.param(1, 1, 56, id="protected, odd")],
 )
 def test_legacy_v(parity: int, protected: int, v: int) -> None:
     fields = _fields(_one(_legacy(), parity=parity, protected=protected))

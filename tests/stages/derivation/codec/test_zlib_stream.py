@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
-from rollup_node.stages.derivation.codec.zlib_stream import SLACK, ZlibSource, deflate_start, whole_output
+from rollup_node.stages.derivation.codec.zlib_stream import (
+    CORRUPT,
+    CUT_OFF,
+    END,
+    SLACK,
+    WINDOW,
+    Inflater,
+    ZlibSource,
+    deflate_start,
+    whole_output,
+)
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
@@ -91,3 +101,126 @@ def test_fast_and_slow_path_agree(sizes: list[int], stored: bool, damage: str, d
     assert found == _slow(body, limit)
     if damage != "flip":
         assert found == _items(*sizes)[: len(found)]
+
+
+def _deflated(data: bytes, level: int = 6, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:
+    compressor = zlib.compressobj(level, zlib.DEFLATED, -15, strategy=strategy)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _pieces(data: bytes) -> tuple[list[bytes], str | None, int]:
+    inflater = Inflater(data)
+    found = list(inflater.pieces())
+    assert [status for _, status in found[:-1]] == [None] * (len(found) - 1)
+    return [piece for piece, _ in found], found[-1][1], inflater.at
+
+
+def _sample(size: int, seed: int = 1) -> bytes:
+    chance = random.Random(seed)
+    words = [chance.randbytes(chance.randrange(1, 40)) for _ in range(60)]
+    text = b"".join(chance.choice(words) for _ in range(1 + size // 10))
+    return text[:size]
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+@pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE])
+@pytest.mark.parametrize("size", [0, 1, 300, 32767, 32768, 32769, 100_000])
+def test_whole_streams(size: int, level: int, strategy: int) -> None:
+    data = _sample(size)
+    stream = _deflated(data, level, strategy)
+    pieces, status, at = _pieces(stream + b"junk")
+    assert b"".join(pieces) == data
+    assert (status, at) == (END, len(stream))
+    assert all(len(piece) == WINDOW for piece in pieces[:-1])
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=3000), st.sampled_from([1, 6, 9]), st.data())
+def test_cut_streams_give_what_zlib_gives_within_a_byte(data: bytes, level: int, drawn: st.DataObject) -> None:
+    stream = _deflated(data, level)
+    cut = drawn.draw(st.integers(0, len(stream) - 1))
+    pieces, status, _ = _pieces(stream[:cut])
+    expected = zlib.decompressobj(-15).decompress(stream[:cut])
+    output = b"".join(pieces)
+    assert status == CUT_OFF
+    assert expected.startswith(output)
+    assert len(expected) - len(output) <= 1
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=2000), st.data())
+def test_flipped_streams_agree_with_zlib_fed_byte_by_byte(data: bytes, drawn: st.DataObject) -> None:
+    stream = bytearray(_deflated(data))
+    place = drawn.draw(st.integers(0, len(stream) * 8 - 1))
+    stream[place >> 3] ^= 1 << (place & 7)
+    pieces, _, _ = _pieces(bytes(stream))
+    output = b"".join(pieces)
+    decoder, expected = zlib.decompressobj(-15), b""
+    try:
+        for byte in stream:
+            expected += decoder.decompress(bytes((byte,)))
+    except zlib.error:
+        pass
+    shorter, longer = sorted((output, expected), key=len)
+    assert longer.startswith(shorter)
+    assert len(expected) - len(output) <= 1
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_end(data: bytes) -> None:
+    _, status, _ = _pieces(data)
+    assert status in (END, CUT_OFF, CORRUPT)
+
+
+def test_a_sync_flush_ends_a_piece() -> None:
+    compressor = zlib.compressobj(6, zlib.DEFLATED, -15)
+    stream = compressor.compress(b"first") + compressor.flush(zlib.Z_SYNC_FLUSH) + compressor.compress(b"second")
+    stream += compressor.flush()
+    assert _pieces(stream)[:2] == ([b"first", b"second"], END)
+
+
+def test_a_full_window_at_the_very_end_leaves_an_empty_last_piece() -> None:
+    pieces, status, _ = _pieces(_deflated(_sample(WINDOW)))
+    assert [len(piece) for piece in pieces] == [WINDOW, 0]
+    assert status == END
+
+
+def test_a_cut_stored_block_gives_what_is_there() -> None:
+    stream = _deflated(b"x" * 100, level=0)
+    assert _pieces(stream[:50])[:2] == ([b"x" * 45], CUT_OFF)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(b"\x07", id="block type 3"),
+        pytest.param(b"\x01\x01\x00\x00\x00", id="lengths that do not match"),
+        pytest.param(b"\x4b\x04\x12\x00", id="distance before the beginning"),
+        pytest.param(b"\xfd\xff\xff\xff\xff\xff\xff\xff", id="too many codes"),
+    ],
+)
+def test_corrupt(stream: bytes) -> None:
+    assert _pieces(stream)[1] == CORRUPT
+
+
+def _bits(*parts: tuple[int, int]) -> bytes:
+    """(value, width) pairs, lowest bits first."""
+    value = width = 0
+    for part, size in parts:
+        value |= part << width
+        width += size
+    return value.to_bytes((width + 7) // 8 + 4, "little")
+
+
+def test_an_end_of_block_code_need_not_exist() -> None:
+    """zlib refuses such a block; Go reads it until the input ends. Literals 0 and 1 have one bit each."""
+    order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
+    lengths = [(1 if symbol in (1, 18) else 0, 3) for symbol in order]
+    header = [(0, 1), (2, 2), (0, 5), (0, 5), (14, 4), *lengths]
+    code_lengths = [(0, 1), (0, 1), (1, 1), (127, 7), (1, 1), (107, 7)]
+    stream = _bits(*header, *code_lengths, (0b1010, 4))
+    with pytest.raises(zlib.error):
+        zlib.decompressobj(-15).decompress(stream)
+    pieces, status, _ = _pieces(stream)
+    assert pieces[0].startswith(b"\0\1\0\1")
+    assert status == CUT_OFF

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, NeedL1Block
-from rollup_node.stages.derivation.reasons.alt_da import (
+from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeExpired,
     ChallengesReorged,
     CommitmentExpired,

@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.pipeline.base_batch_stage import PendingSpan
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
-from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch
+from rollup_node.stages.derivation.reasons.batches import PendingSpanMismatch
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
 from tests.conformance.kit.planning import Planned, plan, span

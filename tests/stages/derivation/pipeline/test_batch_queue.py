@@ -1,6 +1,6 @@
 """The batch queue through the whole deriver, beyond the conformance cases."""
 
-from rollup_node.stages.derivation.reasons.span import OverlapCountMismatch
+from rollup_node.stages.derivation.reasons.batches import OverlapCountMismatch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.derivation.reasons.singular import TimestampPast
-from rollup_node.stages.derivation.reasons.span import SpanParentUnavailable
+from rollup_node.stages.derivation.reasons.batches import SpanParentUnavailable, TimestampPast
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.chain import GENESIS, forks_until
 from tests.conformance.kit.planning import USER, channel, plan, refs, span

@@ -10,8 +10,7 @@ from rollup_node.stages.derivation.pipeline.block_frames import (
     data_items,
     parse_block,
 )
-from rollup_node.stages.derivation.reasons.frames import FrameOutOfOrder, FramesEmpty
-from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
+from rollup_node.stages.derivation.reasons.l1 import BlobMalformed, FrameOutOfOrder, FramesEmpty
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules

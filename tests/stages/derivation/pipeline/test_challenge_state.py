@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.alt_da import (
+from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeDataMismatch,
     ChallengeDataMissing,
     ChallengeMalformed,

@@ -15,7 +15,7 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
-from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
+from rollup_node.stages.derivation.reasons.channels import ChannelBehindSafeHead
 from rollup_node.stages.derivation.tasks import DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.tools.batcher.channels import Compression, channel_body

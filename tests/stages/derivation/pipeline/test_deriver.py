@@ -21,10 +21,9 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons.frames import FramesEmpty
-from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch, SenderNotBatcher
+from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
+from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, FramesEmpty, ResetBaseMismatch, SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady, PipelineStart
 from rollup_node.stages.protocol.config import ForeignFork
@@ -259,11 +258,7 @@ def _noise() -> st.SearchStrategy[bytes]:
     other = st.builds(
         lambda block, epoch: child(block.ref, (USER,), FIRST_L1 + epoch), st.sampled_from(_BLOCKS), st.integers(0, 3)
     )
-    batch = st.one_of(
-        st.builds(lambda block: block.singular, other),
-        st.builds(span, blocks),
-        st.binary(max_size=80),
-    )
+    batch = st.one_of(st.builds(lambda block: block.singular, other), st.builds(span, blocks), st.binary(max_size=80))
     body = st.builds(lambda batches: channel_body(batches, Compression.ZLIB), st.lists(batch, max_size=3))
     whole = st.builds(lambda data, last: _item(Frame(channel_id("A"), 0, data, last)), body, st.booleans())
     return st.one_of(st.binary(max_size=60), st.builds(_item, frame), st.builds(_item, frame, frame), whole)

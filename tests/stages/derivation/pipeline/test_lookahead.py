@@ -4,8 +4,7 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.lookahead import block_of, is_predicted
 from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead
-from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch
-from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
+from rollup_node.stages.derivation.reasons.batches import PayloadReplacedByDeposits, PendingSpanMismatch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only

@@ -5,9 +5,16 @@ from collections.abc import Sequence
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
-from rollup_node.stages.derivation.reasons.singular import L1WindowEmpty
-from rollup_node.stages.derivation.reasons.span import NewBlockEpochTooOld, NewBlockEpochUnknown, SpanEpochTooNew
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.derivation.codec.packed import TransactionPacker
+from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
+from rollup_node.stages.derivation.pipeline.span_checks import PAGE, OverlapBlock, OverlapBlocks, transactions_digest
+from rollup_node.stages.derivation.reasons.batches import (
+    L1WindowEmpty,
+    NewBlockEpochTooOld,
+    NewBlockEpochUnknown,
+    SpanEpochTooNew,
+)
+from rollup_node.stages.protocol.types import L2BlockContent, L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped, undecided
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
 from tests.conformance.kit.planning import USER, Planned, child, plan, span
@@ -67,3 +74,51 @@ def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
     batch = _decoded(checks, _with_epochs(GENESIS, 0, 1))
     found = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
     assert found == NewBlockEpochUnknown(FIRST_L1)
+
+
+DEPOSIT = b"\x7e\xc0"
+CHAIN = [L2BlockContent(block.ref, (DEPOSIT, *block.transactions)) for block in plan(GENESIS, 100, (b"\x02user",))]
+
+
+def _blocks(first: int, last: int) -> list[L2BlockContent]:
+    return CHAIN[first - 1 : last]
+
+
+def test_blocks_are_requested_in_pages() -> None:
+    overlap = OverlapBlocks()
+    assert overlap.find(5, 90) == NeedL2Blocks(5, 5 + PAGE - 1)
+    blocks = _blocks(5, 5 + PAGE - 1)
+    assert not overlap.add(5, 90, blocks)
+    assert not overlap.add(5, 5 + PAGE - 1, blocks[1:])
+    assert overlap.add(5, 5 + PAGE - 1, blocks)
+    assert overlap.find(6, 90) == OverlapBlock(CHAIN[5].ref, 1, transactions_digest([b"\x02user"]))
+    assert overlap.find(5 + PAGE, 90) == NeedL2Blocks(5 + PAGE, 90)
+
+
+def test_an_unavailable_block_is_requested_again_in_the_next_check() -> None:
+    overlap = OverlapBlocks()
+    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
+    assert overlap.add(70, 90, None)
+    assert overlap.find(70, 90) is None
+    overlap.begin_check()
+    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
+
+
+def test_another_safe_chain_is_requested_again() -> None:
+    overlap = OverlapBlocks()
+    overlap.find(6, 6)
+    assert overlap.add(6, 6, _blocks(6, 6))
+    overlap.clear()
+    assert overlap.find(6, 6) == NeedL2Blocks(6, 6)
+
+
+def test_digests_of_different_lists_differ() -> None:
+    assert transactions_digest([b"ab", b"c"]) != transactions_digest([b"a", b"bc"])
+
+
+def test_packed_transactions_have_the_same_digest() -> None:
+    transactions = (b"ab", b"", b"c" * 3_000_000, b"d")
+    packer = TransactionPacker()
+    for transaction in transactions:
+        packer.add(transaction)
+    assert transactions_digest(packer.finish()) == transactions_digest(transactions)

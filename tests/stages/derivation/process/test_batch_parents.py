@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatch, SpanBatch
 from rollup_node.stages.derivation.process.batch_parents import MANY_REPEATS, MAX_CHANNELS, MAX_PARENTS, BatchParents
-from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, BatchParent
 from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, ChainFixture, chain_with

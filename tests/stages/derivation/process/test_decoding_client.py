@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.process.decoding_client import MAX_RUNNING, DecodingClient, result_memory
-from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules
 

@@ -11,6 +11,7 @@ from rollup_node.stages.derivation.process.requests import (
     REPEAT_SECONDS,
     VERIFIED_AHEAD,
     Requests,
+    Throttle,
 )
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.blobs import BlobsRequest
@@ -100,3 +101,23 @@ def test_blobs_may_wait_while_enough_frames_are_there_and_it_is_said_at_once_whe
     for held in (VERIFIED_AHEAD + 1, VERIFIED_AHEAD + 1, VERIFIED_AHEAD):
         harness.requests.prefetch_blobs(needs, None, held, 0.0)
     assert harness.blobs.take() == [_ahead(need, may_wait) for may_wait in (True, False) for need in needs]
+
+
+def test_a_message_is_repeated_after_the_interval() -> None:
+    throttle = Throttle(1.0)
+    assert throttle.is_due("a", "message", 0.0)
+    assert not throttle.is_due("a", "message", 0.9)
+    assert throttle.is_due("a", "another", 0.9)
+    assert throttle.is_due("b", "another", 0.9)
+    assert throttle.is_due("a", "another", 2.0)
+
+
+def test_discarded_names_are_due() -> None:
+    throttle = Throttle(1.0)
+    for name in ("a", "b"):
+        throttle.is_due(name, "message", 0.0)
+    throttle.retain({"a"})
+    assert not throttle.is_due("a", "message", 0.5)
+    assert throttle.is_due("b", "message", 0.5)
+    throttle.clear()
+    assert throttle.is_due("a", "message", 0.5)

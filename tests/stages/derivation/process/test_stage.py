@@ -13,14 +13,13 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
-from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.derivation.process.derivation_log import DropBuffer
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -50,6 +49,7 @@ from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block, L1BlockRef
 from rollup_node.stages.rpc.status.rates import longest_wait
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.chains.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")

@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.reasons.frames import FrameOutOfOrder, FramesEmpty, FrameTruncated
+from rollup_node.stages.derivation.reasons.l1 import FrameOutOfOrder, FramesEmpty, FrameTruncated
 from rollup_node.stages.derivation.reasons.reason import PHRASES, Dropped, Reason, reason
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.chain import L1Blocks

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.reasons import table
-from rollup_node.stages.derivation.reasons.reading import ChannelEnd
+from rollup_node.stages.derivation.reasons.channels import ChannelEnd
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.table import MODULES, REASONS
 from rollup_node.stages.derivation.tasks import DecodedChannel

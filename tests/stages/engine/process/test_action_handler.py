@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
@@ -35,6 +34,7 @@ from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses
 from tests.support.chains.chain_fixture import ChainFixture
 
 PEER = ProcessId(0, 1)

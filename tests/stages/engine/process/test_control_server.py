@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.inbox import RpcRequest
 from rollup_node.stages.engine.process.control_server import (
     MAX_RESPONSE_BYTES,
@@ -17,6 +16,7 @@ from rollup_node.stages.engine.process.control_server import (
 )
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, SealBlockRequest, StopSequencerRequest
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.p2p.blocks import block
 

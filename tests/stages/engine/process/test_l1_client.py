@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.l1_client import PATIENCE_SECONDS, REPEAT_SECONDS, L1Client
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
 

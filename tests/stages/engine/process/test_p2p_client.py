@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.p2p_client import MAX_PUBLISHING, MAX_PUBLISHING_SECONDS, P2PClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.p2p import (
@@ -18,6 +17,7 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlocksRequest,
 )
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.calls.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
@@ -14,6 +13,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.files.archive import Archive
+from rollup_node.stages.io.files.archive import Archive, blob_name, block_name, number_name, receipts_name
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from tests.support.processes.stage_runner import run_within
@@ -85,3 +85,14 @@ def test_what_cannot_be_written_is_a_condition_that_ends(tmp_path: Path, lines: 
     assert failed.fields["code"] == "ARCHIVE-UNWRITABLE" and failed.fields["error"] == "File exists"
     assert ended.message == "the archive can be written again" and ended.fields["tried"] == 3
     assert (tmp_path / "a" / "b").read_bytes() == b"x"
+
+
+HASH = b"\x01" + bytes(29) + b"\xab\xcd"
+
+
+def test_names_spread_over_folders() -> None:
+    text = "01" + 29 * "00" + "abcd"
+    assert number_name(1, 19_426_587) == "l1-1/numbers/000019426/000019426587"
+    assert block_name(1, HASH) == f"l1-1/blocks/cd/ab/{text}.json.gz"
+    assert receipts_name(11155111, HASH) == f"l1-11155111/receipts/cd/ab/{text}.json.gz"
+    assert blob_name(HASH) == f"blobs/cd/ab/{text}"

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.io.metrics.metric import PREFIX
 from rollup_node.stages.io.metrics.op_node_metrics import MISSING_METRICS, OP_NODE_METRICS
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 
 Row = tuple[str, str, tuple[str, ...]]
 

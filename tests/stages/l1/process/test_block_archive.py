@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.stages.io.files.archive import block_name, number_name
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
@@ -23,7 +24,6 @@ from rollup_node.stages.l1.process.block_fetcher import BlockFetcher
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
-from rollup_node.stages.protocol.archive_names import block_name, number_name
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1Block
 from tests.support.chains.fake_l1_chain import FakeL1Chain

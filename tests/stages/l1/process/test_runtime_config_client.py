@@ -16,7 +16,7 @@ from rollup_node.stages.l1.process.runtime_config_client import (
     RETRY_SECONDS,
     RuntimeConfigReader,
 )
-from rollup_node.stages.l1.runtime_config import RECOMMENDED_SLOT, REQUIRED_SLOT, SIGNER_SLOT
+from rollup_node.stages.l1.verify import RECOMMENDED_SLOT, REQUIRED_SLOT, SIGNER_SLOT
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex

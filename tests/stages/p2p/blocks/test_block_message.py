@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message, signing
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.protocol.keys import recover_address
 from tests.support.p2p.blocks import SIGNER, block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).
@@ -41,22 +42,22 @@ def test_messages_of_other_implementations(version: int) -> None:
     text, timestamp = OP_ALLOY_MESSAGES[version]
     content = snappy.decompress(bytes.fromhex(text))
     assert isinstance(content, bytes)
-    parts = block_message.split_signature(content)
-    decoded = block_message.decode_signed_part(parts.signed_part, version)
+    signature, part = block_message.split_signature(content)
+    decoded = block_message.decode_signed_part(part, version)
     assert decoded.payload.timestamp == timestamp and decoded.withdrawal_count == 0
-    assert block_message.encode_signed_part(decoded.payload, version) == parts.signed_part
-    encoded = block_message.encode_message(parts.signature, parts.signed_part)
+    assert block_message.encode_signed_part(decoded.payload, version) == part
+    encoded = block_message.encode_message(signature, part)
     assert snappy.decompress(encoded) == content
-    digest = signing.signing_hash(10, parts.signed_part)
-    assert signing.recover_signer(digest, parts.signature) is not None
+    digest = signing.signing_hash(10, signing.payload_hash(part))
+    assert recover_address(digest, signature) is not None
     for other in set(OP_ALLOY_MESSAGES) - {version}:
         with pytest.raises(SszError):
-            block_message.decode_signed_part(parts.signed_part, other)
+            block_message.decode_signed_part(part, other)
 
 
 def test_signing_hash_of_other_implementations() -> None:
     expected = "44a0e2b1aba1aae1771eddae1dcd2ad18a8cdac8891517153f03253e49d3f206"
-    assert signing.signing_hash(10, b"\x99" * 32).hex() == expected
+    assert signing.signing_hash(10, signing.payload_hash(b"\x99" * 32)).hex() == expected
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)

@@ -9,9 +9,10 @@ from rollup_node.stages.p2p.blocks.signing import (
     GRACE_SECONDS,
     LocalSigner,
     UnsafeBlockSigners,
-    recover_signer,
+    payload_hash,
     signing_hash,
 )
+from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.secp256k1 import ORDER
 
 A, B, C = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
@@ -21,15 +22,18 @@ def test_sign_and_recover() -> None:
     signer = LocalSigner(b"\x22" * 32)
     signature = signer.sign(10, b"block")
     assert len(signature) == 65 and signature[64] in (0, 1)
-    assert recover_signer(signing_hash(10, b"block"), signature) == signer.address
+    assert recover_address(signing_hash(10, payload_hash(b"block")), signature) == signer.address
     key = PrivateKey(b"\x22" * 32)
     assert signer.address == key.public_key.to_canonical_address()
-    assert Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, b"block")) == key.public_key
+    assert (
+        Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, payload_hash(b"block")))
+        == key.public_key
+    )
 
 
 def test_the_chain_id_is_part_of_the_signature() -> None:
     signer = LocalSigner(b"\x22" * 32)
-    assert recover_signer(signing_hash(11, b"block"), signer.sign(10, b"block")) != signer.address
+    assert recover_address(signing_hash(11, payload_hash(b"block")), signer.sign(10, b"block")) != signer.address
 
 
 def test_a_high_s_has_the_same_signer() -> None:
@@ -37,11 +41,11 @@ def test_a_high_s_has_the_same_signer() -> None:
     signature = signer.sign(10, b"block")
     high = ORDER - int.from_bytes(signature[32:64], "big")
     other = signature[:32] + high.to_bytes(32, "big") + bytes([1 - signature[64]])
-    assert recover_signer(signing_hash(10, b"block"), other) == signer.address
+    assert recover_address(signing_hash(10, payload_hash(b"block")), other) == signer.address
 
 
 def test_malformed_signatures_have_no_signer() -> None:
-    digest = signing_hash(10, b"block")
+    digest = signing_hash(10, payload_hash(b"block"))
     good = LocalSigner(b"\x22" * 32).sign(10, b"block")
     for bad in (
         b"",
@@ -52,10 +56,10 @@ def test_malformed_signatures_have_no_signer() -> None:
         bytes(65),
         b"\xff" * 64 + b"\0",
     ):
-        assert recover_signer(digest, bad) is None
+        assert recover_address(digest, bad) is None
     chance = random.Random(3)
     for _ in range(300):
-        found = recover_signer(digest, chance.randbytes(65))
+        found = recover_address(digest, chance.randbytes(65))
         assert found is None or len(found) == 20
 
 

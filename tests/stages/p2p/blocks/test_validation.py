@@ -1,6 +1,5 @@
 """Validation of gossiped blocks [VAL1 to VAL12]: each check, and their order."""
 
-import random
 from typing import Any
 
 import msgspec
@@ -8,8 +7,8 @@ import pytest
 
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, UnsafeBlockSigners
-from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
-from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator
+from rollup_node.stages.p2p.blocks.validation import ValidationFailure as Failure
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -36,7 +35,7 @@ class ValidatorHarness:
         return self.validate_content(signed(payload, version), version, at)
 
 
-def failure_of(validation: BlockValidation) -> ValidationFailure | None:
+def failure_of(validation: BlockValidation) -> Failure | None:
     assert (validation.failure is None) == (validation.result is ValidationResult.ACCEPT)
     if validation.failure is not None:
         assert validation.result is validation.failure.result and str(validation).startswith(
@@ -62,28 +61,26 @@ def test_compression_and_size() -> None:
     harness = ValidatorHarness()
     for failure in SnappyFailure:
         found = harness.validate_content(failure)
-        assert failure_of(found) is ValidationFailure.SNAPPY and failure.value in str(found)
-    assert failure_of(harness.validate_content(bytes(65))) is ValidationFailure.TOO_SMALL
-    assert failure_of(harness.validate_content(bytes(66))) is ValidationFailure.SIGNATURE
+        assert failure_of(found) is Failure.SNAPPY and failure.value in str(found)
+    assert failure_of(harness.validate_content(bytes(65))) is Failure.TOO_SMALL
+    assert failure_of(harness.validate_content(bytes(66))) is Failure.SIGNATURE
 
 
 def test_without_a_signer_blocks_are_ignored() -> None:
     harness = ValidatorHarness()
     harness.validator.signers.update(bytes(20), 0.0)
     found = harness.validate_block(block())
-    assert failure_of(found) is ValidationFailure.NO_SIGNER and found.result is ValidationResult.IGNORE
-    assert failure_of(harness.validate_content(bytes(66))) is ValidationFailure.NO_SIGNER
+    assert failure_of(found) is Failure.NO_SIGNER and found.result is ValidationResult.IGNORE
+    assert failure_of(harness.validate_content(bytes(66))) is Failure.NO_SIGNER
 
 
 def test_the_signature() -> None:
     harness, payload = ValidatorHarness(), block()
-    assert failure_of(harness.validate_content(signed(payload, 4, STRANGER))) is ValidationFailure.WRONG_SIGNER
-    assert (
-        failure_of(harness.validate_content(signed(payload, 4, SIGNER, chain_id=10))) is ValidationFailure.WRONG_SIGNER
-    )
+    assert failure_of(harness.validate_content(signed(payload, 4, STRANGER))) is Failure.WRONG_SIGNER
+    assert failure_of(harness.validate_content(signed(payload, 4, SIGNER, chain_id=10))) is Failure.WRONG_SIGNER
     message = signed(payload)
-    assert failure_of(harness.validate_content(message[:64] + b"\x1b" + message[65:])) is ValidationFailure.SIGNATURE
-    assert failure_of(harness.validate_content(message[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
+    assert failure_of(harness.validate_content(message[:64] + b"\x1b" + message[65:])) is Failure.SIGNATURE
+    assert failure_of(harness.validate_content(message[:-1] + b"\x07")) is Failure.WRONG_SIGNER
 
 
 @pytest.mark.fault("F47")
@@ -92,7 +89,7 @@ def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
     high = ORDER - int.from_bytes(message[32:64], "big")
     other = message[:32] + high.to_bytes(32, "big") + bytes([1 - message[64]]) + message[65:]
     assert failure_of(harness.validate_content(message)) is None
-    assert failure_of(harness.validate_content(other)) is ValidationFailure.SEEN
+    assert failure_of(harness.validate_content(other)) is Failure.SEEN
 
 
 @pytest.mark.fault("F47")
@@ -102,32 +99,29 @@ def test_signer_change_between_blocks() -> None:
     assert failure_of(harness.validate_content(signed(block(number=1)), now=60.0)) is None
     assert failure_of(harness.validate_content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
     assert (
-        failure_of(harness.validate_content(signed(block(number=3)), now=51.0 + GRACE_SECONDS))
-        is ValidationFailure.WRONG_SIGNER
+        failure_of(harness.validate_content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)) is Failure.WRONG_SIGNER
     )
     assert failure_of(harness.validate_content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
-    assert failure_of(harness.validate_content(signed(block(number=4)), now=61.0)) is ValidationFailure.WRONG_SIGNER
+    assert failure_of(harness.validate_content(signed(block(number=4)), now=61.0)) is Failure.WRONG_SIGNER
 
 
 def test_encoding() -> None:
     part = block_message.encode_signed_part(block(), 4)
     for bad in (part[:31], part[:-1], part + b"\0"):
-        assert failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, bad) + bad)) is ValidationFailure.SSZ
-    assert failure_of(ValidatorHarness().validate_content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
+        assert failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, bad) + bad)) is Failure.SSZ
+    assert failure_of(ValidatorHarness().validate_content(signed(block(3), 3), version=4)) is Failure.SSZ
 
 
 @pytest.mark.fault("F47")
-@pytest.mark.parametrize(
-    ("age", "expected"), [(60, None), (61, ValidationFailure.TOO_OLD), (-5, None), (-6, ValidationFailure.FUTURE)]
-)
-def test_timestamps(age: int, expected: ValidationFailure | None) -> None:
+@pytest.mark.parametrize(("age", "expected"), [(60, None), (61, Failure.TOO_OLD), (-5, None), (-6, Failure.FUTURE)])
+def test_timestamps(age: int, expected: Failure | None) -> None:
     assert failure_of(ValidatorHarness().validate_block(block(), at=age)) is expected
     assert failure_of(ValidatorHarness().validate_block(block(), at=age + 0.99)) is expected
 
 
 def test_the_maximal_age_is_an_option() -> None:
     assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=100)) is None
-    assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=101)) is ValidationFailure.TOO_OLD
+    assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=101)) is Failure.TOO_OLD
 
 
 @pytest.mark.parametrize(
@@ -136,28 +130,22 @@ def test_the_maximal_age_is_an_option() -> None:
 )
 def test_the_block_hash_must_match(changes: dict[str, Any]) -> None:
     payload = msgspec.structs.replace(block(), **changes)
-    assert failure_of(ValidatorHarness().validate_block(payload)) is ValidationFailure.BLOCK_HASH
-    assert failure_of(ValidatorHarness().validate_block(payload, at=61)) is ValidationFailure.TOO_OLD, (
-        "the time comes first"
-    )
+    assert failure_of(ValidatorHarness().validate_block(payload)) is Failure.BLOCK_HASH
+    assert failure_of(ValidatorHarness().validate_block(payload, at=61)) is Failure.TOO_OLD, "the time comes first"
 
 
 def test_withdrawals() -> None:
     part = block_message.encode_signed_part(block(), 4) + bytes(44)
-    assert (
-        failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, part) + part)) is ValidationFailure.WITHDRAWALS
-    )
+    assert failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, part) + part)) is Failure.WITHDRAWALS
 
 
 def test_blob_gas() -> None:
     used = block(4, blob_gas_used=5)
-    assert failure_of(ValidatorHarness("isthmus").validate_block(used)) is ValidationFailure.BLOB_GAS_USED
+    assert failure_of(ValidatorHarness("isthmus").validate_block(used)) is Failure.BLOB_GAS_USED
     assert failure_of(ValidatorHarness("jovian").validate_block(used)) is None, (
         "from Jovian on it is the data footprint"
     )
-    assert (
-        failure_of(ValidatorHarness().validate_block(block(4, excess_blob_gas=1))) is ValidationFailure.EXCESS_BLOB_GAS
-    )
+    assert failure_of(ValidatorHarness().validate_block(block(4, excess_blob_gas=1))) is Failure.EXCESS_BLOB_GAS
 
 
 @pytest.mark.fault("F47")
@@ -166,22 +154,19 @@ def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
     assert [failure_of(harness.validate_block(each)) for each in blocks[:5]] == [None] * 5
     assert (
-        failure_of(harness.validate_block(blocks[0])) is ValidationFailure.SEEN
+        failure_of(harness.validate_block(blocks[0])) is Failure.SEEN
         and harness.validate_block(blocks[0]).result is ValidationResult.IGNORE
     )
     assert failure_of(harness.validate_block(blocks[5])) is None
     assert [failure_of(harness.validate_block(each)) for each in (blocks[6], blocks[0])] == [
-        ValidationFailure.TOO_MANY_AT_HEIGHT
+        Failure.TOO_MANY_AT_HEIGHT
     ] * 2
 
 
 def test_rejected_blocks_do_not_count_at_their_height() -> None:
     harness = ValidatorHarness()
     for number in range(20):
-        assert (
-            failure_of(harness.validate_block(block(state_root=bytes([number]) * 32), at=61))
-            is ValidationFailure.TOO_OLD
-        )
+        assert failure_of(harness.validate_block(block(state_root=bytes([number]) * 32), at=61)) is Failure.TOO_OLD
     assert failure_of(harness.validate_block(block())) is None
 
 
@@ -191,18 +176,6 @@ def test_heights_are_kept_per_topic_and_bounded() -> None:
     assert failure_of(harness.validate_block(block(4), 4)) is None
     for number in range(2, MAX_HEIGHTS + 1):
         assert failure_of(harness.validate_block(block(number=number), at=BLOCK_TIME * number)) is None
-    assert failure_of(harness.validate_block(block(4), 4)) is ValidationFailure.SEEN
+    assert failure_of(harness.validate_block(block(4), 4)) is Failure.SEEN
     assert failure_of(harness.validate_block(block(number=MAX_HEIGHTS + 1), at=BLOCK_TIME * MAX_HEIGHTS)) is None
     assert failure_of(harness.validate_block(block(number=2))) is None, "its height was the one not used for longest"
-
-
-def test_any_bytes_decode_or_raise() -> None:
-    chance, harness = random.Random(5), ValidatorHarness()
-    part = block_message.encode_signed_part(block(), 4)
-    for _ in range(300):
-        data = bytearray(part)
-        for _ in range(chance.randint(1, 4)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        content = SIGNER.sign(901, bytes(data)) + bytes(data)
-        assert isinstance(harness.validate_content(content, chance.randint(1, 4)), BlockValidation)
-        assert harness.validate_content(snappy.decompress(chance.randbytes(80))).result is ValidationResult.REJECT

@@ -23,9 +23,8 @@ def test_public_bootnodes_parse() -> None:
     records = [record for record in found if isinstance(record, Enr)]
     assert [record.opstack for record in records] == [OpStackEntry(8453, 0)] * 5
     assert all(record.udp(4) is not None for record in records)
-    assert [enode.host_name for enode in found if isinstance(enode, Enode) and enode.host_name] == [
-        "bootnode.conduit.xyz"
-    ]
+    named = [enode.host for enode in found if isinstance(enode, Enode) and enode.address is None]
+    assert named == ["bootnode.conduit.xyz"]
 
 
 def test_public_bootnodes_are_for_built_in_networks_only() -> None:

@@ -27,7 +27,7 @@ KEY = secp256k1.public_key(secret_of("enode"), compressed=False)[1:].hex()
 def test_enode_urls(rest: str, host: str, port: int) -> None:
     found = parse_bootnode(f" enode://{KEY}@{rest}\n")
     assert isinstance(found, Enode)
-    assert (found.host, found.port, found.host_name) == (host, port, host if "example" in host else None)
+    assert (found.host, found.port, found.address is None) == (host, port, "example" in host)
     assert found.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
     contact = found.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)

@@ -78,10 +78,7 @@ def test_opstack_round_trip(chain: int, version: int) -> None:
     assert varint.encode(chain) == OpStackEntry(chain, version).encode()[: -len(varint.encode(version))]
 
 
-@given(
-    st.integers(0, 2**64 - 1),
-    st.dictionaries(st.binary(max_size=8), st.binary(max_size=20), max_size=4),
-)
+@given(st.integers(0, 2**64 - 1), st.dictionaries(st.binary(max_size=8), st.binary(max_size=20), max_size=4))
 def test_records_round_trip(seq: int, values: dict[bytes, bytes]) -> None:
     record = sign_enr(SECRET, seq, values)
     parsed = parse_enr(record.text)

@@ -37,11 +37,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
     "message": (messages.decode, NODES, messages.MessageError),
     "pmp address": (nat_pmp.parse_external_address, bytes((0, 128)) + bytes(10), nat_pmp.NatPmpError),
     "search": (lambda raw: upnp.parse_search_response(raw, GATEWAY), SEARCH, upnp.UpnpError),
-    "description": (
-        lambda raw: upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
-        DESCRIPTION,
-        upnp.UpnpError,
-    ),
+    "description": (lambda raw: upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"), DESCRIPTION, upnp.UpnpError),
     "call": (upnp.parse_response, SOAP_FAULT, upnp.UpnpError),
 }
 

@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.discv5 import messages, packets, sessions
 from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
-from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
+from rollup_node.stages.p2p.discv5.packets import MIN_PACKET_BYTES
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
 from tests.support.p2p.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
 
@@ -77,7 +77,7 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, ci
     PAIR.network.now += 1
     PAIR.network.inject(endpoint("127.7.7.8"), datagram, ONE)
     replies = PAIR.sent_by(one, before)
-    assert sum(len(reply.datagram) for reply in replies) <= min(len(datagram), WHOAREYOU_SIZE)
+    assert sum(len(reply.datagram) for reply in replies) <= min(len(datagram), MIN_PACKET_BYTES)
 
 
 @settings(max_examples=150)
@@ -99,7 +99,7 @@ def test_replies_to_a_forged_source_do_not_amplify(pair: ConnectedPair) -> None:
         received += len(packet)
         pair.network.inject(VICTIM, packet, ONE)
     replies = pair.sent_by(pair.one, before)
-    assert replies and all(len(reply.datagram) == WHOAREYOU_SIZE for reply in replies)
+    assert replies and all(len(reply.datagram) == MIN_PACKET_BYTES for reply in replies)
     assert sum(len(reply.datagram) for reply in replies) < received / 5
     assert pair.one.node.drops[PacketDrop.TOO_MANY] + pair.one.node.drops[PacketDrop.TOO_MANY_CHALLENGES] > 400
     assert pair.still_respond()
@@ -149,7 +149,7 @@ def test_a_replayed_message_from_another_address_gets_a_challenge_only(pair: Con
     assert packet is not None
     before = len(pair.network.log)
     pair.network.inject(VICTIM, packet.datagram, ONE)
-    assert [len(reply.datagram) for reply in pair.sent_by(pair.one, before)] == [WHOAREYOU_SIZE]
+    assert [len(reply.datagram) for reply in pair.sent_by(pair.one, before)] == [MIN_PACKET_BYTES]
     assert pair.still_respond()
 
 
@@ -169,7 +169,7 @@ def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
         assert node.node.drops[PacketDrop.UNSOLICITED] + node.node.drops[PacketDrop.BAD_HANDSHAKE] >= 1
         assert node.node.drops[PacketDrop.REPLAYED] >= 1
     repeated = network.log[len(history) :]
-    assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
+    assert all(len(sending.datagram) == MIN_PACKET_BYTES for _, sending in repeated)
 
 
 def test_a_forged_source_cannot_end_a_session(pair: ConnectedPair) -> None:

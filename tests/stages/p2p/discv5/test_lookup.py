@@ -63,16 +63,16 @@ def test_a_lookup_without_nodes_is_done() -> None:
 def test_our_own_node_is_not_queried() -> None:
     lookup = Lookup(TARGET, NODES[0].node_id)
     lookup.add(NODES[:2])
-    assert [query.contact for query in lookup.next_queries()] == [NODES[1]]
+    assert [contact for contact, _ in lookup.next_queries()] == [NODES[1]]
 
 
 def test_three_nodes_are_queried_at_a_time() -> None:
     lookup = Lookup(TARGET, OWN)
     lookup.add(NODES)
     first = lookup.next_queries()
-    assert [query.contact for query in first] == nearest(NODES)[:3] and lookup.next_queries() == []
-    lookup.add_failure(first[0].contact.node_id)
-    assert [query.contact for query in lookup.next_queries()] == nearest(NODES)[3:4]
+    assert [contact for contact, _ in first] == nearest(NODES)[:3] and lookup.next_queries() == []
+    lookup.add_failure(first[0][0].node_id)
+    assert [contact for contact, _ in lookup.next_queries()] == nearest(NODES)[3:4]
     assert not lookup.is_done
 
 

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets
-from rollup_node.stages.p2p.discv5.messages import (
-    FindNode,
-    MessageError,
-    Nodes,
-    Ping,
-    Pong,
-    TalkRequest,
-    TalkResponse,
-)
+from rollup_node.stages.p2p.discv5.messages import FindNode, MessageError, Nodes, Ping, Pong, TalkRequest, TalkResponse
 from rollup_node.stages.protocol import rlp
 from tests.support.p2p.discv5_nodes import record_of
 

@@ -77,3 +77,14 @@ def test_any_masked_bytes_decode_or_raise(flag: int, auth: bytes, ciphertext: by
     except PacketError:
         return
     assert flag == [packets.MessagePacket, packets.WhoAreYou, packets.HandshakePacket].index(type(packet))
+
+
+def test_decryption_fails_when_anything_differs() -> None:
+    key, nonce, plaintext, authenticated_data = bytes(16), bytes(12), b"message", b"header"
+    ciphertext = packets.encrypt(key, nonce, plaintext, authenticated_data)
+    assert packets.decrypt(key, nonce, ciphertext, authenticated_data) == plaintext
+    assert packets.decrypt(bytes(15) + b"\1", nonce, ciphertext, authenticated_data) is None
+    assert packets.decrypt(key, bytes(11) + b"\1", ciphertext, authenticated_data) is None
+    assert packets.decrypt(key, nonce, ciphertext, b"other") is None
+    assert packets.decrypt(key, nonce, ciphertext[:-1], authenticated_data) is None
+    assert packets.decrypt(key, nonce, b"", authenticated_data) is None

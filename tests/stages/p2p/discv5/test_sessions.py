@@ -1,8 +1,18 @@
 """Sessions and challenges."""
 
-from rollup_node.stages.p2p.discv5 import encryption, packets, sessions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.discv5 import packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
-from rollup_node.stages.p2p.discv5.sessions import Challenges, DecryptedMessage, Discv5Session, SentChallenge, Sessions
+from rollup_node.stages.p2p.discv5.sessions import (
+    BoundedMap,
+    Challenges,
+    DecryptedMessage,
+    Discv5Session,
+    SentChallenge,
+    Sessions,
+)
 from tests.support.p2p.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
@@ -16,7 +26,7 @@ def session(number: int = 0) -> Discv5Session:
 
 def encrypted(key: bytes, nonce: bytes, plaintext: bytes) -> MessagePacket:
     header = packets.message_header(NODE, bytes(32), nonce, bytes(16))
-    return MessagePacket(NODE, nonce, encryption.encrypt(key, nonce, plaintext, header.data), header.data)
+    return MessagePacket(NODE, nonce, packets.encrypt(key, nonce, plaintext, header.data), header.data)
 
 
 def test_nonces_are_unique() -> None:
@@ -116,3 +126,43 @@ def test_the_number_of_challenges_is_bounded() -> None:
             number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), SentChallenge(b"", None, 10.0, number), 9.0
         )
     assert len(kept) <= sessions.MAX_CHALLENGES
+
+
+@given(st.lists(st.tuples(st.sampled_from(["put", "get", "pop"]), st.integers(0, 12), st.integers(0, 3)), max_size=60))
+def test_bounds_hold_after_any_operations(steps: list[tuple[str, int, int]]) -> None:
+    entries: BoundedMap[int, int] = BoundedMap(6, 3)
+    groups: dict[int, int] = {}
+    for action, key, group in steps:
+        if action == "put":
+            entries.put(key, bytes([group]), key * 10)
+            groups[key] = group
+            assert entries.get(key) == key * 10
+        elif action == "get":
+            assert entries.get(key) in (None, key * 10)
+        else:
+            entries.pop(key)
+            assert entries.get(key) is None
+        present = [key for key in range(13) if key in entries._entries]
+        assert len(entries) == len(present) <= 6
+        assert all(sum(groups[key] == group for key in present) <= 3 for group in range(4))
+        assert sum(map(len, entries._groups.values())) == len(present)
+
+
+def test_the_least_recently_used_entry_is_evicted() -> None:
+    entries: BoundedMap[str, int] = BoundedMap(3, 2)
+    entries.put("a", b"x", 1)
+    entries.put("b", b"y", 2)
+    entries.put("c", b"z", 3)
+    assert entries.get("a") == 1
+    entries.put("d", b"w", 4)
+    assert entries.get("b") is None and entries.get("a") == 1
+
+
+def test_a_full_group_evicts_its_own_entries() -> None:
+    entries: BoundedMap[str, int] = BoundedMap(10, 2)
+    entries.put("other", b"x", 1)
+    for key in "abcd":
+        entries.put(key, b"y", 2)
+    assert [key for key in ("other", *"abcd") if entries.get(key)] == ["other", "c", "d"]
+    entries.clear()
+    assert len(entries) == 0 and entries.get("other") is None

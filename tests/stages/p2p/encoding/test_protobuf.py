@@ -29,10 +29,9 @@ def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     assert isinstance(fields, Fields)
 
 
-def test_repeated_fields_and_text() -> None:
+def test_repeated_fields() -> None:
     fields = protobuf.parse(protobuf.bytes_field(4, "a") + protobuf.bytes_field(4, "ö") + protobuf.varint_field(1, 0))
     assert fields.repeated_bytes(4) == [b"a", "ö".encode()]
-    assert fields.string(4) == "ö"
     assert fields.varint(1) == 0
     assert fields.varint(2) is None and fields.bytes_value(2) is None and fields.repeated_bytes(2) == []
 
@@ -73,18 +72,13 @@ def test_a_prefix_is_parsed_whatever_follows() -> None:
     first = protobuf.varint_field(1, 1) + protobuf.bytes_field(2, "x")
     for more in (b"", protobuf.varint_field(3, 3) * 100, protobuf.varint_field(3, 3) + b"\x0f", b"\x1b\x08\x01\x1c"):
         fields = protobuf.parse_prefix(first + more, 3)
-        assert fields.varint(1) == 1 and fields.string(2) == "x" and len(fields) <= 3
+        assert fields.varint(1) == 1 and fields.bytes_value(2) == b"x" and len(fields) <= 3
     with pytest.raises(ProtobufError):
         protobuf.parse_prefix(first + b"\x0f", 3)
 
 
 def test_a_field_of_another_type_is_rejected() -> None:
     fields = protobuf.parse(protobuf.varint_field(1, 1) + protobuf.bytes_field(2, b"\xff"))
-    for read in (
-        lambda: fields.bytes_value(1),
-        lambda: fields.varint(2),
-        lambda: fields.repeated_bytes(1),
-        lambda: fields.string(2),
-    ):
+    for read in (lambda: fields.bytes_value(1), lambda: fields.varint(2), lambda: fields.repeated_bytes(1)):
         with pytest.raises(ProtobufError):
             read()

@@ -1,9 +1,6 @@
 """The connection gater: netrestrict, blocks, bans."""
 
-from rollup_node.stages.p2p.addresses.ip import (
-    parse_ip,
-    parse_subnet,
-)
+from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 

@@ -79,7 +79,7 @@ def test_a_promise_is_fulfilled_by_any_peer() -> None:
     harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
     harness.accept(b, b"new")
     harness.heartbeats(8)
-    assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 0.0
 
 
 def test_a_rejected_message_fulfills_the_promise() -> None:
@@ -89,7 +89,7 @@ def test_a_rejected_message_fulfills_the_promise() -> None:
     (incoming,) = harness.receive_message(a, b"new")
     harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
     harness.heartbeats(8)
-    assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 0.0
 
 
 def test_a_broken_promise_is_penalized() -> None:
@@ -97,9 +97,9 @@ def test_a_broken_promise_is_penalized() -> None:
     (a,) = harness.add_members(1)
     harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(50))])
     harness.heartbeats(6)
-    assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 0.0
     harness.heartbeats()
-    assert harness.scorer.snapshot(a).behaviour_penalty == 1.0, "one id of each IWANT is a promise"
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 1.0, "one id of each IWANT is a promise"
     assert len(harness.router.lazy_gossip.promises) == 0
 
 

@@ -95,14 +95,14 @@ def test_a_graft_during_backoff_is_penalized() -> None:
     harness.receive_control(a, prune=[Prune(TOPIC, 60)])
     harness.now += 9.9
     harness.receive_control(a, graft=[TOPIC])
-    assert harness.scorer.snapshot(a).behaviour_penalty == 2, "twice within graft_flood_threshold"
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 2, "twice within graft_flood_threshold"
     assert harness.sent_to(a).prune == [Prune(TOPIC, 60)]
     harness.now += 59.9
     harness.receive_control(a, graft=[TOPIC])
-    assert harness.scorer.snapshot(a).behaviour_penalty == 3, "each early graft restarts the backoff"
+    assert harness.scorer.gossip_scores(a).behavioral_penalty == 3, "each early graft restarts the backoff"
     harness.now += 60.1
     harness.receive_control(a, graft=[TOPIC])
-    assert a in harness.mesh and harness.scorer.snapshot(a).behaviour_penalty == 3
+    assert a in harness.mesh and harness.scorer.gossip_scores(a).behavioral_penalty == 3
 
 
 def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted() -> None:
@@ -223,7 +223,7 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
             assert len(harness.mesh) <= 12 + 2 and all(harness.scorer.score(each) >= 0 for each in harness.mesh)
             candidates = [
                 each
-                for each in harness.router.topic_peers(TOPIC)
+                for each in harness.router.peers.topic_peers(TOPIC)
                 if each not in harness.mesh
                 and harness.scorer.score(each) >= 0
                 and not harness.router.meshes.backoff.blocks_graft(TOPIC, each)

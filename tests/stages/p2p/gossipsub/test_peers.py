@@ -10,9 +10,8 @@ from rollup_node.stages.p2p.gossipsub.params import (
     MESHSUB_12,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RpcQueue
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RpcQueue, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 
 A, B = b"a", b"b"
 

@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB, MESHSUB_10, MESHSUB_11, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -15,7 +16,6 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of, read_frames
 
 LARGE = bytes(range(256)) * 8
@@ -40,9 +40,11 @@ def test_only_allowed_topics_are_joined() -> None:
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
     assert set(harness.router.peers.topics) == {OTHER_TOPIC}
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, False), Subscription(OTHER_TOPIC, True)]))
-    assert list(harness.router.topic_peers(OTHER_TOPIC)) == [a], "contradictory subscriptions in one RPC are ignored"
+    assert list(harness.router.peers.topic_peers(OTHER_TOPIC)) == [a], (
+        "contradictory subscriptions in one RPC are ignored"
+    )
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, False)]))
-    assert list(harness.router.topic_peers(OTHER_TOPIC)) == []
+    assert list(harness.router.peers.topic_peers(OTHER_TOPIC)) == []
 
 
 def test_unsubscribing_leaves_the_mesh() -> None:
@@ -283,7 +285,7 @@ def test_a_graylisted_peer_is_ignored() -> None:
     harness.receive(
         a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)], control=ControlMessage(prune=[Prune(TOPIC, 60)]))
     )
-    assert a in harness.mesh and list(harness.router.topic_peers(OTHER_TOPIC)) == [a]
+    assert a in harness.mesh and list(harness.router.peers.topic_peers(OTHER_TOPIC)) == [a]
     assert len(harness.receive_message(b, b"block")) == 1
 
 
@@ -292,21 +294,23 @@ def test_subscriptions_before_add_peer_are_kept() -> None:
     early = Rpc([Subscription(TOPIC, True), Subscription("/else", True)], [PubsubMessage(TOPIC, compressed(b"block"))])
     assert harness.receive(b"early", early) == []
     harness.add_peer("early", joins=False)
-    assert list(harness.router.topic_peers(TOPIC)) == [b"early"]
+    assert list(harness.router.peers.topic_peers(TOPIC)) == [b"early"]
     for number in range(1100):
         harness.receive(number.to_bytes(4, "big"), early)
     harness.router.remove_peer((1098).to_bytes(4, "big"), harness.now)
     for number in (99, 100, 1098, 1099):
         harness.router.add_peer(number.to_bytes(4, "big"), MESHSUB_11, False, ["10.0.0.1"])
     kept = [number.to_bytes(4, "big") for number in (100, 1099)]
-    assert list(harness.router.topic_peers(TOPIC)) == [b"early", *kept], "of the last thousand peers, unless removed"
+    assert list(harness.router.peers.topic_peers(TOPIC)) == [b"early", *kept], (
+        "of the last thousand peers, unless removed"
+    )
 
 
 def test_peers_that_reconnect_and_leave() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.router.add_peer(a, MESHSUB_10, True, ["10.0.0.1"])
-    assert harness.mesh == [b] and list(harness.router.topic_peers(TOPIC)) == [b, a], "its subscriptions are kept"
+    assert harness.mesh == [b] and list(harness.router.peers.topic_peers(TOPIC)) == [b, a], "its subscriptions are kept"
     assert harness.sent_to(a).subscriptions == [Subscription(TOPIC, True)]
     harness.router.remove_peer(a, harness.now)
     harness.router.remove_peer(a, harness.now)

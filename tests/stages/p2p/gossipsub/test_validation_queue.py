@@ -8,8 +8,8 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
-from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.gossipsub.validation_queue import MAX_SAVED, MIN_PEERS, TOTAL_SHARE, WorkBudget
 from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 
@@ -37,10 +37,10 @@ def test_pending_messages_are_bounded_in_bytes() -> None:
         data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
         unvalidated += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
     assert (
-        unvalidated == 2 and harness.router.validation_queue.pending.bytes <= MAX_PENDING_BYTES and len(bomb) < 600_000
+        unvalidated == 2 and harness.router.validation_queue.pending_bytes <= MAX_PENDING_BYTES and len(bomb) < 600_000
     )
     harness.heartbeats(8)
-    assert harness.router.validation_queue.pending.bytes == 0
+    assert harness.router.validation_queue.pending_bytes == 0
 
 
 def test_a_peer_without_wasted_bytes_budget_is_ignored_until_the_next_heartbeat() -> None:

@@ -8,7 +8,9 @@ from rollup_node.stages.p2p.identity.peer_id import (
     IdentityError,
     NetworkIdentity,
     PublicKey,
+    decode_base58,
     decode_public_key,
+    encode_base58,
     extract_public_key,
     node_id,
     parse_peer_id,
@@ -110,3 +112,23 @@ def test_any_bytes_are_a_peer_id_or_raise(raw: bytes) -> None:
 def test_points_off_the_curve_are_rejected(point: bytes) -> None:
     with pytest.raises(IdentityError):
         secp256k1_public_key(point)
+
+
+@given(st.binary(max_size=60))
+def test_round_trip(data: bytes) -> None:
+    assert decode_base58(encode_base58(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"", ""), (b"\0\0", "11"), (b"Hello World!", "2NEpo7TZRRrLZSi2U"), (bytes.fromhex("0000287fb4cd"), "11233QC4")],
+)
+def test_known_encodings(data: bytes, text: str) -> None:
+    assert encode_base58(data) == text
+    assert decode_base58(text) == data
+
+
+@pytest.mark.parametrize("text", ["0", "O", "I", "l", "ab c", "é"])
+def test_other_characters_are_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="base58"):
+        decode_base58(text)

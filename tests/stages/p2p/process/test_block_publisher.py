@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.p2p.blocks import SIGNER, block, l1_info_transaction, publish_request, signed
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario, timed_chain
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 
 
 def on_origin(rollup: RollupConfig, number: int, origin: BlockId, **changes: Any) -> ExecutionPayload:
@@ -39,46 +39,39 @@ def is_second(error: str | None) -> bool:
     return error is not None and error.startswith("not signed: block 1 0x") and error.endswith("on the same parent")
 
 
-def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup, files = chain_of_now(), TlsSetUp(tmp_path)
-        async with (
-            SignerServer().running(files.server_context()) as server,
-            P2pNode(1, rollup, tmp_path, signer=files.config(server.endpoint)).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-        ):
-            await source.wait_for_mesh()
-            own = now_block(1)
-            assert await source.publish(own) is None
-            await node.wait_for_blocks(1)
-            assert node.received_blocks == [own] and source.health in (None, ())
-            assert [call["method"] for call in server.calls] == ["opsigner_signBlockPayload"]
-            assert (await source.call("diagnosis"))["gossip"]["published"] == 1
-
-    run_scenario(scenario)
+async def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
+    rollup, files = chain_of_now(), TlsSetUp(tmp_path)
+    async with (
+        SignerServer().running(files.server_context()) as server,
+        P2pNode(1, rollup, tmp_path, signer=files.config(server.endpoint)).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+    ):
+        await source.wait_for_mesh()
+        own = now_block(1)
+        assert await source.publish(own) is None
+        await node.wait_for_blocks(1)
+        assert node.received_blocks == [own] and source.health in (None, ())
+        assert [call["method"] for call in server.calls] == ["opsigner_signBlockPayload"]
+        assert (await source.call("diagnosis"))["gossip"]["published"] == 1
 
 
-def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) -> None:
+async def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) -> None:
     """[RPC65]: without a key of this node's own, and only what peers accept."""
-
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-        ):
-            await source.wait_for_mesh()
-            own = now_block(1)
-            signature = signed(own, chain_id=rollup.l2_chain_id)[:65]
-            assert await source.publish_signed(1, own, bytes(65)) is not None
-            assert await source.publish_signed(2, own, signature) is None
-            await node.wait_for_blocks(1)
-            assert node.received_blocks == [own]
-            no_root = msgspec.structs.replace(own, parent_beacon_root=None)
-            text = "failed to encoded execution payload to publish: the payload has no parent beacon root"
-            assert await source.publish_signed(3, no_root, signature) == text
-
-    run_scenario(scenario)
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+    ):
+        await source.wait_for_mesh()
+        own = now_block(1)
+        signature = signed(own, chain_id=rollup.l2_chain_id)[:65]
+        assert await source.publish_signed(1, own, bytes(65)) is not None
+        assert await source.publish_signed(2, own, signature) is None
+        await node.wait_for_blocks(1)
+        assert node.received_blocks == [own]
+        no_root = msgspec.structs.replace(own, parent_beacon_root=None)
+        text = "failed to encoded execution payload to publish: the payload has no parent beacon root"
+        assert await source.publish_signed(3, no_root, signature) == text
 
 
 @pytest.mark.parametrize(
@@ -89,109 +82,95 @@ def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) -> None:
         ("another key", "not of signer.address"),
     ],
 )
-def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(tmp_path: Path, answer: Any, text: str) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            SignerServer(LocalSigner(b"\x33" * 32)).running() as server,
-            P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-        ):
-            await source.wait_for_mesh()
-            server.answer = None if answer == "another key" else answer
-            await request_all(source, [now_block(1)])
-            await source.until(lambda: source.health and text in source.health[0])
-            assert source.health is not None and source.health[0].startswith("blocks are not signed: 127.0.0.1:")
-            assert node.received_blocks == [] and source.publish_errors == {}
-            server.key, server.answer = LocalSigner(KEY), None
-            await node.wait_for_blocks(1)
-            await source.until(lambda: source.publish_errors == {1: None} and source.health == ())
-            assert node.stage.gossip.failures == {}, "no wrong signature was gossiped"
-
-    run_scenario(scenario)
+async def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(tmp_path: Path, answer: Any, text: str) -> None:
+    rollup = chain_of_now()
+    async with (
+        SignerServer(LocalSigner(b"\x33" * 32)).running() as server,
+        P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+    ):
+        await source.wait_for_mesh()
+        server.answer = None if answer == "another key" else answer
+        await request_all(source, [now_block(1)])
+        await source.until(lambda: source.health and text in source.health[0])
+        assert source.health is not None and source.health[0].startswith("blocks are not signed: 127.0.0.1:")
+        assert node.received_blocks == [] and source.publish_errors == {}
+        server.key, server.answer = LocalSigner(KEY), None
+        await node.wait_for_blocks(1)
+        await source.until(lambda: source.publish_errors == {1: None} and source.health == ())
+        assert node.stage.gossip.failures == {}, "no wrong signature was gossiped"
 
 
-def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
+async def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 30.0)
-
-    async def scenario() -> None:
-        rollup = chain_of_now(4 * MAX_WAITING)
-        blocks = timed_chain(rollup, MAX_WAITING + 3, first=MAX_WAITING)
-        async with (
-            SignerServer().running() as server,
-            P2pNode(1, rollup, tmp_path, signer=server.config(), gossip_timestamp_threshold=600.0).running() as source,
-        ):
-            server.is_open.clear()
-            await request_all(source, blocks[:1])
-            await source.until(lambda: server.bodies)
-            await request_all(source, blocks[1:])
-            await source.until(lambda: len(source.publish_errors) == 3)
-            dropped = [each.block_number for each in blocks[:3]]
-            reason = "too many newer blocks wait for the signer"
-            assert source.publish_errors == dict.fromkeys(dropped, reason)
-            assert (await source.call("peerStats"))["connected"] == 0, "the process serves others meanwhile"
-            server.is_open.set()
-            await source.until(lambda: len(source.publish_errors) == len(blocks))
-            kept = [each.block_number for each in blocks[3:]]
-            assert list(source.publish_errors)[3:] == kept[::-1]
-            assert {source.publish_errors[number] for number in kept} == {None}
-
-    run_scenario(scenario)
+    rollup = chain_of_now(4 * MAX_WAITING)
+    blocks = timed_chain(rollup, MAX_WAITING + 3, first=MAX_WAITING)
+    async with (
+        SignerServer().running() as server,
+        P2pNode(1, rollup, tmp_path, signer=server.config(), gossip_timestamp_threshold=600.0).running() as source,
+    ):
+        server.is_open.clear()
+        await request_all(source, blocks[:1])
+        await source.until(lambda: server.bodies)
+        await request_all(source, blocks[1:])
+        await source.until(lambda: len(source.publish_errors) == 3)
+        dropped = [each.block_number for each in blocks[:3]]
+        reason = "too many newer blocks wait for the signer"
+        assert source.publish_errors == dict.fromkeys(dropped, reason)
+        assert (await source.call("peerStats"))["connected"] == 0, "the process serves others meanwhile"
+        server.is_open.set()
+        await source.until(lambda: len(source.publish_errors) == len(blocks))
+        kept = [each.block_number for each in blocks[3:]]
+        assert list(source.publish_errors)[3:] == kept[::-1]
+        assert {source.publish_errors[number] for number in kept} == {None}
 
 
 @pytest.mark.option("p2p.gossip.timestamp.threshold", "signer.tls.enabled")
-def test_a_block_that_grows_too_old_is_dropped_and_the_problem_ends(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with P2pNode(
-            1,
-            chain_of_now(),
-            tmp_path,
-            signer=SignerConfig("http://127.0.0.1:1", SIGNER.address, tls_enabled=False),
-            gossip_timestamp_threshold=2.0,
-        ).running() as node:
-            await request_all(node, [now_block(1)])
-            await node.until(lambda: node.health and "Connection refused" in node.health[0])
-            await node.until(lambda: node.publish_errors)
-            assert node.publish_errors == {1: "too_old: peers accept blocks of the last 2 s only"}
-            await node.until(lambda: node.health == ())
-
-    run_scenario(scenario)
+async def test_a_block_that_grows_too_old_is_dropped_and_the_problem_ends(tmp_path: Path) -> None:
+    async with P2pNode(
+        1,
+        chain_of_now(),
+        tmp_path,
+        signer=SignerConfig("http://127.0.0.1:1", SIGNER.address, tls_enabled=False),
+        gossip_timestamp_threshold=2.0,
+    ).running() as node:
+        await request_all(node, [now_block(1)])
+        await node.until(lambda: node.health and "Connection refused" in node.health[0])
+        await node.until(lambda: node.publish_errors)
+        assert node.publish_errors == {1: "too_old: peers accept blocks of the last 2 s only"}
+        await node.until(lambda: node.health == ())
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_no_second_block_is_signed_for_a_height_also_after_a_restart(tmp_path: Path, is_remote: bool) -> None:
-    async def scenario() -> None:
-        rollup, store = chain_of_now(), str(tmp_path / "store")
-        async with SignerServer().running() as server:
-            options: dict[str, Any] = {"signer": server.config()} if is_remote else {"sequencer_key": KEY}
-            options["peerstore_path"] = store
-            first = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32))
-            second = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32), gas_used=5)
-            later = on_origin(rollup, 1, BlockId(101, b"\x0b" * 32))
-            child = on_origin(rollup, 2, BlockId(100, b"\x0a" * 32), parent=second.block_hash)
-            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-                assert await node.publish(first) is None and is_second(await node.publish(second))
-            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-                assert await node.publish(first) is None, "the same block"
-                assert is_second(await node.publish(second)) and is_second(await node.publish(later))
-                assert await node.publish(child, BlockId(100, b"\x0a" * 32)) is None, (
-                    "no block of its height was signed"
-                )
-                reorganised = on_origin(rollup, 1, BlockId(100, b"\x0c" * 32))
-                assert await node.publish(reorganised) is None, "its L1 origin replaces that of the first"
-            if is_remote:
-                assert len(server.bodies) == 4, "what is refused is never sent to the signer"
-        assert Path(f"{store}_signed_blocks").stat().st_mode & 0o777 == 0o600
-
-    run_scenario(scenario)
+async def test_no_second_block_is_signed_for_a_height_also_after_a_restart(tmp_path: Path, is_remote: bool) -> None:
+    rollup, store = chain_of_now(), str(tmp_path / "store")
+    async with SignerServer().running() as server:
+        options: dict[str, Any] = {"signer": server.config()} if is_remote else {"sequencer_key": KEY}
+        options["peerstore_path"] = store
+        first = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32))
+        second = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32), gas_used=5)
+        later = on_origin(rollup, 1, BlockId(101, b"\x0b" * 32))
+        child = on_origin(rollup, 2, BlockId(100, b"\x0a" * 32), parent=second.block_hash)
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert await node.publish(first) is None and is_second(await node.publish(second))
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert await node.publish(first) is None, "the same block"
+            assert is_second(await node.publish(second)) and is_second(await node.publish(later))
+            assert await node.publish(child, BlockId(100, b"\x0a" * 32)) is None, "no block of its height was signed"
+            reorganised = on_origin(rollup, 1, BlockId(100, b"\x0c" * 32))
+            assert await node.publish(reorganised) is None, "its L1 origin replaces that of the first"
+        if is_remote:
+            assert len(server.bodies) == 4, "what is refused is never sent to the signer"
+    assert Path(f"{store}_signed_blocks").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_is_signed_first(tmp_path: Path) -> None:
+async def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_is_signed_first(tmp_path: Path) -> None:
     """The engine lost all blocks; the sequencer builds others while the signer does not answer."""
-
-    async def scenario() -> None:
+    lines: list[Record] = []
+    before = log.configuration()
+    try:
         rollup = chain_of_now(4 * MAX_WAITING)
         blocks = timed_chain(rollup, 5, first=MAX_WAITING)
         others = [msgspec.structs.replace(blocks[0], gas_used=5)]
@@ -217,97 +196,75 @@ def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_is_sig
             assert len(server.bodies) == len(blocks)
             advice = [line.fields["advice"] for line in lines if line.message.startswith("not signing a block")]
             assert advice and str(advice[0]).startswith("nothing is to be done: blocks above the highest signed one")
-
-    lines: list[Record] = []
-    before = log.configuration()
-    try:
-        run_scenario(scenario)
     finally:
         log.configure(*before)
 
 
-def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
+async def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 30.0)
-
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            SignerServer().running() as server,
-            P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-        ):
-            await source.wait_for_mesh()
-            server.is_open.clear()
-            first = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32))
-            other = on_origin(rollup, 1, BlockId(100, b"\x0c" * 32))
-            source.engine.send(publish_request(first, 1))
-            await source.until(lambda: server.bodies)
-            source.engine.send(publish_request(other, 2))
-            await source.until(
-                lambda: source.publish_errors == {1: "another block took its height before it was signed"}
-            )
-            server.is_open.set()
-            await source.until(lambda: source.publish_errors.get(2, "") is None)
-            await node.wait_for_blocks(1)
-            assert node.received_blocks == [other]
-
-    run_scenario(scenario)
+    rollup = chain_of_now()
+    async with (
+        SignerServer().running() as server,
+        P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+    ):
+        await source.wait_for_mesh()
+        server.is_open.clear()
+        first = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32))
+        other = on_origin(rollup, 1, BlockId(100, b"\x0c" * 32))
+        source.engine.send(publish_request(first, 1))
+        await source.until(lambda: server.bodies)
+        source.engine.send(publish_request(other, 2))
+        await source.until(lambda: source.publish_errors == {1: "another block took its height before it was signed"})
+        server.is_open.set()
+        await source.until(lambda: source.publish_errors.get(2, "") is None)
+        await node.wait_for_blocks(1)
+        assert node.received_blocks == [other]
 
 
-def test_a_block_may_be_signed_though_its_answer_was_lost(tmp_path: Path) -> None:
+async def test_a_block_may_be_signed_though_its_answer_was_lost(tmp_path: Path) -> None:
     """It is stored before the signer is asked, so another one is refused even if no signature came back."""
-
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with SignerServer().running() as server:
-            options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
-            first = now_block(1)
-            second = now_block(1, gas_used=5)
-            server.is_open.clear()
-            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-                await request_all(node, [first])
-                await node.until(lambda: server.bodies)
-            server.is_open.set()
-            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-                assert is_second(await node.publish(second))
-                assert await node.publish(first) is None
-
-    run_scenario(scenario)
+    rollup = chain_of_now()
+    async with SignerServer().running() as server:
+        options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
+        first = now_block(1)
+        second = now_block(1, gas_used=5)
+        server.is_open.clear()
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            await request_all(node, [first])
+            await node.until(lambda: server.bodies)
+        server.is_open.set()
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert is_second(await node.publish(second))
+            assert await node.publish(first) is None
 
 
-def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_restart(tmp_path: Path) -> None:
+async def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_restart(tmp_path: Path) -> None:
     """[SGN12] With those of a peer on top of them."""
-
-    async def scenario() -> None:
-        rollup = chain_of_now(20)
-        blocks = timed_chain(rollup, 5, first=3)
-        head = BlockId(4, blocks[1].block_hash)
-        options: dict[str, Any] = {"sequencer_key": KEY, "peerstore_path": str(tmp_path / "store")}
-        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-            for each in blocks[:4]:
-                assert await node.publish(each) is None
-            assert await node.latest_above(head) == tuple(blocks[2:4])
-            assert await node.latest_above(BlockId(6, blocks[3].block_hash)) == ()
-        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-            assert await node.latest_above(head) == tuple(blocks[2:4])
-            assert await node.latest_above(BlockId(4, bytes(32))) == ()
-            address = node.address
-            async with P2pNode(2, rollup, tmp_path, sequencer_key=KEY, static=(address,)).running() as other:
-                await other.wait_for_mesh()
-                assert await other.publish(blocks[4]) is None
-                await node.wait_for_blocks(1)
-            assert await node.latest_above(head) == tuple(blocks[2:5])
-
-    run_scenario(scenario)
+    rollup = chain_of_now(20)
+    blocks = timed_chain(rollup, 5, first=3)
+    head = BlockId(4, blocks[1].block_hash)
+    options: dict[str, Any] = {"sequencer_key": KEY, "peerstore_path": str(tmp_path / "store")}
+    async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+        for each in blocks[:4]:
+            assert await node.publish(each) is None
+        assert await node.latest_above(head) == tuple(blocks[2:4])
+        assert await node.latest_above(BlockId(6, blocks[3].block_hash)) == ()
+    async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+        assert await node.latest_above(head) == tuple(blocks[2:4])
+        assert await node.latest_above(BlockId(4, bytes(32))) == ()
+        address = node.address
+        async with P2pNode(2, rollup, tmp_path, sequencer_key=KEY, static=(address,)).running() as other:
+            await other.wait_for_mesh()
+            assert await other.publish(blocks[4]) is None
+            await node.wait_for_blocks(1)
+        assert await node.latest_above(head) == tuple(blocks[2:5])
 
 
-def test_a_block_that_cannot_be_encoded_is_refused_at_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
-            no_root = msgspec.structs.replace(now_block(1), parent_beacon_root=None)
-            assert await node.publish(no_root) == "the block cannot be encoded: the payload has no parent beacon root"
-            assert await node.publish(now_block(1)) is None, "its height is free"
-
-    run_scenario(scenario)
+async def test_a_block_that_cannot_be_encoded_is_refused_at_once(tmp_path: Path) -> None:
+    async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
+        no_root = msgspec.structs.replace(now_block(1), parent_beacon_root=None)
+        assert await node.publish(no_root) == "the block cannot be encoded: the payload has no parent beacon root"
+        assert await node.publish(now_block(1)) is None, "its height is free"

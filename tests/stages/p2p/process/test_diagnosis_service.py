@@ -6,26 +6,23 @@ from typing import Any
 import pytest
 
 from tests.support.p2p.blocks import SIGNER
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, run_scenario
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now
 
 
 @pytest.mark.condition("C7")
-def test_diagnosis(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        unreachable = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
-        options: dict[str, Any] = {"no_discovery": False, "static": (unreachable,), "sequencer_key": KEY}
-        async with P2pNode(2, rollup, tmp_path, **options).running() as node:
-            await node.until(lambda: node.stage.host.dialer.last_errors)
-            await node.until(lambda: node.stage.signers.current)
-            found = await node.call("diagnosis")
-            assert (found["peer"], found["chain_id"], found["is_listening"]) == (node.peer, 901, True)
-            assert list(found["dial_problems"].values()) == ["/ip4/127.0.0.1/tcp/1: Connection refused"]
-            assert found["static_missing"] == list(found["dial_problems"])
-            assert (found["inbound"], found["outbound"], found["inbound_ever"]) == (0, 0, 0)
-            assert found["gossip"]["signer"] == found["gossip"]["own_signer"] == f"0x{SIGNER.address.hex()}"
-            assert found["gossip"]["low"] == 6 and found["gossip"]["accepted_ago"] is None
-            assert found["discovery"]["ip"] == "127.0.0.1" and found["discovery"]["tcp"] == node.stage.host.port
-            assert found["problems"] == [] and found["departed"] == []
-
-    run_scenario(scenario)
+async def test_diagnosis(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    unreachable = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
+    options: dict[str, Any] = {"no_discovery": False, "static": (unreachable,), "sequencer_key": KEY}
+    async with P2pNode(2, rollup, tmp_path, **options).running() as node:
+        await node.until(lambda: node.stage.host.dialer.last_errors)
+        await node.until(lambda: node.stage.signers.current)
+        found = await node.call("diagnosis")
+        assert (found["peer"], found["chain_id"], found["is_listening"]) == (node.peer, 901, True)
+        assert list(found["dial_problems"].values()) == ["/ip4/127.0.0.1/tcp/1: Connection refused"]
+        assert found["static_missing"] == list(found["dial_problems"])
+        assert (found["inbound"], found["outbound"], found["inbound_ever"]) == (0, 0, 0)
+        assert found["gossip"]["signer"] == found["gossip"]["own_signer"] == f"0x{SIGNER.address.hex()}"
+        assert found["gossip"]["low"] == 6 and found["gossip"]["accepted_ago"] is None
+        assert found["discovery"]["ip"] == "127.0.0.1" and found["discovery"]["tcp"] == node.stage.host.port
+        assert found["problems"] == [] and found["departed"] == []

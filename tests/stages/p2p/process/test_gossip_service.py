@@ -13,12 +13,13 @@ from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
 from rollup_node.stages.p2p.gossipsub.rpc import MAX_FIELDS, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.host.io.host_api import Direction, Stream
+from rollup_node.stages.p2p.host.io.host_api import Direction
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.process.block_publisher import NO_SIGNER
 from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
 from tests.support.p2p.blocks import block
 from tests.support.p2p.hosts import RecordingHost, running_host
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
 from tests.support.p2p.raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
 
 COSTLY = protobuf.varint_field(15, 1) * MAX_FIELDS
@@ -47,125 +48,108 @@ async def flood(stream: Stream) -> None:
         await stream.write(varint.encode(len(COSTLY)) + COSTLY)
 
 
-def test_floods_delay_themselves_and_not_blocks(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-            gossiping_host(node, 3) as (one, first),
-            gossiping_host(node, 4) as (other, second),
-        ):
-            await source.wait_for_mesh()
-            received: dict[bytes, int] = {one.peer_id: 0, other.peer_id: 0}
-            receive = node.stage.gossip.router.receive_rpc
+async def test_floods_delay_themselves_and_not_blocks(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        gossiping_host(node, 3) as (one, first),
+        gossiping_host(node, 4) as (other, second),
+    ):
+        await source.wait_for_mesh()
+        received: dict[bytes, int] = {one.peer_id: 0, other.peer_id: 0}
+        receive = node.stage.gossip.router.receive_rpc
 
-            def counted(peer: bytes, raw: bytes, now: float) -> Any:
-                received[peer] = received.get(peer, 0) + (raw == COSTLY)
-                return receive(peer, raw, now)
+        def counted(peer: bytes, raw: bytes, now: float) -> Any:
+            received[peer] = received.get(peer, 0) + (raw == COSTLY)
+            return receive(peer, raw, now)
 
-            node.stage.gossip.router.receive_rpc = counted  # type: ignore[method-assign]
-            floods = [asyncio.create_task(flood(stream)) for stream in (first, second)]
-            await node.until(lambda: all(received[host.peer_id] for host in (one, other)))
-            spent = time.thread_time()
-            for number in range(1, 4):
-                assert await source.publish(now_block(number)) is None
-                await node.wait_for_blocks(number)
-            spent = time.thread_time() - spent
-            assert max(received.values()) <= 3 + int(2 * spent / 0.05), received
-            budget, now = node.stage.gossip.work_budget, time.monotonic()
-            assert budget.delay(one.peer_id, now) + budget.delay(other.peer_id, now) > 0
-            assert budget.delay(source.stage.host.peer_id, now) == 0.0
-            for task in floods:
-                task.cancel()
-
-    run_scenario(scenario)
+        node.stage.gossip.router.receive_rpc = counted  # type: ignore[method-assign]
+        floods = [asyncio.create_task(flood(stream)) for stream in (first, second)]
+        await node.until(lambda: all(received[host.peer_id] for host in (one, other)))
+        spent = time.thread_time()
+        for number in range(1, 4):
+            assert await source.publish(now_block(number)) is None
+            await node.wait_for_blocks(number)
+        spent = time.thread_time() - spent
+        assert max(received.values()) <= 3 + int(2 * spent / 0.05), received
+        budget, now = node.stage.gossip.work_budget, time.monotonic()
+        assert budget.delay(one.peer_id, now) + budget.delay(other.peer_id, now) > 0
+        assert budget.delay(source.stage.host.peer_id, now) == 0.0
+        for task in floods:
+            task.cancel()
 
 
-def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
+async def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
     """Streams that open right before their connection ends leave nothing behind."""
-
-    async def scenario() -> None:
-        async with P2pNode(1, chain_of_now(), tmp_path).running() as node:
-            host = node.stage.host
-            hello = encode_frame(Rpc(subscriptions=[Subscription(node.stage.gossip.topics[0], True)]))
-            push = varint.encode(1) + b"x"
-            for number in range(2, 7):
-                async with raw_peer(host.port, number) as peer:
-                    await node.until(host.peers)
-                    go_away = frame(GO_AWAY, 0, 0, 0)
-                    gossip = proposal(101, PROTOCOLS[0]) + frame(DATA, 0, 101, len(hello), hello)
-                    identified = proposal(103, identify.PUSH_PROTOCOL) + frame(DATA, FIN, 103, len(push), push)
-                    await peer.send(gossip + identified + go_away)
-                    assert await peer.is_disconnected()
-                await node.until(lambda: not host.peers())
-            service = node.stage.gossip
-            await node.until(lambda: not service._inbound and not service._retry_now, 5)
-            assert not service._outbound_open and not service._writers and not len(service.work_budget)
-            assert not host.identify._last_push
-
-    run_scenario(scenario)
+    async with P2pNode(1, chain_of_now(), tmp_path).running() as node:
+        host = node.stage.host
+        hello = encode_frame(Rpc(subscriptions=[Subscription(node.stage.gossip.topics[0], True)]))
+        push = varint.encode(1) + b"x"
+        for number in range(2, 7):
+            async with raw_peer(host.port, number) as peer:
+                await node.until(host.peers)
+                go_away = frame(GO_AWAY, 0, 0, 0)
+                gossip = proposal(101, PROTOCOLS[0]) + frame(DATA, 0, 101, len(hello), hello)
+                identified = proposal(103, identify.PUSH_PROTOCOL) + frame(DATA, FIN, 103, len(push), push)
+                await peer.send(gossip + identified + go_away)
+                assert await peer.is_disconnected()
+            await node.until(lambda: not host.peers())
+        service = node.stage.gossip
+        await node.until(lambda: not service._inbound and not service._retry_now, 5)
+        assert not service._outbound_open and not service._writers and not len(service.work_budget)
+        assert not host.identify._last_push
 
 
-def test_the_mesh_of_the_present_topic_is_protected(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path).running() as node:
-            peer = None
-            async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
-                await node.wait_for_mesh()
-                peer = other.stage.host.peer_id
-                await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH_TAG))
-                assert (await node.call("peers", True))["peers"][other.peer]["protected"]
-            await node.until(lambda: not node.stage.host.connection_manager.is_protected(peer))
-
-    run_scenario(scenario)
+async def test_the_mesh_of_the_present_topic_is_protected(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with P2pNode(1, rollup, tmp_path).running() as node:
+        peer = None
+        async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
+            await node.wait_for_mesh()
+            peer = other.stage.host.peer_id
+            await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH_TAG))
+            assert (await node.call("peers", True))["peers"][other.peer]["protected"]
+        await node.until(lambda: not node.stage.host.connection_manager.is_protected(peer))
 
 
 EVENTS = 'op_node_default_p2p_gossip_events_total{type="'
 
 
-def test_blocks_are_gossiped_and_delivered_once(tmp_path: Path) -> None:
+async def test_blocks_are_gossiped_and_delivered_once(tmp_path: Path) -> None:
     """Three nodes in a row: each block reaches both others once, in order, and never returns to the first."""
-
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as second,
-            P2pNode(3, rollup, tmp_path, static=(second.address,)).running() as third,
-        ):
-            nodes = (source, second, third)
-            for node in nodes:
-                await node.wait_for_mesh()
-            blocks = [now_block(number) for number in (1, 2, 3)]
-            for each in blocks:
-                assert await source.publish(each) is None
-            for node in (second, third):
-                await node.wait_for_blocks(3)
-                assert node.received_blocks == blocks
-            assert source.received_blocks == []
-            await second.until(lambda: second.status is not None and second.status.connected == 2)
-            assert second.health == ()
-            await second.until(lambda: second.metric_sum(EVENTS + 'DELIVER_MESSAGE"}') == 3)
-            assert third.metric_sum(EVENTS + 'GRAFT"}') > 0
-
-    run_scenario(scenario)
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as second,
+        P2pNode(3, rollup, tmp_path, static=(second.address,)).running() as third,
+    ):
+        nodes = (source, second, third)
+        for node in nodes:
+            await node.wait_for_mesh()
+        blocks = [now_block(number) for number in (1, 2, 3)]
+        for each in blocks:
+            assert await source.publish(each) is None
+        for node in (second, third):
+            await node.wait_for_blocks(3)
+            assert node.received_blocks == blocks
+        assert source.received_blocks == []
+        await second.until(lambda: second.status is not None and second.status.connected == 2)
+        assert second.health == ()
+        await second.until(lambda: second.metric_sum(EVENTS + 'DELIVER_MESSAGE"}') == 3)
+        assert third.metric_sum(EVENTS + 'GRAFT"}') > 0
 
 
-def test_publish_errors(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path).running() as node:
-            assert await node.publish(now_block()) == NO_SIGNER
-        async with P2pNode(2, rollup, tmp_path, sequencer_key=b"\x22" * 32).running() as node:
-            assert "peers would not accept the block: wrong_signer" in str(await node.publish(now_block()))
-        async with P2pNode(3, rollup, tmp_path, sequencer_key=KEY).running() as node:
-            assert "too_old" in str(await node.publish(block(number=1, timestamp=int(time.time()) - 100)))
-            bare = msgspec.structs.replace(now_block(2), withdrawals_root=None)
-            assert "the block cannot be encoded: " in str(await node.publish(bare))
-
-    run_scenario(scenario)
+async def test_publish_errors(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with P2pNode(1, rollup, tmp_path).running() as node:
+        assert await node.publish(now_block()) == NO_SIGNER
+    async with P2pNode(2, rollup, tmp_path, sequencer_key=b"\x22" * 32).running() as node:
+        assert "peers would not accept the block: wrong_signer" in str(await node.publish(now_block()))
+    async with P2pNode(3, rollup, tmp_path, sequencer_key=KEY).running() as node:
+        assert "too_old" in str(await node.publish(block(number=1, timestamp=int(time.time()) - 100)))
+        bare = msgspec.structs.replace(now_block(2), withdrawals_root=None)
+        assert "the block cannot be encoded: " in str(await node.publish(bare))
 
 
 def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
@@ -175,33 +159,26 @@ def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
     return next(each for each in streams if each.protocol in PROTOCOLS and each.direction is Direction.INBOUND)
 
 
-def test_the_same_block_is_gossiped_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
-            block = now_block(1)
-            assert await node.publish(block) is None and await node.publish(block) is None
-            await node.until(lambda: node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}'))
-            assert node.stage.blocks_server.published == 2 and node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}') == 1
-
-    run_scenario(scenario)
+async def test_the_same_block_is_gossiped_once(tmp_path: Path) -> None:
+    async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
+        block = now_block(1)
+        assert await node.publish(block) is None and await node.publish(block) is None
+        await node.until(lambda: node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}'))
+        assert node.stage.blocks_server.published == 2 and node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}') == 1
 
 
-def test_a_broken_gossip_stream_is_reopened(tmp_path: Path) -> None:
+async def test_a_broken_gossip_stream_is_reopened(tmp_path: Path) -> None:
     """Both gossip streams break repeatedly; they are opened again, and blocks go on."""
-
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-        ):
-            for number in (1, 2):
-                await source.wait_for_mesh()
-                await node.wait_for_mesh()
-                assert await source.publish(now_block(number)) is None
-                await node.wait_for_blocks(number)
-                gossip_stream(node, source.stage.host.peer_id).reset()
-                await source.until(lambda: not source.stage.gossip.mesh_size(time.time()))
-            assert len(node.stage.host.peers()) == 1, "the connection was kept"
-
-    run_scenario(scenario)
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+    ):
+        for number in (1, 2):
+            await source.wait_for_mesh()
+            await node.wait_for_mesh()
+            assert await source.publish(now_block(number)) is None
+            await node.wait_for_blocks(number)
+            gossip_stream(node, source.stage.host.peer_id).reset()
+            await source.until(lambda: not source.stage.gossip.mesh_size(time.time()))
+        assert len(node.stage.host.peers()) == 1, "the connection was kept"

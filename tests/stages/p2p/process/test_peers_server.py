@@ -2,69 +2,63 @@
 
 from pathlib import Path
 
-from tests.support.p2p.nodes import P2pNode, chain_of_now, run_scenario
+from tests.support.p2p.nodes import P2pNode, chain_of_now
 
 
-def test_opp2p_methods(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path).running() as node, P2pNode(2, rollup, tmp_path).running() as other:
-            own = await node.call("self")
-            assert own["peerID"] == node.peer and own["addresses"] == [node.address] and own["chainID"] == 901
-            assert len(own["nodeID"]) == 64 and own["ENR"] == ""
-            assert await node.call("discoveryTable") == (-32000, "discovery disabled")
-            assert await node.call("connectPeer", "/ip4/1.2.3.4") == (
-                -32000,
-                "bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..",
-            )
-            assert (await node.call("connectPeer", "nonsense"))[1].startswith("bad peer address: ")
-            assert await node.call("connectPeer", other.address) is None
-            assert (await node.call("peerStats"))["connected"] == 1
-            assert await node.call("protectPeer", other.peer) is None
-            peers = await node.call("peers", True)
-            assert peers["peers"][other.peer]["protected"] and peers["peers"][other.peer]["direction"] == 2
-            assert await node.call("unprotectPeer", other.peer) is None
-            for kind, subject, shown in (
-                ("Peer", other.peer, other.peer),
-                ("Addr", "10.1.2.3", "10.1.2.3"),
-                ("Subnet", "10.0.0.0/8", {"IP": "10.0.0.0", "Mask": "/wAAAA=="}),
-            ):
-                assert await node.call(f"block{kind}", subject) is None
-                assert await node.call(f"listBlocked{kind}s") == [shown]
-            peers = await node.call("peers", True)
-            assert peers["totalConnected"] == 1, "blocking closes no connection"
-            assert (peers["bannedPeers"], peers["bannedIPS"]) == ([other.peer], ["10.1.2.3"])
-            assert await node.call("disconnectPeer", other.peer) is None
-            assert await node.call("listBlockedPeers") == [], "and unblocks it"
-            await node.until(lambda: node.status is not None and node.status.connected == 0)
-            assert other.peer not in (await node.call("peers", False))["peers"]
-            for kind, subject in (("Addr", "10.1.2.3"), ("Subnet", "10.0.0.0/8")):
-                assert await node.call(f"unblock{kind}", subject) is None
-                assert await node.call(f"listBlocked{kind}s") == []
-            assert await node.call("blockPeer", "xyz") == (
-                -32602,
-                "invalid argument 0: failed to parse peer ID: 'xyz' is not a peer id: peer id has a wrong length",
-            )
-            assert (await node.call("nothing"))[0] == -32602
-            refused = await node.call("connectPeer", other.address.replace("127.0.0.1", "192.0.2.1"))
-            assert "outside p2p.netrestrict" in refused[1]
-
-    run_scenario(scenario)
-
-
-def test_a_blocked_network_cuts_a_node_off(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path).running() as node,
-            P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other,
+async def test_opp2p_methods(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with P2pNode(1, rollup, tmp_path).running() as node, P2pNode(2, rollup, tmp_path).running() as other:
+        own = await node.call("self")
+        assert own["peerID"] == node.peer and own["addresses"] == [node.address] and own["chainID"] == 901
+        assert len(own["nodeID"]) == 64 and own["ENR"] == ""
+        assert await node.call("discoveryTable") == (-32000, "discovery disabled")
+        assert await node.call("connectPeer", "/ip4/1.2.3.4") == (
+            -32000,
+            "bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..",
+        )
+        assert (await node.call("connectPeer", "nonsense"))[1].startswith("bad peer address: ")
+        assert await node.call("connectPeer", other.address) is None
+        assert (await node.call("peerStats"))["connected"] == 1
+        assert await node.call("protectPeer", other.peer) is None
+        peers = await node.call("peers", True)
+        assert peers["peers"][other.peer]["protected"] and peers["peers"][other.peer]["direction"] == 2
+        assert await node.call("unprotectPeer", other.peer) is None
+        for kind, subject, shown in (
+            ("Peer", other.peer, other.peer),
+            ("Addr", "10.1.2.3", "10.1.2.3"),
+            ("Subnet", "10.0.0.0/8", {"IP": "10.0.0.0", "Mask": "/wAAAA=="}),
         ):
-            await node.until(lambda: node.stage.host.peers())
-            await node.call("blockSubnet", "127.0.0.0/8")
-            await node.call("disconnectPeer", other.peer)
-            await other.until(lambda: node.stage.host.peer_id in other.stage.host.dialer.last_errors)
-            assert not node.stage.host.peers() and not other.stage.host.peers()
-            await node.call("unblockSubnet", "127.0.0.0/8")
-            await node.until(lambda: node.stage.host.peers())
+            assert await node.call(f"block{kind}", subject) is None
+            assert await node.call(f"listBlocked{kind}s") == [shown]
+        peers = await node.call("peers", True)
+        assert peers["totalConnected"] == 1, "blocking closes no connection"
+        assert (peers["bannedPeers"], peers["bannedIPS"]) == ([other.peer], ["10.1.2.3"])
+        assert await node.call("disconnectPeer", other.peer) is None
+        assert await node.call("listBlockedPeers") == [], "and unblocks it"
+        await node.until(lambda: node.status is not None and node.status.connected == 0)
+        assert other.peer not in (await node.call("peers", False))["peers"]
+        for kind, subject in (("Addr", "10.1.2.3"), ("Subnet", "10.0.0.0/8")):
+            assert await node.call(f"unblock{kind}", subject) is None
+            assert await node.call(f"listBlocked{kind}s") == []
+        assert await node.call("blockPeer", "xyz") == (
+            -32602,
+            "invalid argument 0: failed to parse peer ID: 'xyz' is not a peer id: peer id has a wrong length",
+        )
+        assert (await node.call("nothing"))[0] == -32602
+        refused = await node.call("connectPeer", other.address.replace("127.0.0.1", "192.0.2.1"))
+        assert "outside p2p.netrestrict" in refused[1]
 
-    run_scenario(scenario)
+
+async def test_a_blocked_network_cuts_a_node_off(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path).running() as node,
+        P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other,
+    ):
+        await node.until(lambda: node.stage.host.peers())
+        await node.call("blockSubnet", "127.0.0.0/8")
+        await node.call("disconnectPeer", other.peer)
+        await other.until(lambda: node.stage.host.peer_id in other.stage.host.dialer.last_errors)
+        assert not node.stage.host.peers() and not other.stage.host.peers()
+        await node.call("unblockSubnet", "127.0.0.0/8")
+        await node.until(lambda: node.stage.host.peers())

@@ -9,134 +9,110 @@ import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from tests.support.p2p.blocks import SIGNER
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
 
 
 @pytest.mark.option("p2p.sequencer.key")
-def test_a_signer_change_is_followed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
-            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-        ):
-            await node.until(lambda: node.stage.signers.current == SIGNER.address)
-            node.l1.set(RuntimeConfig(b"\x01" * 20))
-            await node.until(lambda: node.stage.signers.current == b"\x01" * 20)
-            await source.wait_for_mesh()
-            assert await source.publish(now_block(1)) is None
-            await node.until(lambda: len(node.received_blocks) == 1)
-            node.l1.set(RuntimeConfig(bytes(20)))
-            await node.until(lambda: node.stage.signers.current is None)
-            assert await source.publish(now_block(2)) is None
-            await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
-            node.l1.set(RuntimeConfig(SIGNER.address))
-            await node.until(lambda: node.stage.signers.current == SIGNER.address)
-            assert await source.publish(now_block(3)) is None
-            await node.until(lambda: len(node.received_blocks) == 2)
-            assert node.received_blocks[-1].block_number == 3
-
-    run_scenario(scenario)
+async def test_a_signer_change_is_followed(tmp_path: Path) -> None:
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+    ):
+        await node.until(lambda: node.stage.signers.current == SIGNER.address)
+        node.l1.set(RuntimeConfig(b"\x01" * 20))
+        await node.until(lambda: node.stage.signers.current == b"\x01" * 20)
+        await source.wait_for_mesh()
+        assert await source.publish(now_block(1)) is None
+        await node.until(lambda: len(node.received_blocks) == 1)
+        node.l1.set(RuntimeConfig(bytes(20)))
+        await node.until(lambda: node.stage.signers.current is None)
+        assert await source.publish(now_block(2)) is None
+        await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
+        node.l1.set(RuntimeConfig(SIGNER.address))
+        await node.until(lambda: node.stage.signers.current == SIGNER.address)
+        assert await source.publish(now_block(3)) is None
+        await node.until(lambda: len(node.received_blocks) == 2)
+        assert node.received_blocks[-1].block_number == 3
 
 
-def test_discovery_connects_peers(tmp_path: Path) -> None:
+async def test_discovery_connects_peers(tmp_path: Path) -> None:
     """Three nodes know only the first by its record; the second and third find each other."""
-
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        options: dict[str, Any] = {"no_discovery": False}
-        async with P2pNode(1, rollup, tmp_path, **options).running() as first:
-            boot = (await first.call("self"))["ENR"]
-            assert boot.startswith("enr:")
-            options["bootnodes"] = (boot,)
-            async with (
-                P2pNode(2, rollup, tmp_path, **options).running() as second,
-                P2pNode(3, rollup, tmp_path, **options).running() as third,
-            ):
-                for node, others in ((second, (first, third)), (third, (first, second))):
-                    await node.wait_for_peers(*others)
-                peer = (await second.call("peers", False))["peers"][third.peer]
-                assert peer["ENR"].startswith("enr:") and peer["chainID"] == 901
-                table = await second.call("discoveryTable")
-                assert boot in table and (await second.call("peerStats"))["table"] == len(table)
-                diagnosis = await second.call("diagnosis")
-                assert diagnosis["discovery"]["nodes"]["ours"] >= 1
-
-    run_scenario(scenario)
+    rollup = chain_of_now()
+    options: dict[str, Any] = {"no_discovery": False}
+    async with P2pNode(1, rollup, tmp_path, **options).running() as first:
+        boot = (await first.call("self"))["ENR"]
+        assert boot.startswith("enr:")
+        options["bootnodes"] = (boot,)
+        async with (
+            P2pNode(2, rollup, tmp_path, **options).running() as second,
+            P2pNode(3, rollup, tmp_path, **options).running() as third,
+        ):
+            for node, others in ((second, (first, third)), (third, (first, second))):
+                await node.wait_for_peers(*others)
+            peer = (await second.call("peers", False))["peers"][third.peer]
+            assert peer["ENR"].startswith("enr:") and peer["chainID"] == 901
+            table = await second.call("discoveryTable")
+            assert boot in table and (await second.call("peerStats"))["table"] == len(table)
+            diagnosis = await second.call("diagnosis")
+            assert diagnosis["discovery"]["nodes"]["ours"] >= 1
 
 
-def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            node = P2pNode(1, chain_of_now(), tmp_path, listen_tcp=port)
-            await node.stage.start()
-            assert not node.stage.host.port
-            with pytest.raises(Exception, match=f"cannot listen for peers on 127.0.0.1:{port}: .*already in use"):
-                await node.stage.periodic_tasks[0].step()
-        async with node.running():
-            await node.until(lambda: node.stage.host.port == port)
-            assert (await node.call("diagnosis"))["is_listening"]
-
-    run_scenario(scenario)
+async def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        node = P2pNode(1, chain_of_now(), tmp_path, listen_tcp=port)
+        await node.stage.start()
+        assert not node.stage.host.port
+        with pytest.raises(Exception, match=f"cannot listen for peers on 127.0.0.1:{port}: .*already in use"):
+            await node.stage.periodic_tasks[0].step()
+    async with node.running():
+        await node.until(lambda: node.stage.host.port == port)
+        assert (await node.call("diagnosis"))["is_listening"]
 
 
 @pytest.mark.option("p2p.peerstore.path")
-def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> None:
+async def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a text of the user's")
-
-    async def scenario() -> None:
-        async with P2pNode(1, chain_of_now(), tmp_path, peerstore_path=str(tmp_path / "store")).running() as node:
-            await node.until(lambda: node.health)
-            assert node.health is not None and "is not a peer store: give another path" in node.health[0]
-            assert (await node.call("peerStats"))["connected"] == 0
-
-    run_scenario(scenario)
+    async with P2pNode(1, chain_of_now(), tmp_path, peerstore_path=str(tmp_path / "store")).running() as node:
+        await node.until(lambda: node.health)
+        assert node.health is not None and "is not a peer store: give another path" in node.health[0]
+        assert (await node.call("peerStats"))["connected"] == 0
     assert (tmp_path / "store").read_text() == "a text of the user's"
 
 
-def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path: Path) -> None:
+async def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path: Path) -> None:
     (tmp_path / "store_signed_blocks").write_text("a text of the user's")
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "sequencer_key": KEY}
-
-    async def scenario() -> None:
-        async with P2pNode(1, chain_of_now(), tmp_path, **options).running() as node:
-            await node.until(lambda: node.health)
-            assert node.health is not None and "is not a file of signed blocks: give another path" in node.health[0]
-            error = await node.publish(now_block(1))
-            assert error == "the file of signed blocks cannot be used, so that no block is signed"
-
-    run_scenario(scenario)
+    async with P2pNode(1, chain_of_now(), tmp_path, **options).running() as node:
+        await node.until(lambda: node.health)
+        assert node.health is not None and "is not a file of signed blocks: give another path" in node.health[0]
+        error = await node.publish(now_block(1))
+        assert error == "the file of signed blocks cannot be used, so that no block is signed"
     assert (tmp_path / "store_signed_blocks").read_text() == "a text of the user's"
 
 
-def test_scores_and_bans_survive_a_restart(tmp_path: Path) -> None:
+async def test_scores_and_bans_survive_a_restart(tmp_path: Path) -> None:
     rollup = chain_of_now()
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "ban_threshold": -10.0}
-
-    async def scenario() -> None:
-        async with P2pNode(2, rollup, tmp_path).running() as other:
-            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-                assert await node.call("connectPeer", other.address) is None
-                peer = other.stage.host.peer_id
-                await node.until(lambda: peer in node.stage.scorer.peers())
-                node.stage.scorer.application.on_rejected_payload(peer, time.monotonic())
-                node.stage.score_service.save()
-                await node.until(lambda: not node.stage.host.peers())
-                assert (await node.call("peerStats"))["banned"] == 1
-                assert list((await node.call("diagnosis"))["bans"]) == [other.peer]
-                assert "peer banned" in (await node.call("connectPeer", other.address))[1]
-            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-                assert "peer banned" in (await node.call("connectPeer", other.address))[1]
-                kept = node.stage.peerstore.scores(peer)
-                assert kept is not None and kept.req_resp.rejected_payloads > 0.9 and kept.gossip.total < -10
-                assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
-                assert (
-                    node.stage.host.intercept_peer(peer) is None and node.stage.peerstore.load_gater().peer_bans == {}
-                )
-                assert node.metric_sum("op_node_default_p2p_peer_unbans") == 1
-
-    run_scenario(scenario)
+    async with P2pNode(2, rollup, tmp_path).running() as other:
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert await node.call("connectPeer", other.address) is None
+            peer = other.stage.host.peer_id
+            await node.until(lambda: peer in node.stage.scorer.peers())
+            node.stage.scorer.application.on_rejected_payload(peer, time.monotonic())
+            node.stage.score_service.save()
+            await node.until(lambda: not node.stage.host.peers())
+            assert (await node.call("peerStats"))["banned"] == 1
+            assert list((await node.call("diagnosis"))["bans"]) == [other.peer]
+            assert "peer banned" in (await node.call("connectPeer", other.address))[1]
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert "peer banned" in (await node.call("connectPeer", other.address))[1]
+            kept = node.stage.peerstore.scores(peer)
+            assert kept is not None and kept.req_resp.rejected_payloads > 0.9 and kept.gossip.total < -10
+            assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
+            assert node.stage.host.intercept_peer(peer) is None and node.stage.peerstore.load_gater().peer_bans == {}
+            assert node.metric_sum("op_node_default_p2p_peer_unbans") == 1
 
 
 def test_loopback_peers_are_exempt_from_colocation() -> None:

@@ -2,107 +2,143 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse, UnsafeBlocksRequest
+from rollup_node.stages.p2p.process import sync_service
+from rollup_node.stages.p2p.process.sync_service import PayloadClient
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.payloads import payload_block_hash
-from tests.support.p2p.nodes import P2pNode, chain_of_now, run_scenario, timed_chain
+from tests.support.p2p.blocks import block
+from tests.support.p2p.hosts import until
+from tests.support.p2p.nodes import P2pNode, chain_of_now, timed_chain
+from tests.support.processes.recording_bus import RecordingBus
 
 protocols = payload_by_number.protocols
 
 
 @pytest.mark.parametrize("slash", [False, True], ids=["op-node's protocol", "kona's protocol"])
-def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        blocks = timed_chain(rollup, 20)
-        async with P2pNode(1, rollup, tmp_path).running() as server:
-            server.own_chain = {each.block_number: each for each in blocks}
-            if slash:
-                monkeypatch.setattr(payload_by_number, "protocols", lambda chain_id: protocols(chain_id)[::-1])
-            async with P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node:
-                top = blocks[-1]
-                request = UnsafeBlocksRequest(3, GapEnd(top.block_number, top.block_hash, top.parent_hash))
-                await node.wait_for_sync_peers(1)
-                node.engine.send(request)
-                await node.wait_for_blocks(16)
-                assert sorted(node.received_blocks, key=lambda each: each.block_number) == blocks[3:19]
-                assert (
-                    node.metric_sum('op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
-                )
-                assert server.metric_sum('op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
-                scores = (await node.call("peers", True))["peers"][server.peer]["scores"]["reqResp"]
-                assert scores["validResponses"] > 5 and scores["errorResponses"] == 0
-
-    run_scenario(scenario)
+async def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rollup = chain_of_now()
+    blocks = timed_chain(rollup, 20)
+    async with P2pNode(1, rollup, tmp_path).running() as server:
+        server.own_chain = {each.block_number: each for each in blocks}
+        if slash:
+            monkeypatch.setattr(payload_by_number, "protocols", lambda chain_id: protocols(chain_id)[::-1])
+        async with P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node:
+            top = blocks[-1]
+            request = UnsafeBlocksRequest(3, GapEnd(top.block_number, top.block_hash, top.parent_hash))
+            await node.wait_for_sync_peers(1)
+            node.engine.send(request)
+            await node.wait_for_blocks(16)
+            assert sorted(node.received_blocks, key=lambda each: each.block_number) == blocks[3:19]
+            assert node.metric_sum('op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
+            assert server.metric_sum('op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
+            scores = (await node.call("peers", True))["peers"][server.peer]["scores"]["reqResp"]
+            assert scores["validResponses"] > 5 and scores["errorResponses"] == 0
 
 
-def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
+async def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
     """One peer has no blocks, one has an error, one gives blocks of another chain: the fourth fills the gap."""
+    rollup = chain_of_now()
+    blocks = timed_chain(rollup, 8)
+    nodes = [P2pNode(number, rollup, tmp_path) for number in (1, 2, 3, 4)]
+    async with nodes[0].running(), nodes[1].running(), nodes[2].running(), nodes[3].running():
+        nodes[1].payload_error = "the engine is away"
+        for each in blocks:
+            wrong = msgspec.structs.replace(each, gas_used=7)
+            nodes[2].own_chain[each.block_number] = msgspec.structs.replace(wrong, block_hash=payload_block_hash(wrong))
+            nodes[3].own_chain[each.block_number] = each
+        others = tuple(node.address for node in nodes)
+        async with P2pNode(5, rollup, tmp_path, static=others).running() as node:
+            await node.wait_for_sync_peers(4)
+            top = blocks[-1]
+            request = UnsafeBlocksRequest(0, GapEnd(top.block_number, top.block_hash, top.parent_hash))
 
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        blocks = timed_chain(rollup, 8)
-        nodes = [P2pNode(number, rollup, tmp_path) for number in (1, 2, 3, 4)]
-        async with nodes[0].running(), nodes[1].running(), nodes[2].running(), nodes[3].running():
-            nodes[1].payload_error = "the engine is away"
-            for each in blocks:
-                wrong = msgspec.structs.replace(each, gas_used=7)
-                nodes[2].own_chain[each.block_number] = msgspec.structs.replace(
-                    wrong, block_hash=payload_block_hash(wrong)
-                )
-                nodes[3].own_chain[each.block_number] = each
-            others = tuple(node.address for node in nodes)
-            async with P2pNode(5, rollup, tmp_path, static=others).running() as node:
-                await node.wait_for_sync_peers(4)
-                top = blocks[-1]
-                request = UnsafeBlocksRequest(0, GapEnd(top.block_number, top.block_hash, top.parent_hash))
+            def complete() -> bool:
+                return {each.block_number for each in node.received_blocks} == set(range(1, 8))
 
-                def complete() -> bool:
-                    return {each.block_number for each in node.received_blocks} == set(range(1, 8))
-
-                async with asyncio.timeout(25):
-                    while not complete():
-                        node.engine.send(request)
-                        await asyncio.sleep(0.1)
-                assert {each.block_hash for each in node.received_blocks} == {each.block_hash for each in blocks[:7]}
-                counts = node.stage.scorer.application
-                liar = nodes[2].stage.host.peer_id
-                assert counts.counts(nodes[1].stage.host.peer_id).error_responses > 0
-                assert counts.counts(liar).rejected_payloads > 0 and counts.score(liar) < 0
-                assert counts.counts(nodes[0].stage.host.peer_id).error_responses == 0
-
-    run_scenario(scenario)
+            async with asyncio.timeout(25):
+                while not complete():
+                    node.engine.send(request)
+                    await asyncio.sleep(0.1)
+            assert {each.block_hash for each in node.received_blocks} == {each.block_hash for each in blocks[:7]}
+            counts = node.stage.scorer.application
+            liar = nodes[2].stage.host.peer_id
+            assert counts.counts(nodes[1].stage.host.peer_id).error_responses > 0
+            assert counts.counts(liar).rejected_payloads > 0 and counts.score(liar) < 0
+            assert counts.counts(nodes[0].stage.host.peer_id).error_responses == 0
 
 
 @pytest.mark.parametrize("request_bytes", [b"", bytes(7)])
-def test_a_truncated_request_gets_unknown_error(tmp_path: Path, request_bytes: bytes) -> None:
-    async def scenario() -> None:
-        rollup = chain_of_now()
-        async with (
-            P2pNode(1, rollup, tmp_path).running() as server,
-            P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node,
-        ):
-            await node.until(lambda: node.stage.host.peers())
-            host = node.stage.host
-            _, stream = await host.open_stream(host.peers()[0], payload_by_number.protocols(901))
-            await stream.write(request_bytes)
-            stream.close()
-            assert await stream.read_all(9) == bytes([payload_by_number.ResultCode.UNKNOWN_ERROR])
-            await server.until(lambda: server.metric_sum("op_node_default_p2p_req_total{") == 1)
-
-    run_scenario(scenario)
+async def test_a_truncated_request_gets_unknown_error(tmp_path: Path, request_bytes: bytes) -> None:
+    rollup = chain_of_now()
+    async with (
+        P2pNode(1, rollup, tmp_path).running() as server,
+        P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node,
+    ):
+        await node.until(lambda: node.stage.host.peers())
+        host = node.stage.host
+        _, stream = await host.open_stream(host.peers()[0], payload_by_number.protocols(901))
+        await stream.write(request_bytes)
+        stream.close()
+        assert await stream.read_all(9) == bytes([payload_by_number.ResultCode.UNKNOWN_ERROR])
+        await server.until(lambda: server.metric_sum("op_node_default_p2p_req_total{") == 1)
 
 
 @pytest.mark.option("p2p.sync.req-resp")
-def test_without_the_sync_protocol_nothing_is_requested(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with P2pNode(1, chain_of_now(), tmp_path, sync_req_resp=False).running() as node:
-            node.engine.send(UnsafeBlocksRequest(0, GapEnd(9, b"\x01" * 32, b"\x02" * 32)))
-            assert not [name for name in (await node.call("self"))["protocols"] if "payload_by_number" in name]
-            assert node.stage.sync is None
+async def test_without_the_sync_protocol_nothing_is_requested(tmp_path: Path) -> None:
+    async with P2pNode(1, chain_of_now(), tmp_path, sync_req_resp=False).running() as node:
+        node.engine.send(UnsafeBlocksRequest(0, GapEnd(9, b"\x01" * 32, b"\x02" * 32)))
+        assert not [name for name in (await node.call("self"))["protocols"] if "payload_by_number" in name]
+        assert node.stage.sync is None
 
-    run_scenario(scenario)
+
+BLOCK = block(number=7)
+
+
+def connected_client() -> tuple[RecordingBus, PayloadClient]:
+    bus = RecordingBus()
+    return bus, PayloadClient(cast(Bus, bus))
+
+
+def requests(bus: RecordingBus) -> list[PayloadRequest]:
+    return [message for _, message in bus.sent]
+
+
+@pytest.mark.parametrize("payload", [BLOCK, None], ids=["found", "not found"])
+async def test_the_answer_with_the_id_of_the_request_counts(payload: Any) -> None:
+    bus, client = connected_client()
+    reading = asyncio.create_task(client.read(7))
+    await until(lambda: bus.sent)
+    assert requests(bus) == [PayloadRequest(1, 7)]
+    for answer in (PayloadResponse(2, BLOCK, None), PayloadResponse(1, payload, None)):
+        bus.handlers["engine.payloads"](answer)
+    bus.handlers["engine.payloads"](PayloadResponse(1, BLOCK, None))
+    assert await reading == payload
+
+
+async def test_a_request_is_repeated_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_service, "RESEND_SECONDS", 0.01)
+    bus, client = connected_client()
+    reading = asyncio.create_task(client.read(7))
+    await until(lambda: len(bus.sent) >= 3)
+    assert set(requests(bus)) == {PayloadRequest(1, 7)}
+    bus.handlers["engine.payloads"](PayloadResponse(1, BLOCK, None))
+    assert await reading == BLOCK
+
+
+async def test_an_error_and_silence_are_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_service, "TIMEOUT_SECONDS", 0.05)
+    bus, client = connected_client()
+    with pytest.raises(TimeoutError):
+        await client.read(7)
+    reading = asyncio.create_task(client.read(8))
+    await until(lambda: requests(bus)[-1] == PayloadRequest(2, 8))
+    bus.handlers["engine.payloads"](PayloadResponse(2, None, "the engine is away"))
+    with pytest.raises(TimeoutError, match="the engine is away"):
+        await reading

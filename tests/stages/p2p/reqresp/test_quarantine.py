@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.reqresp.quarantine import (
-    MAX_BLOCKS,
-    MAX_BYTES,
-    MAX_TRUSTED,
-    Quarantine,
-    QuarantineRelease,
-)
+from rollup_node.stages.p2p.reqresp.quarantine import MAX_BLOCKS, MAX_BYTES, MAX_TRUSTED, Quarantine, QuarantineRelease
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p.blocks import block, chain
 

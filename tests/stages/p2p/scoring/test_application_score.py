@@ -2,12 +2,14 @@
 
 import pytest
 
-from rollup_node.stages.p2p.scoring import decay
 from rollup_node.stages.p2p.scoring.application_score import (
     MAX_PEERS,
     ApplicationScorer,
     ResponseCounts,
     application_score_params,
+    decay_factor,
+    epochs_seconds,
+    slot_seconds,
 )
 
 A, B = b"peer a", b"peer b"
@@ -39,7 +41,7 @@ def test_only_counts_of_connected_peers_decay() -> None:
         app.on_valid_response(peer, 0.0)
     app.refresh(2.0)
     app.refresh(3.0)
-    assert app.counts(A).valid_responses == pytest.approx(decay.decay_factor(10))
+    assert app.counts(A).valid_responses == pytest.approx(decay_factor(10))
     assert app.counts(B).valid_responses == 1.0
     app.refresh(122.0)
     assert app.counts(A).valid_responses == 0.0
@@ -76,3 +78,12 @@ def test_nothing_is_counted_when_scoring_is_off() -> None:
     app.on_response_error(A, 0.0)
     app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
     assert app.counts(A) == ResponseCounts()
+
+
+def test_a_decay_reaches_a_hundredth_after_its_epochs() -> None:
+    assert decay_factor(10) ** 60 == pytest.approx(0.01)
+
+
+def test_a_slot_is_a_block_time() -> None:
+    assert [slot_seconds(block_time) for block_time in (0, 1, 2)] == [2.0, 1.0, 2.0]
+    assert epochs_seconds(100, 2) == 1200.0

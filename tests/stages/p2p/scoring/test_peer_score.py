@@ -3,9 +3,10 @@
 import pytest
 
 from rollup_node.stages.p2p.config import PeerScoring
-from rollup_node.stages.p2p.scoring import decay, peer_score
-from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring import peer_score
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts, decay_factor
 from rollup_node.stages.p2p.scoring.peer_score import MAX_RETAINED, PeerScorer, peer_scorer
+from rollup_node.stages.p2p.storage.peer_record import GossipScores
 
 A, B = b"peer a", b"peer b"
 SLOT = 2.0
@@ -38,9 +39,9 @@ def test_the_behaviour_penalty_is_squared_above_its_threshold() -> None:
     scores.add_penalty(A, 1)
     assert scores.score(A) == -16.0
     scores.add_penalty(A, 2)
-    assert scores.score(A) == -144.0 and scores.snapshot(A).behaviour_penalty == 9.0
+    assert scores.score(A) == -144.0 and scores.gossip_scores(A).behavioral_penalty == 9.0
     scores.add_penalty(B, 100)
-    assert scores.score(B) == 0.0 and scores.snapshot(B) == (0, 0, 0, 0)
+    assert scores.score(B) == 0.0 and scores.gossip_scores(B) == GossipScores()
 
 
 def test_behaviour_decays_once_per_slot() -> None:
@@ -50,13 +51,13 @@ def test_behaviour_decays_once_per_slot() -> None:
     scores.refresh(100.0)
     for now in (100.5, 101.0, 101.9):
         scores.refresh(now)
-    assert scores.snapshot(A).behaviour_penalty == 10.0
+    assert scores.gossip_scores(A).behavioral_penalty == 10.0
     scores.refresh(102.0)
-    assert scores.snapshot(A).behaviour_penalty == pytest.approx(10 * decay.decay_factor(10))
+    assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(10 * decay_factor(10))
     scores.refresh(100.0 + 60 * SLOT)
-    assert scores.snapshot(A).behaviour_penalty == pytest.approx(0.1)
+    assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(0.1)
     scores.refresh(100.0 + 120 * SLOT)
-    assert scores.snapshot(A).behaviour_penalty == 0.0
+    assert scores.gossip_scores(A).behavioral_penalty == 0.0
 
 
 def test_more_than_ten_peers_at_an_address() -> None:
@@ -85,7 +86,7 @@ def test_the_application_score_is_part_of_the_score() -> None:
     scores.application.on_valid_response(A, 0.0)
     assert scores.score(A) == 0.5
     scores.application.on_rejected_payload(A, 0.0)
-    assert scores.score(A) == scores.snapshot(A).app_specific_score == -19.5
+    assert scores.score(A) == scores.gossip_scores(A).total == -19.5
 
 
 def test_disconnecting_does_not_reset_a_bad_score() -> None:

@@ -7,11 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.signer.signed_blocks import (
-    MAX_BLOCKS,
     MAX_BLOCKS_PER_HEIGHT,
     MAX_HEIGHTS,
+    MAX_L1_BLOCKS,
+    MAX_PAYLOAD_BYTES,
+    MAX_PAYLOADS,
     BlockFate,
     BlockRecord,
+    KeptPayload,
+    KeptPayloads,
     L1Hash,
     RecentL1Chain,
     SignedBlocks,
@@ -279,7 +283,55 @@ def test_a_head_below_what_is_known_changes_nothing() -> None:
 
 
 def test_the_number_of_blocks_is_bounded() -> None:
-    chain = chain_of(*(l1_head(number) for number in range(1, 3 * MAX_BLOCKS)))
-    newest = 3 * MAX_BLOCKS - 1
-    assert known(chain, newest - MAX_BLOCKS, newest - MAX_BLOCKS + 1, newest) == [None, 0, 0]
-    assert sum(chain.hash_of(number) is not None for number in range(newest + 2)) == MAX_BLOCKS
+    chain = chain_of(*(l1_head(number) for number in range(1, 3 * MAX_L1_BLOCKS)))
+    newest = 3 * MAX_L1_BLOCKS - 1
+    assert known(chain, newest - MAX_L1_BLOCKS, newest - MAX_L1_BLOCKS + 1, newest) == [None, 0, 0]
+    assert sum(chain.hash_of(number) is not None for number in range(newest + 2)) == MAX_L1_BLOCKS
+
+
+def name(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def kept(found: KeptPayloads) -> list[int]:
+    """The numbers of the kept payloads, the last one first."""
+    return [each.number for each in found.newest_first()]
+
+
+def test_a_block_is_kept_once() -> None:
+    found = KeptPayloads()
+    assert found.add(7, name(7), 100) == KeptPayload(1, 7, name(7), 100)
+    assert found.add(7, name(7), 100) is None
+    assert found.find(name(7)) == KeptPayload(1, 7, name(7), 100) and found.find(name(8)) is None
+    assert kept(found) == [7] and found.lowest == 1
+
+
+def test_the_latest_payloads_are_kept() -> None:
+    found = KeptPayloads()
+    for number in range(1, MAX_PAYLOADS + 4):
+        found.add(number, name(number), 10)
+    assert kept(found) == list(range(MAX_PAYLOADS + 3, 3, -1)) and found.lowest == 4
+    assert found.find(name(3)) is None
+
+
+def test_the_last_payload_is_kept_whatever_its_size() -> None:
+    found = KeptPayloads()
+    found.add(1, name(1), 10)
+    found.add(2, name(2), MAX_PAYLOAD_BYTES + 1)
+    assert kept(found) == [2] and found.lowest == 2
+    found.add(3, name(3), 10)
+    assert kept(found) == [3]
+
+
+@given(st.lists(st.integers(1, MAX_PAYLOAD_BYTES // 2), max_size=40), st.integers(0, 40))
+def test_a_restart_changes_nothing(sizes: list[int], at: int) -> None:
+    """The order is that of the positions, in whatever order they were read."""
+    found = again = KeptPayloads()
+    for number, size in enumerate(sizes):
+        if number == at:
+            again = KeptPayloads(sorted(found.newest_first(), key=lambda each: each.hash[::-1]))
+        expected, got = found.add(number, name(number), size), again.add(number, name(number), size)
+        assert number < at or expected == got
+    if at < len(sizes):
+        assert kept(found) == kept(again) and found.lowest == again.lowest
+    assert sum(each.size for each in found.newest_first()) <= MAX_PAYLOAD_BYTES

@@ -4,8 +4,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import TypeVar
 
+import pytest
+
 from rollup_node.stages.protocol.forks.rules import EpochRules, L1Rules, L2Rules
-from rollup_node.stages.protocol.forks.table import FORK_NAMES, FORKS, OPTIONAL_FORK, OVERRIDABLE, TIMED_FORKS
+from rollup_node.stages.protocol.forks.table import (
+    FORK_NAMES,
+    FORKS,
+    OPTIONAL_FORK,
+    OVERRIDABLE,
+    TIMED_FORKS,
+    disputed_fork,
+)
 
 R = TypeVar("R", L1Rules, EpochRules, L2Rules)
 
@@ -72,3 +81,28 @@ def test_engines_know_the_forks_that_change_execution() -> None:
 def test_forks_with_a_time_and_with_an_option() -> None:
     assert ("bedrock", *TIMED_FORKS) == FORK_NAMES
     assert ("regolith", *OVERRIDABLE) == (*TIMED_FORKS, OPTIONAL_FORK)
+
+
+NONE, ALL = L2Rules(), L2Rules(withdrawals=True, beacon_root=True, eip1559_params=True, min_base_fee=True)
+
+
+@pytest.mark.parametrize(
+    "text, rules, fork",
+    [
+        ("minBaseFee is missing", NONE, "jovian"),
+        ("eip1559Params is required since Holocene", NONE, "holocene"),
+        ("missing beacon root", NONE, "ecotone"),
+        ("withdrawals must not be nil", NONE, "canyon"),
+        ("minBaseFee given before its fork", ALL, "jovian"),
+        ("got eip1559Params prior to Holocene", ALL, "holocene"),
+        ("unexpected beacon root", ALL, "ecotone"),
+        ("withdrawals not supported", ALL, "canyon"),
+        ("minBaseFee is missing", ALL, None),
+        ("holocene params cannot have a 0 denominator: eip1559Params", ALL, None),
+        ("minBaseFee not supported", NONE, None),
+        ("transaction 3 is invalid", NONE, None),
+        ("gasLimit parameter is required", ALL, None),
+    ],
+)
+def test_the_fork(text: str, rules: L2Rules, fork: str | None) -> None:
+    assert disputed_fork(text, rules) == fork

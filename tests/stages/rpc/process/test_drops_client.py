@@ -3,9 +3,9 @@
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.derivation.process.derivation_log import DropBuffer
+from rollup_node.stages.derivation.reasons.batches import EpochUnknown
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.derivation.reasons.singular import EpochUnknown
 from rollup_node.stages.messages.derivation import DropEffect, DropsRequest
 from rollup_node.stages.rpc.process import process_client
 from tests.support.rpc.harness import L1, RpcHarness, RunWithRpc

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.messages.interop import (
     BlockRef,
     InteropEvent,
@@ -22,6 +21,7 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 
 BLOCK = {"hash": "0x" + "01" * 32, "number": 7}
 ID = BlockId(7, b"\x01" * 32)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import Halting
@@ -17,6 +16,7 @@ from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
 
 

@@ -26,6 +26,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+from tests.tools.devnet.soak.test_run import play_all
 play_all(Path(sys.argv[2]))
 """
 NODES = ("sequencer", "verifier", "verifier-2")

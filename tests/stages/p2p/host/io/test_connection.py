@@ -6,23 +6,18 @@ from functools import partial
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.host.io.host_api import (
-    DialError,
-    PeerDisconnected,
-    PeerIdentified,
-    Stream,
-    StreamError,
-)
+from rollup_node.stages.p2p.host.io.host_api import DialError, PeerDisconnected, PeerIdentified, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, until, with_two_hosts
+from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, two_hosts, until
 from tests.support.p2p.raw import raw_peer
 
 
-def test_a_handler_that_raises_closes_the_connection(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_handler_that_raises_closes_the_connection(capsys: pytest.CaptureFixture[str]) -> None:
     async def fail(_: Stream) -> None:
         raise RuntimeError("a bug")
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/fail/1", fail)
         with pytest.raises(StreamError):
             _, stream = await ours.open_stream(theirs.peer_id, ["/fail/1"])
@@ -30,26 +25,21 @@ def test_a_handler_that_raises_closes_the_connection(capsys: pytest.CaptureFixtu
         await ours.wait_for(PeerDisconnected)
         await ours.connect(theirs.peer_id, theirs.addresses)
         assert await echo_through(ours, theirs.peer_id, b"again") == b"again"
-
-    with_two_hosts(test)
     assert "RuntimeError: a bug" in capsys.readouterr().err
 
 
-def test_a_silent_handshake_times_out() -> None:
-    async def run() -> None:
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
+async def test_a_silent_handshake_times_out() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
 
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with running_host(1, handshake_timeout=0.2) as ours:
-            with pytest.raises(DialError, match="handshake not finished within"):
-                await ours.connect(NetworkIdentity(b"\x07" * 32).peer_id, [tcp_multiaddr("127.0.0.1", port)])
-        server.close()
-        await until(lambda: len(asyncio.all_tasks()) == 1, 5)
-
-    asyncio.run(run())
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with running_host(1, handshake_timeout=0.2) as ours:
+        with pytest.raises(DialError, match="handshake not finished within"):
+            await ours.connect(NetworkIdentity(b"\x07" * 32).peer_id, [tcp_multiaddr("127.0.0.1", port)])
+    server.close()
+    await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
 
 def has_received_more(host: RecordingHost, before: int) -> bool:
@@ -57,36 +47,27 @@ def has_received_more(host: RecordingHost, before: int) -> bool:
     return host.bytes_in > before
 
 
-def test_silent_connections_are_kept_alive_by_pings() -> None:
-    async def run() -> None:
-        async with running_host(1) as ours, running_host(2) as theirs:
-            ours.timeouts = ours.timeouts._replace(keepalive=0.1)
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            await ours.wait_for(PeerIdentified)
-            await theirs.wait_for(PeerIdentified)
-            for _ in range(3):
-                await until(partial(has_received_more, ours, ours.bytes_in))
-            assert ours.connections() and theirs.connections()
-
-    asyncio.run(run())
+async def test_silent_connections_are_kept_alive_by_pings() -> None:
+    async with running_host(1) as ours, running_host(2) as theirs:
+        ours.timeouts = ours.timeouts._replace(keepalive=0.1)
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        await ours.wait_for(PeerIdentified)
+        await theirs.wait_for(PeerIdentified)
+        for _ in range(3):
+            await until(partial(has_received_more, ours, ours.bytes_in))
+        assert ours.connections() and theirs.connections()
 
 
-def test_a_peer_that_does_not_answer_pings_is_disconnected() -> None:
-    async def run() -> None:
-        async with running_host(1) as ours:
-            ours.timeouts = ours.timeouts._replace(keepalive=0.1)
-            async with raw_peer(ours.port) as peer:
-                assert await peer.is_disconnected()
-            assert [closed.reason for closed in ours.closed_connections] == ["keepalive timeout"]
-
-    asyncio.run(run())
+async def test_a_peer_that_does_not_answer_pings_is_disconnected() -> None:
+    async with running_host(1) as ours:
+        ours.timeouts = ours.timeouts._replace(keepalive=0.1)
+        async with raw_peer(ours.port) as peer:
+            assert await peer.is_disconnected()
+        assert [closed.reason for closed in ours.closed_connections] == ["keepalive timeout"]
 
 
-def test_idle_connections_are_closed() -> None:
-    async def run() -> None:
-        async with running_host(1, idle_timeout=0.3) as ours, running_host(2) as theirs:
-            ours.timeouts = ours.timeouts._replace(keepalive=0.1)
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            await theirs.wait_for(PeerDisconnected, 5)
-
-    asyncio.run(run())
+async def test_idle_connections_are_closed() -> None:
+    async with running_host(1, idle_timeout=0.3) as ours, running_host(2) as theirs:
+        ours.timeouts = ours.timeouts._replace(keepalive=0.1)
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        await theirs.wait_for(PeerDisconnected, 5)

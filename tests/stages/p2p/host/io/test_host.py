@@ -11,17 +11,12 @@ from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
-from rollup_node.stages.p2p.host.io.host_api import (
-    DialError,
-    Direction,
-    PeerConnected,
-    PeerDisconnected,
-)
-from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, until, with_two_hosts
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, PeerConnected, PeerDisconnected
+from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, two_hosts, until
 
 
-def test_both_ends_emit_connected_and_identified() -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_both_ends_emit_connected_and_identified() -> None:
+    async with two_hosts() as (ours, theirs):
         assert isinstance(ours.events[0], PeerConnected) and isinstance(theirs.events[0], PeerConnected)
         assert (ours.events[0].direction, theirs.events[0].direction) == (Direction.OUTBOUND, Direction.INBOUND)
         info = ours.connection(theirs.peer_id)
@@ -45,11 +40,9 @@ def test_both_ends_emit_connected_and_identified() -> None:
             and 0 < theirs.closed_connections[0].seconds < 30
         )
 
-    with_two_hosts(test)
 
-
-def test_blocked_and_banned_peers_are_denied() -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_blocked_and_banned_peers_are_denied() -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.ban(ours.peer_id, 3600.0, "bad score")
         await ours.wait_for(PeerDisconnected)
         await until(lambda: not theirs.connections())
@@ -67,52 +60,40 @@ def test_blocked_and_banned_peers_are_denied() -> None:
         text = theirs.meter.text().decode()
         assert 'op_node_default_p2p_accepts{allow="false"} 1.0' in text
 
-    with_two_hosts(test)
+
+async def test_connections_are_bounded() -> None:
+    limits = ResourceLimits(connections=3)
+    async with running_host(1, limits=limits) as ours:
+        hosts = [RecordingHost(number) for number in range(2, 7)]
+        for host in hosts:
+            await host.start()
+            await host.connect(ours.peer_id, ours.addresses)
+        await until(lambda: len(ours.peers()) == 3)
+        await until(lambda: sum(bool(host.connections()) for host in hosts) == 3)
+        ours.connection_manager.protect(hosts[4].peer_id, "static")
+        await hosts[4].connect(ours.peer_id, ours.addresses)
+        await until(lambda: hosts[4].peer_id in ours.peers())
+        for host in hosts:
+            await host.stop()
 
 
-def test_connections_are_bounded() -> None:
-    async def run() -> None:
-        limits = ResourceLimits(connections=3)
-        async with running_host(1, limits=limits) as ours:
-            hosts = [RecordingHost(number) for number in range(2, 7)]
-            for host in hosts:
-                await host.start()
-                await host.connect(ours.peer_id, ours.addresses)
-            await until(lambda: len(ours.peers()) == 3)
-            await until(lambda: sum(bool(host.connections()) for host in hosts) == 3)
-            ours.connection_manager.protect(hosts[4].peer_id, "static")
-            await hosts[4].connect(ours.peer_id, ours.addresses)
-            await until(lambda: hosts[4].peer_id in ours.peers())
-            for host in hosts:
-                await host.stop()
-
-    asyncio.run(run())
-
-
-def test_connections_of_one_host_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_of_one_host_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport_host, "is_over_host_limit", lambda ip, others: len(others) >= 2)
-
-    async def run() -> None:
-        async with running_host(1) as ours, running_host(2) as one, running_host(3) as two, running_host(4) as three:
-            for host in (one, two):
-                await host.connect(ours.peer_id, ours.addresses)
-            with pytest.raises(DialError):
-                await three.connect(ours.peer_id, ours.addresses)
-            await ours.connect(three.peer_id, three.addresses)
-            assert len(ours.peers()) == 3, "whom we dial comes in"
-
-    asyncio.run(run())
+    async with running_host(1) as ours, running_host(2) as one, running_host(3) as two, running_host(4) as three:
+        for host in (one, two):
+            await host.connect(ours.peer_id, ours.addresses)
+        with pytest.raises(DialError):
+            await three.connect(ours.peer_id, ours.addresses)
+        await ours.connect(three.peer_id, three.addresses)
+        assert len(ours.peers()) == 3, "whom we dial comes in"
 
 
 @pytest.mark.option("p2p.listen.tcp")
-def test_a_port_in_use_is_reported() -> None:
-    async def run() -> None:
-        async with running_host(1) as ours:
-            second = RecordingHost(2, listen_tcp=ours.port)
-            with pytest.raises(TransportError, match=r"cannot listen for peers on 127.0.0.1:\d+: .*in use"):
-                await second.start()
-
-    asyncio.run(run())
+async def test_a_port_in_use_is_reported() -> None:
+    async with running_host(1) as ours:
+        second = RecordingHost(2, listen_tcp=ours.port)
+        with pytest.raises(TransportError, match=r"cannot listen for peers on 127.0.0.1:\d+: .*in use"):
+            await second.start()
 
 
 def test_ipv6() -> None:
@@ -138,3 +119,7 @@ def _has_ipv6() -> bool:
 def test_tests_stay_on_the_loopback_interface() -> None:
     assert config().netrestrict == ("127.0.0.0/8",)
     assert config().listen_ip == "127.0.0.1" and config().bootnodes == ()
+
+
+def test_directions_have_the_numbers_of_go_libp2p() -> None:
+    assert [direction.value for direction in Direction] == [0, 1, 2]

@@ -1,18 +1,16 @@
 """Identify between two hosts, and its pushes."""
 
-import asyncio
-
 import pytest
 
 from rollup_node.stages.p2p.host.io import identify_service
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
-from tests.support.p2p.hosts import RecordingHost, echo, running_host, until, with_two_hosts
+from tests.support.p2p.hosts import echo, running_host, two_hosts, until
 
 
-def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identify_service, "PUSH_MIN_INTERVAL", 0.0)
+    async with two_hosts() as (ours, theirs):
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         def known() -> tuple[str, ...]:
             info = ours.connection(theirs.peer_id)
             return info.identify.protocols if info and info.identify else ()
@@ -22,11 +20,9 @@ def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
         theirs.set_stream_handler("/later/2", echo)
         await until(lambda: {"/later/1", "/later/2"} <= set(known()))
 
-    with_two_hosts(test)
 
-
-def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
+    async with two_hosts() as (ours, theirs):
         for number in range(200):
             theirs.set_stream_handler(f"/{number:03}/" + "x" * 100, echo)
 
@@ -39,16 +35,11 @@ def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
         assert stored is not None and 10 < len(stored.protocols) < 30
         assert sum(map(len, stored.protocols)) <= identify_service.MAX_STORED_CHARACTERS
 
-    with_two_hosts(test)
-
 
 @pytest.mark.option("p2p.useragent")
-def test_peers_get_the_user_agent_of_the_option() -> None:
-    async def run() -> None:
-        async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            await ours.wait_for(PeerIdentified)
-            record = ours.peerstore.identify_record(theirs.peer_id)
-            assert record is not None and record.agent == "rollup/7"
-
-    asyncio.run(run())
+async def test_peers_get_the_user_agent_of_the_option() -> None:
+    async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        await ours.wait_for(PeerIdentified)
+        record = ours.peerstore.identify_record(theirs.peer_id)
+        assert record is not None and record.agent == "rollup/7"

@@ -2,12 +2,9 @@
 
 import pytest
 
-from rollup_node.stages.p2p.host.io.host_api import (
-    Stream,
-    StreamError,
-)
-from rollup_node.stages.p2p.host.io.ping_service import Latency
-from tests.support.p2p.hosts import RecordingHost, with_two_hosts
+from rollup_node.stages.p2p.host.io.host_api import StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
+from tests.support.p2p.hosts import RecordingHost, two_hosts
 
 
 async def reset(stream: Stream) -> None:
@@ -15,8 +12,8 @@ async def reset(stream: Stream) -> None:
     stream.reset()
 
 
-def test_ping_measures_latency() -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_ping_measures_latency() -> None:
+    async with two_hosts() as (ours, theirs):
         assert 0 < await ours.ping.ping(theirs.peer_id) < 5
         await theirs.ping.measure_latency(ours.peer_id)
         info = ours.connection(theirs.peer_id)
@@ -26,13 +23,11 @@ def test_ping_measures_latency() -> None:
             await ours.ping.ping(theirs.peer_id)
         await ours.ping.measure_latency(theirs.peer_id)
 
-    with_two_hosts(test)
-
 
 def test_latency_is_a_moving_average() -> None:
-    latency = Latency()
-    assert latency.average is None
-    latency.add(1.0)
-    assert latency.average == 1.0
-    latency.add(2.0)
-    assert latency.average == pytest.approx(1.1)
+    ping = RecordingHost(1).ping
+    assert ping.latency(b"peer") is None
+    ping.add_latency(b"peer", 1.0)
+    assert ping.latency(b"peer") == 1.0
+    ping.add_latency(b"peer", 2.0)
+    assert ping.latency(b"peer") == pytest.approx(1.1)

@@ -8,11 +8,9 @@ import pytest
 
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.host.io.connection import Connection
-from rollup_node.stages.p2p.host.io.host_api import (
-    Stream,
-    StreamError,
-)
-from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, until, with_two_hosts
+from rollup_node.stages.p2p.host.io.host_api import StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
+from tests.support.p2p.hosts import ECHO, echo_through, two_hosts, until
 
 
 def is_gone(connection: Connection, stream: Stream) -> bool:
@@ -21,8 +19,8 @@ def is_gone(connection: Connection, stream: Stream) -> bool:
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_streams_carry_any_size_both_ways(early: bool) -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_streams_carry_any_size_both_ways(early: bool) -> None:
+    async with two_hosts(early_muxer=early) as (ours, theirs):
         for size in (0, 1, 65_507, 300_000, 1_500_000):
             data = os.urandom(size)
             assert await echo_through(ours, theirs.peer_id, data) == data
@@ -32,11 +30,9 @@ def test_streams_carry_any_size_both_ways(early: bool) -> None:
         links = [*ours.connections_to_peer(theirs.peer_id), *theirs.connections_to_peer(ours.peer_id)]
         await until(lambda: not any(link.streams for link in links))
 
-    with_two_hosts(test, early_muxer=early)
 
-
-def test_the_first_common_protocol_is_negotiated() -> None:
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+async def test_the_first_common_protocol_is_negotiated() -> None:
+    async with two_hosts() as (ours, theirs):
         protocol, stream = await ours.open_stream(theirs.peer_id, ["/other/1", "/third/1", ECHO])
         assert protocol == stream.protocol == ECHO and stream.peer == theirs.peer_id
         stream.reset()
@@ -45,17 +41,15 @@ def test_the_first_common_protocol_is_negotiated() -> None:
         with pytest.raises(StreamError, match="is not connected"):
             await ours.open_stream(b"\x00\x01x", [ECHO])
 
-    with_two_hosts(test)
 
-
-def test_read_methods() -> None:
+async def test_read_methods() -> None:
     async def send_messages(stream: Stream) -> None:
         await stream.write_message(b"one")
         await stream.write_message(b"")
         await stream.write_message(bytes(70_000))
         await stream.write(b"\x05abc")
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/messages/1", send_messages)
         _, stream = await ours.open_stream(theirs.peer_id, ["/messages/1"])
         assert await stream.read_message(100) == b"one"
@@ -76,10 +70,8 @@ def test_read_methods() -> None:
             await stream.read_all(1000)
         stream.reset()
 
-    with_two_hosts(test)
 
-
-def test_resets_reach_readers_and_writers() -> None:
+async def test_resets_reach_readers_and_writers() -> None:
     held: list[Stream] = []
     released = asyncio.Event()
 
@@ -87,7 +79,7 @@ def test_resets_reach_readers_and_writers() -> None:
         held.append(stream)
         await released.wait()
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/hold/1", hold)
         _, stream = await ours.open_stream(theirs.peer_id, ["/hold/1"])
         reading = asyncio.create_task(stream.read())
@@ -101,17 +93,15 @@ def test_resets_reach_readers_and_writers() -> None:
                 await task
         released.set()
 
-    with_two_hosts(test)
 
-
-def test_data_before_a_reset_can_be_read() -> None:
+async def test_data_before_a_reset_can_be_read() -> None:
     async def answer_and_reset(stream: Stream) -> None:
         await stream.write(b"answer")
         if await stream.read() == b"end":
             stream.close()
         stream.reset()
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/answer/1", answer_and_reset)
         for message in (b"end", b"cut"):
             _, stream = await ours.open_stream(theirs.peer_id, ["/answer/1"])
@@ -124,10 +114,8 @@ def test_data_before_a_reset_can_be_read() -> None:
             with pytest.raises(StreamError, match="reset by the peer"):
                 await (stream.write(b"more") if message == b"end" else stream.read())
 
-    with_two_hosts(test)
 
-
-def test_unread_data_is_bounded_and_other_streams_continue() -> None:
+async def test_unread_data_is_bounded_and_other_streams_continue() -> None:
     released = asyncio.Event()
 
     async def hold(stream: Stream) -> None:
@@ -135,7 +123,7 @@ def test_unread_data_is_bounded_and_other_streams_continue() -> None:
         assert len(await stream.read_all(5_000_000)) == 2_000_000
         await stream.write(b"all")
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/hold/1", hold)
         _, stream = await ours.open_stream(theirs.peer_id, ["/hold/1"])
         writing = asyncio.create_task(stream.write(bytes(2_000_000)))
@@ -149,10 +137,8 @@ def test_unread_data_is_bounded_and_other_streams_continue() -> None:
         stream.close()
         assert await stream.read_all(10) == b"all"
 
-    with_two_hosts(test)
 
-
-def test_what_is_held_is_counted_until_it_is_processed_or_dropped() -> None:
+async def test_what_is_held_is_counted_until_it_is_processed_or_dropped() -> None:
     released = asyncio.Event()
     messages: list[bytes | None] = []
 
@@ -161,35 +147,31 @@ def test_what_is_held_is_counted_until_it_is_processed_or_dropped() -> None:
         messages.append(await stream.read_message(1 << 20))
         messages.append(await stream.read_message(1 << 20))
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/receive/1", receive)
         _, stream = await ours.open_stream(theirs.peer_id, ["/receive/1"])
         await stream.write_message(bytes(100_000))
         await stream.write(varint.encode(1 << 20) + bytes(70_000))
-        await until(lambda: theirs.held_bytes >= 170_000)
+        await until(lambda: theirs.held.total >= 170_000)
         released.set()
         await until(lambda: messages)
         # The finished message is the handler's, the unfinished one is still held.
-        await until(lambda: theirs.held_bytes == 70_000)
+        await until(lambda: theirs.held.total == 70_000)
         stream.reset()
-        await until(lambda: theirs.held_bytes == 0)
-        assert messages == [bytes(100_000)] and ours.held_bytes == 0
-
-    with_two_hosts(test)
+        await until(lambda: theirs.held.total == 0)
+        assert messages == [bytes(100_000)] and ours.held.total == 0
 
 
-def test_a_handler_counts_what_it_keeps_for_a_stream() -> None:
+async def test_a_handler_counts_what_it_keeps_for_a_stream() -> None:
     released = asyncio.Event()
 
     async def keep(stream: Stream) -> None:
         stream.hold(5000)
         await released.wait()
 
-    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+    async with two_hosts() as (ours, theirs):
         theirs.set_stream_handler("/keep/1", keep)
         await ours.open_stream(theirs.peer_id, ["/keep/1"])
-        await until(lambda: theirs.held_bytes == 5000)
+        await until(lambda: theirs.held.total == 5000)
         released.set()
-        await until(lambda: theirs.held_bytes == 0)
-
-    with_two_hosts(test)
+        await until(lambda: theirs.held.total == 0)

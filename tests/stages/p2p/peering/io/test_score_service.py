@@ -1,7 +1,5 @@
 """Scores of connected peers: restored from the peerstore, saved to it, and observed as metrics [SCR6]."""
 
-import asyncio
-
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.host.io.host_api import Direction, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
@@ -32,13 +30,10 @@ def test_counts_are_restored_on_connecting_and_saved_on_disconnecting() -> None:
     assert saved is not None and saved.req_resp == ReqRespScores(2.0, 1.0, 1.0) and saved.gossip.total == -20.0
 
 
-def test_scores_of_connected_peers_are_saved_and_observed() -> None:
-    async def run() -> None:
-        async with running_host(1) as ours, running_host(2) as theirs:
-            service = ScoreService(ours, peer_scorer(PeerScoring.LIGHT, 2))
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            async with running_tasks(service.periodic_task):
-                await until(lambda: ours.peerstore.scores(theirs.peer_id) is not None)
-            assert 'op_node_default_peer_scores_count{type="total"} 1.0' in ours.meter.text().decode()
-
-    asyncio.run(run())
+async def test_scores_of_connected_peers_are_saved_and_observed() -> None:
+    async with running_host(1) as ours, running_host(2) as theirs:
+        service = ScoreService(ours, peer_scorer(PeerScoring.LIGHT, 2))
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        async with running_tasks(service.periodic_task):
+            await until(lambda: ours.peerstore.scores(theirs.peer_id) is not None)
+        assert 'op_node_default_peer_scores_count{type="total"} 1.0' in ours.meter.text().decode()

@@ -5,54 +5,45 @@ import base64
 import contextlib
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, recover_signer, signing_hash_of
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.io.remote_signer import MAX_ANSWER_BYTES, RemoteSigner
+from rollup_node.stages.protocol.keys import recover_address
 from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, refusing_tls_server
 from tests.support.p2p.blocks import SIGNER
-from tests.support.p2p.nodes import run_scenario
 from tests.support.servers.certificates import certificate
 
 DIGEST = b"\xd1" * 32
 CHAIN_ID = 10
 
 
-def with_signer(use: Callable[[SignerServer, RemoteSigner], Awaitable[None]], **changes: Any) -> None:
-    """Runs a scenario with a server and its client, without TLS."""
-
-    async def scenario() -> None:
-        async with SignerServer().running() as server:
-            signer = RemoteSigner(server.config(**changes))
-            try:
-                await use(server, signer)
-            finally:
-                await signer.close()
-
-    run_scenario(scenario)
+@contextlib.asynccontextmanager
+async def running_signer(**changes: Any) -> AsyncIterator[tuple[SignerServer, RemoteSigner]]:
+    """A server and its client, without TLS."""
+    async with SignerServer().running() as server:
+        signer = RemoteSigner(server.config(**changes))
+        try:
+            yield server, signer
+        finally:
+            await signer.close()
 
 
-Opener = Callable[[RemoteSigner], RemoteSigner]
+@contextlib.asynccontextmanager
+async def closing_signers() -> AsyncIterator[Callable[[RemoteSigner], RemoteSigner]]:
+    """A function that passes a client on and has it closed at the end."""
+    async with contextlib.AsyncExitStack() as stack:
 
+        def opened(signer: RemoteSigner) -> RemoteSigner:
+            stack.push_async_callback(signer.close)
+            return signer
 
-def with_opened(use: Callable[[Opener], Awaitable[None]]) -> None:
-    """Runs a scenario with a function that passes a client on and has it closed at the end."""
-
-    async def scenario() -> None:
-        async with contextlib.AsyncExitStack() as stack:
-
-            def opened(signer: RemoteSigner) -> RemoteSigner:
-                stack.push_async_callback(signer.close)
-                return signer
-
-            await use(opened)
-
-    run_scenario(scenario)
+        yield opened
 
 
 async def error_of(signer: RemoteSigner) -> str:
@@ -63,10 +54,10 @@ async def error_of(signer: RemoteSigner) -> str:
 
 
 @pytest.mark.option("signer.header")
-def test_the_wire_form_is_that_of_op_node() -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_the_wire_form_is_that_of_op_node() -> None:
+    async with running_signer(headers=(("X-Key", "a,b=c"),)) as (server, signer):
         signature = await signer.sign_block(CHAIN_ID, DIGEST)
-        assert recover_signer(signing_hash_of(CHAIN_ID, DIGEST), signature) == SIGNER.address
+        assert recover_address(signing_hash(CHAIN_ID, DIGEST), signature) == SIGNER.address
         zeros = ",".join(["0"] * 32)
         argument = (
             f'{{"domain":[{zeros}],"chainId":10,"payloadHash":"{base64.b64encode(DIGEST).decode()}",'
@@ -77,39 +68,30 @@ def test_the_wire_form_is_that_of_op_node() -> None:
         ]
         assert server.headers[0]["X-Key"] == "a,b=c" and server.headers[0]["Content-Type"] == "application/json"
 
-    with_signer(use, headers=(("X-Key", "a,b=c"),))
 
-
-def test_a_chain_id_may_have_256_bits() -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_a_chain_id_may_have_256_bits() -> None:
+    async with running_signer() as (server, signer):
         server.answer = "0x"
         with pytest.raises(SigningError, match="has 0 bytes"):
             await signer.sign_block((1 << 256) - 1, DIGEST)
         assert b'"chainId":%d,' % ((1 << 256) - 1) in server.bodies[0]
 
-    with_signer(use)
 
-
-def test_health_status() -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_health_status() -> None:
+    async with running_signer() as (server, signer):
         assert await signer.version() == VERSION
         assert server.calls[0]["method"] == "health_status" and server.calls[0]["params"] == []
         server.answer = {"status": "ok"}
         with pytest.raises(SigningError, match="does not answer health_status like a signer"):
             await signer.version()
 
-    with_signer(use)
 
-
-def test_a_slow_health_status_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_health_status_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_signer, "HEALTH_TIMEOUT", 0.2)
-
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+    async with running_signer() as (server, signer):
         server.is_open.clear()
         with pytest.raises(SigningError, match=r"no answer within 0\.2 s"):
             await signer.version()
-
-    with_signer(use)
 
 
 @pytest.mark.parametrize(
@@ -126,30 +108,24 @@ def test_a_slow_health_status_ends_in_bounded_time(monkeypatch: pytest.MonkeyPat
         ({"code": -32000, "message": "no such\nkey"}, "opsigner_signBlockPayload: error -32000: no such key"),
     ],
 )
-def test_a_malformed_signature_is_refused(answer: Any, text: str) -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_a_malformed_signature_is_refused(answer: Any, text: str) -> None:
+    async with running_signer() as (server, signer):
         server.answer = answer
         assert text in await error_of(signer)
 
-    with_signer(use)
-
 
 @pytest.mark.fault("F53")
-def test_a_signature_of_another_key_is_refused() -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_a_signature_of_another_key_is_refused() -> None:
+    async with running_signer() as (server, signer):
         server.key = LocalSigner(b"\x33" * 32)
         other = server.key.address.hex()
         assert f"is one of 0x{other}, not of signer.address 0x{SIGNER.address.hex()}" in await error_of(signer)
 
-    with_signer(use)
 
-
-def test_a_signature_of_another_block_is_refused() -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_a_signature_of_another_block_is_refused() -> None:
+    async with running_signer() as (server, signer):
         server.answer = "0x" + (await SIGNER.sign_block(CHAIN_ID, b"\xd2" * 32)).hex()
         assert "not of signer.address" in await error_of(signer)
-
-    with_signer(use)
 
 
 @pytest.mark.parametrize(
@@ -162,21 +138,18 @@ def test_a_signature_of_another_block_is_refused() -> None:
         (b"x" * 60_000, 500, "HTTP status 500"),
     ],
 )
-def test_an_answer_of_any_size_and_shape_is_an_error(body: bytes, status: int, text: str) -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_an_answer_of_any_size_and_shape_is_an_error(body: bytes, status: int, text: str) -> None:
+    async with running_signer() as (server, signer):
         server.body, server.status = body, status
         assert text in await error_of(signer)
         server.body, server.status = None, 200
         await signer.sign_block(CHAIN_ID, DIGEST)
 
-    with_signer(use)
-
 
 @pytest.mark.fault("F53")
-def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 0.2)
-
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+    async with running_signer() as (server, signer):
         server.is_open.clear()
         started = time.monotonic()
         assert "no answer within 0.2 s" in await error_of(signer)
@@ -184,12 +157,10 @@ def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> 
         server.is_open.set()
         await signer.sign_block(CHAIN_ID, DIGEST)
 
-    with_signer(use)
-
 
 @pytest.mark.fault("F53")
-def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         server = SignerServer()
         async with server.running():
             signer = opened(RemoteSigner(server.config()))
@@ -200,15 +171,13 @@ def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
         async with server.running(port=port):
             await signer.sign_block(CHAIN_ID, DIGEST)
 
-    with_opened(scenario)
-
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.option("signer.tls.ca")
-def test_both_sides_are_authenticated(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_both_sides_are_authenticated(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
         async with SignerServer().running(files.server_context()) as server:
             signer = opened(RemoteSigner(files.config(server.endpoint)))
@@ -221,11 +190,9 @@ def test_both_sides_are_authenticated(tmp_path: Path) -> None:
             signer = opened(RemoteSigner(server.config()))
             assert "TLS: certificate not accepted, " in await error_of(signer), "the system's roots do not know it"
 
-    with_opened(scenario)
 
-
-def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
         context = files.server_context()
         context.load_cert_chain(*certificate("signer", files.authority, "127.0.0.9").write(tmp_path, "elsewhere"))
@@ -233,33 +200,27 @@ def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
             signer = opened(RemoteSigner(files.config(server.endpoint)))
             assert "IP address mismatch" in await error_of(signer)
 
-    with_opened(scenario)
-
 
 @pytest.mark.option("signer.tls.cert", "signer.tls.key")
-def test_a_client_certificate_that_the_signer_refuses(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_a_client_certificate_that_the_signer_refuses(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
         cert, key = certificate("stranger").write(tmp_path, "stranger")
         with refusing_tls_server(files.server_context()) as endpoint:
             signer = opened(RemoteSigner(files.config(endpoint, tls_cert=cert, tls_key=key)))
             assert "TLS: tlsv1 alert unknown ca" in await error_of(signer)
 
-    with_opened(scenario)
 
-
-def test_tls_before_1_3_is_refused(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_tls_before_1_3_is_refused(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
         with refusing_tls_server(files.server_context(ssl.TLSVersion.TLSv1_2)) as endpoint:
             signer = opened(RemoteSigner(files.config(endpoint)))
             assert "TLS: tlsv1 alert protocol version" in await error_of(signer)
 
-    with_opened(scenario)
 
-
-def test_a_changed_certificate_is_used_without_a_restart(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_a_changed_certificate_is_used_without_a_restart(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
         async with SignerServer().running(files.server_context()) as server:
             signer = opened(RemoteSigner(files.config(server.endpoint)))
@@ -271,11 +232,9 @@ def test_a_changed_certificate_is_used_without_a_restart(tmp_path: Path) -> None
             await signer.sign_block(CHAIN_ID, DIGEST)
             assert server.client_names == ["node", "node", "renewed"], "the half-written pair is not used"
 
-    with_opened(scenario)
 
-
-def test_unreadable_files_are_an_error_of_each_call(tmp_path: Path) -> None:
-    async def scenario(opened: Opener) -> None:
+async def test_unreadable_files_are_an_error_of_each_call(tmp_path: Path) -> None:
+    async with closing_signers() as opened:
         files = TlsSetUp(tmp_path)
         (tmp_path / "node.key").rename(tmp_path / "elsewhere")
         async with SignerServer().running(files.server_context()) as server:
@@ -284,12 +243,8 @@ def test_unreadable_files_are_an_error_of_each_call(tmp_path: Path) -> None:
             (tmp_path / "elsewhere").rename(tmp_path / "node.key")
             await signer.sign_block(CHAIN_ID, DIGEST)
 
-    with_opened(scenario)
 
-
-def test_calls_share_one_connection() -> None:
-    async def use(server: SignerServer, signer: RemoteSigner) -> None:
+async def test_calls_share_one_connection() -> None:
+    async with running_signer() as (server, signer):
         await asyncio.gather(*(signer.sign_block(CHAIN_ID, DIGEST) for _ in range(5)))
         assert len(server.bodies) == 5
-
-    with_signer(use)

@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.signer import kept_payloads
+from rollup_node.stages.p2p.signer import signed_blocks
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile
 from rollup_node.stages.p2p.signer.signed_blocks import MAX_HEIGHTS, BlockFate, BlockRecord, SigningRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -201,7 +201,7 @@ def test_the_last_block_is_the_last_that_may_be_signed(tmp_path: Path) -> None:
 
 
 def test_the_payloads_are_bounded_in_the_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_payloads, "MAX_PAYLOADS", 3)
+    monkeypatch.setattr(signed_blocks, "MAX_PAYLOADS", 3)
     path, blocks = tmp_path / "signed", chain(9)
     file = SignedBlocksFile(GENESIS, str(path))
     for number, each in enumerate(blocks):

@@ -23,10 +23,7 @@ from tests.support.timing.manual_clock import ManualClock
 OURS = NetworkIdentity(b"\x01" * 32)
 PEER, OTHER = OURS.peer_id, NetworkIdentity(b"\x02" * 32).peer_id
 HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/dns4/node.example/tcp/1")
-SCORES = PeerScores(
-    GossipScores(-4.5, TopicScores(1.0, 2.0, 3.0, 4.0), 0.5, 0.25),
-    ReqRespScores(1.0, 2.0, 3.0),
-)
+SCORES = PeerScores(GossipScores(-4.5, TopicScores(1.0, 2.0, 3.0, 4.0), 0.5, 0.25), ReqRespScores(1.0, 2.0, 3.0))
 
 
 def test_the_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,0 @@
-"""The UDP socket and the database of discovery."""

@@ -1,1 +1,0 @@
-"""Port mapping on real gateways."""

@@ -1,0 +1,164 @@
+"""The checks that only `rollup-node check` makes, on the embedded engine and on answers of any kind."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.node.checks.engine import engine_client, offered_methods
+from rollup_node.node.checks.finding import Finding, FindingLevel
+from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import SERVER_ERROR
+from rollup_node.stages.protocol.hex_encoding import HexError
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.engine.server import EngineServer
+from rollup_node.tools.preflight.chain_checks import (
+    Block,
+    check_capabilities,
+    check_finality,
+    check_forks,
+    check_head,
+    check_l1_methods,
+    read_block,
+    read_safe_head,
+)
+from tests.node.checks.test_engine import NOW, ask
+from tests.support.chains.l2_test_chain import L2TestChain
+from tests.support.servers.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
+from tests.support.servers.checked_endpoints import ROLLUP as ZORA
+from tests.support.servers.http_listener import Methods
+
+HASH = "0x" + "11" * 32
+
+
+BLOCK = {"number": "0x10", "hash": HASH, "timestamp": "0x20"}
+
+
+def failing(message: str) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise JsonRpcError(SERVER_ERROR, message)
+
+    return fail
+
+
+def test_the_embedded_engine_has_what_every_fork_needs() -> None:
+    server = EngineServer(L2TestChain().genesis(), SECRET)
+
+    async def run() -> tuple[list[Finding], frozenset[str] | None]:
+        await server.start()
+        client = engine_client(server.auth.url, SECRET, 20.0)
+        try:
+            return await offered_methods(client, "engine")
+        finally:
+            await client.close()
+            await server.stop()
+
+    findings, offered = asyncio.run(run())
+    assert [each.level for each in findings] == [FindingLevel.OK] and offered is not None
+    for network in ("op-mainnet", "op-sepolia"):
+        assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is FindingLevel.OK
+
+
+@pytest.mark.condition("C13")
+def test_methods_of_a_fork_to_come_are_a_warning() -> None:
+    at = ZORA.fork_times["isthmus"]
+    offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
+    (found,) = check_capabilities("engine", offered, ZORA, at - 86400)
+    assert found.level is FindingLevel.WARNING and "needed by a fork in 1d0h" in found.text
+    (found,) = check_capabilities("engine", offered, ZORA, at)
+    assert found.level is FindingLevel.ERROR and "engine_newPayloadV4" in found.text
+
+
+@pytest.mark.sign("FORK-MISMATCH", check=True)
+def test_fields_of_another_fork_are_an_error() -> None:
+    endpoints = CheckedEndpoints()
+    methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
+    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
+    late = msgspec.structs.replace(
+        ZORA, fork_times={name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
+    )
+    found = ask(methods, lambda client: check_forks(client, "engine", late))
+    assert found.code is Code.ENGINE_FORKS and "is not of isthmus" in found.text
+    assert "its extraData has 17 bytes, not 9" in found.text
+    genesis = {"number": hex(ZORA.genesis.l2.number), "timestamp": "0x1"}
+    methods = {"eth_getBlockByNumber": lambda *_: genesis}
+    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
+
+
+def test_the_safe_head_and_its_origin() -> None:
+    endpoints = CheckedEndpoints()
+    names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
+    methods = {name: endpoints.engine[name] for name in names}
+    safe = ask(methods, lambda client: read_safe_head(client, ZORA))
+    assert safe == (SAFE, ORIGIN, endpoints.origin_time)
+    methods[names[1]] = lambda *_: {"input": "0x00"}
+    with pytest.raises(HexError, match="it has no L1 info of its time"):
+        ask(methods, lambda client: read_safe_head(client, ZORA))
+
+    def without_safe_head(*_: object) -> None:
+        raise JsonRpcError(-32000, "safe block not found")
+
+    methods[names[0]] = without_safe_head
+    assert ask(methods, lambda client: read_safe_head(client, ZORA)) is None
+
+
+def test_blocks_are_read() -> None:
+    block = ask({"eth_getBlockByNumber": lambda *_: BLOCK}, lambda client: read_block(client, "latest"))
+    assert block is not None and (block.height, block.time) == (16, 32)
+    for missing in (lambda *_: None, failing("safe block not found")):
+        assert ask({"eth_getBlockByNumber": missing}, lambda client: read_block(client, "safe")) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (lambda *_: {**BLOCK, "number": "ten"}, HexError),
+        (lambda *_: {**BLOCK, "hash": "0x"}, HexError),
+        (lambda *_: {}, EndpointError),
+        (failing("slow down"), RpcFailure),
+    ],
+)
+def test_what_is_no_block(answer: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        ask({"eth_getBlockByNumber": answer}, lambda client: read_block(client, "latest"))
+
+
+def test_an_old_head_is_a_warning() -> None:
+    now = int(time.time())
+    assert check_head("L1", Block("0x1", HASH, hex(now - 20))).level is FindingLevel.OK
+    old = check_head("L1", Block("0x1", HASH, hex(now - 1200)))
+    assert old.code is Code.L1_HEAD and "20m0s old" in old.text
+
+
+@pytest.mark.sign("FINALITY-STALE", check=True)
+@pytest.mark.parametrize(
+    ("answer", "level", "text"),
+    [
+        (lambda *_: {**BLOCK, "timestamp": hex(10_000 - 900)}, FindingLevel.OK, "finalized block 16, 15m0s older"),
+        (
+            lambda *_: {**BLOCK, "timestamp": hex(10_000 - 7200)},
+            FindingLevel.WARNING,
+            "16, is 2h0m older than the latest, 1",
+        ),
+        (lambda *_: None, FindingLevel.NOT_CHECKED, "it has none"),
+        (failing("unknown label"), FindingLevel.NOT_CHECKED, "unknown label"),
+    ],
+)
+def test_finality_that_stands_still_is_a_warning(answer: Any, level: FindingLevel, text: str) -> None:
+    head = Block("0x1", HASH, hex(10_000))
+    found = ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
+    assert found.level is level and text in found.text
+    assert found.code is (Code.FINALITY_STALE if level is FindingLevel.WARNING else None)
+
+
+def test_methods_that_are_missing() -> None:
+    methods: Methods = {"eth_getBlockReceipts": lambda name: [] if name == HASH else None}
+    head = Block("0x1", HASH, "0x1")
+    receipts, proof = ask(methods, lambda client: check_l1_methods(client, "L1", head, bytes(20)))
+    assert receipts.level is FindingLevel.OK
+    assert proof.code is Code.L1_METHODS and proof.text.startswith("eth_getProof does not work: error -32601")

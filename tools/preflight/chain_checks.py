@@ -1,0 +1,228 @@
+"""Checks of `rollup-node check` that a start does not make: heads, finality, methods, forks of blocks [LIF24]."""
+
+import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rollup_node.node.checks.beacon import BeaconReader
+from rollup_node.node.checks.engine import FORKCHOICE
+from rollup_node.node.checks.execution import is_missing
+from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.hex_encoding import (
+    HexError,
+    from_hex,
+    from_quantity,
+    hash_from_hex,
+    to_hex,
+)
+from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
+from rollup_node.stages.protocol.texts import duration, one_line
+from rollup_node.stages.protocol.types import Address
+
+NEVER = (1 << 63) - 1
+
+
+class SafeHead(NamedTuple):
+    """The safe head of an engine; `origin` and `origin_time` are number and time of its L1 origin."""
+
+    number: int
+    origin: int
+    origin_time: int
+
+
+class _Header(msgspec.Struct):
+    number: str
+    timestamp: str
+    extraData: str = "0x"
+    withdrawalsRoot: str | None = None
+    parentBeaconBlockRoot: str | None = None
+    requestsHash: str | None = None
+
+
+class _Transaction(msgspec.Struct):
+    input: str
+
+
+def check_capabilities(check: str, offered: frozenset[str], rollup: RollupConfig, now: int) -> list[Finding]:
+    """Whether the engine names the methods of the present fork, and of those to come; `now` in Unix seconds."""
+    present = _needed(rollup, now)
+    missing = sorted(present - offered)
+    if missing:
+        return [error(check, Code.ENGINE_CAPABILITIES, f"the engine lacks {', '.join(missing)}")]
+    times = sorted({at for at in rollup.fork_times.values() if now < at < NEVER})
+    for at in times:
+        late = sorted(_needed(rollup, at) - offered)
+        if late:
+            text = f"the engine lacks {', '.join(late)}, needed by a fork in {duration(at - now)}"
+            return [warning(check, Code.ENGINE_CAPABILITIES, text)]
+    return [ok(check, f"the engine has {', '.join(sorted(present))}")]
+
+
+def _needed(rollup: RollupConfig, at: int) -> frozenset[str]:
+    rules = rollup.schedule().l2(at)
+    return frozenset(
+        {
+            FORKCHOICE,
+            f"engine_forkchoiceUpdatedV{rules.attributes_version}",
+            f"engine_getPayloadV{rules.get_payload_version}",
+            f"engine_newPayloadV{rules.new_payload_version}",
+        }
+    )
+
+
+async def check_forks(client: JsonRpcClient, check: str, rollup: RollupConfig) -> Finding:
+    """Whether the fields of the engine's latest block are those of the fork that the configuration has for its time.
+
+    Raises EndpointError, RpcFailure and HexError."""
+    header = await client.call_typed(_Header, "eth_getBlockByNumber", "latest", False)
+    number, at = from_quantity(header.number), from_quantity(header.timestamp)
+    forks = rollup.schedule().active(at)
+    fork = forks[-1].name if forks else "bedrock"
+    if number <= rollup.genesis.l2.number:
+        return ok(check, f"block {number} is the genesis, which shows no fork")
+    wrong = _wrong_fields(header, rollup, at)
+    if wrong:
+        text = f"block {number} (time {at}) of the engine is not of {fork}, the fork of our configuration: {wrong}"
+        return error(check, Code.ENGINE_FORKS, text)
+    return ok(check, f"block {number} is of {fork}, as configured")
+
+
+def _wrong_fields(header: _Header, rollup: RollupConfig, at: int) -> str:
+    rules = rollup.schedule().l2(at)
+    size = 17 if rules.min_base_fee else 9 if rules.eip1559_params else None
+    fields = (
+        ("withdrawalsRoot", header.withdrawalsRoot, rules.withdrawals),
+        ("parentBeaconBlockRoot", header.parentBeaconBlockRoot, rules.beacon_root),
+        ("requestsHash", header.requestsHash, rules.withdrawals_root),
+    )
+    wrong = [
+        f"it {'lacks' if wanted else 'has'} {name}" for name, value, wanted in fields if wanted != (value is not None)
+    ]
+    length = len(from_hex(header.extraData))
+    if size is not None and length != size:
+        wrong.append(f"its extraData has {length} bytes, not {size}")
+    # Before Holocene the sequencer may write anything of up to 32 bytes there.
+    return ", ".join(wrong)
+
+
+async def read_safe_head(client: JsonRpcClient, rollup: RollupConfig) -> SafeHead | None:
+    """Return the safe head, None while the engine has none but the genesis block.
+
+    Raises EndpointError, RpcFailure and HexError."""
+    block = await read_block(client, "safe")
+    if block is None or block.height <= rollup.genesis.l2.number:
+        return None
+    # A whole block is as large as its gas allows.
+    first: Any = await client.call_typed(_Transaction, "eth_getTransactionByBlockNumberAndIndex", block.number, "0x0")
+    try:
+        info = parse_l1_info(from_hex(first.input), rollup.schedule().l1_info_format(block.time))
+    except L1InfoError as failure:
+        raise HexError(f"it has no L1 info of its time: {failure}") from None
+    return SafeHead(block.height, info.number, info.timestamp)
+
+
+OLD_HEAD = 300
+"""Seconds: 25 slots of Ethereum without a block."""
+
+
+OLD_FINALIZED = 3600
+"""Seconds between the finalized block and the head; Ethereum finalizes 13 to 19 minutes behind it."""
+
+
+PROBE = AnswerLimit(32 << 20, 2_000_000)
+"""What the receipts of the head may hold: they are not decoded."""
+
+
+class Block(msgspec.Struct):
+    """A block without its transactions."""
+
+    number: str
+    hash: str
+    timestamp: str
+    blobGasUsed: str = "0x0"
+
+    @property
+    def height(self) -> int:
+        """Its number. Raises HexError."""
+        return from_quantity(self.number)
+
+    @property
+    def time(self) -> int:
+        """Its time in seconds. Raises HexError."""
+        return from_quantity(self.timestamp)
+
+
+async def read_block(client: JsonRpcClient, name: str) -> Block | None:
+    """Return a block by its number or label, None if there is none. Raises EndpointError, RpcFailure and HexError."""
+    try:
+        block: Block | None = await client.call_typed(Block | None, "eth_getBlockByNumber", name, False)
+    except RpcFailure as failure:
+        if is_missing(failure):
+            return None
+        raise
+    if block is not None:
+        _ = block.height, block.time, hash_from_hex(block.hash)
+    return block
+
+
+def check_head(check: str, block: Block) -> Finding:
+    """Whether the head of L1 is young."""
+    age = time.time() - block.time
+    if age > OLD_HEAD:
+        return warning(check, Code.L1_HEAD, f"the latest block, {block.height}, is {duration(age)} old")
+    return ok(check, f"block {block.height}, {duration(age)} old")
+
+
+async def check_finality(client: JsonRpcClient, check: str, head: Block) -> Finding:
+    """Whether L1 finalizes. Raises EndpointError and HexError."""
+    try:
+        finalized = await read_block(client, "finalized")
+    except RpcFailure as failure:
+        return not_checked(check, f"its finalized block: {failure}")
+    if finalized is None:
+        return not_checked(check, "its finalized block: it has none")
+    age = head.time - finalized.time
+    if age > OLD_FINALIZED:
+        text = f"the finalized block, {finalized.height}, is {duration(age)} older than the latest, {head.height}"
+        return warning(check, Code.FINALITY_STALE, text)
+    return ok(check, f"finalized block {finalized.height}, {duration(age)} older than the latest")
+
+
+async def check_l1_methods(client: JsonRpcClient, check: str, head: Block, contract: Address) -> list[Finding]:
+    """Whether eth_getBlockReceipts and eth_getProof answer for the head; `contract` is that of the proof."""
+    calls: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("eth_getBlockReceipts", (head.hash,)),
+        ("eth_getProof", (to_hex(contract), [], head.number)),
+    )
+    return [await check_method(client, check, Code.L1_METHODS, method, params) for method, params in calls]
+
+
+async def check_method(client: JsonRpcClient, check: str, code: Code, method: str, params: tuple[Any, ...]) -> Finding:
+    """Whether a method answers a call."""
+    try:
+        await client.call_raw(method, *params, limit=PROBE)
+    except (EndpointError, RpcFailure) as failure:
+        return warning(check, code, f"{method} does not work: {failure}")
+    return ok(check, f"{method} works")
+
+
+VERSION_PATH = "eth/v1/node/version"
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _VersionResponse(msgspec.Struct):
+    data: _Version
+
+
+async def beacon_version(reader: BeaconReader) -> str | None:
+    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
+    found = await reader.read(VERSION_PATH, _VersionResponse)
+    return None if found is None else one_line(found.data.version)[:100]
