@@ -29,10 +29,9 @@ from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
-from rollup_node.tools.bench.call_recorder import Recorded, recording, seconds_of
-from rollup_node.tools.bench.measure import Figure, repeat, show
+from rollup_node.tools.bench.measure import Figure, Recorded, recording, repeat, seconds_of, show
 from rollup_node.tools.inspect.batch_summary import BatchSummary
-from rollup_node.tools.inspect.listing import BatchListing
+from rollup_node.tools.inspect.listing_stage import BatchListing
 from rollup_node.tools.recorded.recording import Recording
 
 FIRST, LAST = 6_582_895, 6_582_952

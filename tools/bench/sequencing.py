@@ -41,7 +41,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
-from rollup_node.tools.bench.sealed_blocks import SECRET, genesis_payload, pool, sealed
+from rollup_node.tools.bench.signed_blocks import SECRET, genesis_payload, pool, sealed
 from rollup_node.tools.bench.synthetic_chain import L1_GENESIS, l1_hash
 from rollup_node.tools.bench.timed_engine import EngineProcess, TimedCall
 

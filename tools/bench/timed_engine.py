@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.engine_json import attributes_from_json, envelo
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_header
 from rollup_node.stages.protocol.types import BlockId, Hash
-from rollup_node.tools.bench.sealed_blocks import pool, sealed
+from rollup_node.tools.bench.signed_blocks import pool, sealed
 
 MAX_BODY = 32 << 20
 

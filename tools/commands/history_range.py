@@ -15,7 +15,7 @@ from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
-from rollup_node.tools.commands.replay_config import replay_config
+from rollup_node.tools.commands.replay import replay_config
 from rollup_node.tools.history.derivation_stage import RangeConfig
 from rollup_node.tools.history.l1_view import read_blocks
 from rollup_node.tools.history.manifest import Resume

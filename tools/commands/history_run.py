@@ -29,20 +29,21 @@ from rollup_node.tools.commands.common import (
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.l1_view import L1View, l1_view
-from rollup_node.tools.history.manifest import ManifestRow, genesis_resume
-from rollup_node.tools.history.ranges import (
+from rollup_node.tools.history.manifest import (
     DEFAULT_SIZE,
     NO_SOURCE,
     TABLES_VERSION,
     L1Range,
+    ManifestRow,
     RunConfig,
     default_warmup,
+    genesis_resume,
     plan_ranges,
     rollup_digest,
 )
 from rollup_node.tools.history.run import HistoryRun, RunReport, with_last
 from rollup_node.tools.history.runner import INSTALL, RESOURCE, Outcome, executor
-from rollup_node.tools.history.seams import caveats, progress
+from rollup_node.tools.history.start_stage import caveats, progress
 
 RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them
 into tables below a folder. Ranges that are complete there are skipped: run the same command again after an

@@ -13,10 +13,9 @@ from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
-from rollup_node.tools.history.manifest import Block
-from rollup_node.tools.history.ranges import rollup_digest
+from rollup_node.tools.history.manifest import Block, rollup_digest
+from rollup_node.tools.history.report import history_problems
 from rollup_node.tools.history.tables import Table, rows, table_files
-from rollup_node.tools.history.verification import history_problems
 
 DESCRIPTION = """Adds the safe heads of a history to the database of safe heads of a node that does not run, before
 those that it has. The history is verified first. A node with --safedb.path FILE then answers

@@ -9,12 +9,11 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
-from rollup_node.tools.history.report import ReportValues, report_page
+from rollup_node.tools.history.report import ReportValues, history_digest, history_problems, report_page
 from rollup_node.tools.history.run import rate
 from rollup_node.tools.history.runner import INSTALL
-from rollup_node.tools.history.seams import caveats, open_seams, problems, progress
+from rollup_node.tools.history.start_stage import caveats, open_seams, problems, progress
 from rollup_node.tools.history.tables import Table, rows, table_files
-from rollup_node.tools.history.verification import history_digest, history_problems
 
 STATUS = """Shows what is done and what is missing of a history, from its manifests alone."""
 VERIFY = """Proves from the files of a history alone that nothing is missing, that all seams between ranges close by

@@ -13,8 +13,7 @@ from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url
-from rollup_node.tools.inspect.status_client import StatusClient, StatusError
-from rollup_node.tools.inspect.status_screen import status_lines
+from rollup_node.tools.inspect.status_screen import StatusClient, StatusError, status_lines
 
 DESCRIPTION = """Shows the state of a running node: its heads with their ages, how far it is behind L1, speed and time
 left, the sequencing window, the next fork, peers, processes, and what is wrong. It reads /status.json at the node's

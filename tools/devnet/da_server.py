@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.commitments import CommitmentError, decode_commitment, keccak_commitment
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from rollup_node.tools.devnet.settings import DA_MODES
 
 MAX_INPUT = 32 << 20

@@ -16,12 +16,11 @@ from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS
 from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent, Programs
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
-from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, Need, Role, Scenario
+from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, FaultPlan, Need, Role, Scenario
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
 if TYPE_CHECKING:
-    from rollup_node.tools.faults.io.proxy import FaultProxy
+    from rollup_node.tools.faults.proxy import FaultProxy
 
 POLL_SECONDS = 0.25
 START_SECONDS = 60.0
@@ -83,7 +82,7 @@ class FaultSession:
 
     async def __aenter__(self) -> Self:
         # Imported here alone: it brings aiohttp with it.
-        from rollup_node.tools.faults.io.proxy import FaultProxy
+        from rollup_node.tools.faults.proxy import FaultProxy
 
         for role, upstream in self._upstreams().items():
             proxy = self._proxies[role] = FaultProxy(role, upstream)

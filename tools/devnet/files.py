@@ -11,7 +11,7 @@ from typing import Any
 from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.signing import Key
+from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
 
 L1_CHAIN_ID = 900

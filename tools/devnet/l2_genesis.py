@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
-from rollup_node.tools.devnet.evm.genesis import GenesisError, data, number
+from rollup_node.tools.devnet.evm.state import GenesisError, data, number
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades

@@ -31,8 +31,8 @@ from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_option
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
 
 if TYPE_CHECKING:  # not in the wheel
-    from rollup_node.tools.devnet.faults.clock import OwnClock
     from rollup_node.tools.devnet.faults.disk import SmallDisk
+    from rollup_node.tools.devnet.faults.events import OwnClock
 
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -66,7 +66,7 @@ def _genesis_block(block: Block) -> GenesisBlock:
 
 
 def _own_clock(library: Path, file: Path) -> "OwnClock":
-    from rollup_node.tools.devnet.faults.clock import OwnClock
+    from rollup_node.tools.devnet.faults.events import OwnClock
 
     return OwnClock(library, file)
 

@@ -12,9 +12,9 @@ from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
 from rollup_node.stages.protocol.forks.schedule import fork_order_error
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
-from rollup_node.tools.devnet.engine.traits import Trait
+from rollup_node.tools.devnet.engine.engine_api import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
-from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS
+from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS
 
 if TYPE_CHECKING:
     from rollup_node.tools.faults.scenario import Scenario
@@ -188,7 +188,7 @@ def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") ->
     """Return the settings of a network for scenarios, with all that they need."""
     if not scenarios:
         return settings
-    from rollup_node.tools.devnet.faults.clock import find_clock_library
+    from rollup_node.tools.devnet.faults.events import find_clock_library
     from rollup_node.tools.faults.scenario import Need
 
     needs = {need for scenario in scenarios for need in scenario.needs}
@@ -208,7 +208,7 @@ def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") ->
 
 def unmet(scenario: "Scenario") -> str | None:
     """Return why a scenario cannot run on this machine; None if it can."""
-    from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
+    from rollup_node.tools.devnet.faults.events import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
     from rollup_node.tools.faults.scenario import Need
 
     if Need.CLOCK in scenario.needs and find_clock_library() is None:

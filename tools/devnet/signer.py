@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 
 VERSION = "rollup-node-development-signer"
 

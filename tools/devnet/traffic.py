@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import DEPOSITOR_KEY, L2_CHAIN_ID, PORTAL, RECEIVER_KEY, TRANSFER_KEY
 
 TRANSACTION_DEPOSITED = bytes.fromhex("b3813568d9991fc951961fcb4c784893574240a28925604d09fc577c55bb7c32")

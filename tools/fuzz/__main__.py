@@ -13,10 +13,8 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.io.log.logger import Level, set_level
-from rollup_node.tools.fuzz.corpus import FOLDER, CorpusError, read_corpus, write_corpus
-from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
-from rollup_node.tools.fuzz.report import Figures, markdown_table
-from rollup_node.tools.fuzz.runner import Runner, replayed
+from rollup_node.tools.fuzz.inputs import FOLDER, CorpusError, chosen_seeds, read_corpus, write_corpus
+from rollup_node.tools.fuzz.runner import Figures, Runner, markdown_table, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
 from rollup_node.tools.importers.generated_sections import rewrite
 

@@ -16,10 +16,9 @@ from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockContent
 from rollup_node.tools.history.l1_view import RecentBlocks, read_blocks
-from rollup_node.tools.history.manifest import Resume, State
-from rollup_node.tools.history.ranges import L1Range
+from rollup_node.tools.history.manifest import L1Range, Resume, State
 from rollup_node.tools.history.recorder import HistoryEvents, state_of
-from rollup_node.tools.history.row_files import RowFiles
+from rollup_node.tools.history.tables import RowFiles
 
 RESULT = "range.json"
 """The file that says that all rows are written."""

@@ -20,15 +20,18 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.manifest import (
     MAX_BYTES,
+    L1Range,
     ManifestError,
     ManifestRow,
+    RunConfig,
     TableFile,
+    check_plan,
     decode_checked,
     decode_manifest,
     encode_manifest,
+    plan_ranges,
     with_checksum,
 )
-from rollup_node.tools.history.ranges import L1Range, RunConfig, check_plan, plan_ranges
 from rollup_node.tools.history.tables import Table
 
 RUN_FILE = "run.json"

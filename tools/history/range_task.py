@@ -20,8 +20,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.history.derivation_stage import OVERLAP, RESULT, RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, file_entry
-from rollup_node.tools.history.manifest import ManifestRow, Resume
-from rollup_node.tools.history.ranges import L1Range
+from rollup_node.tools.history.manifest import L1Range, ManifestRow, Resume
 from rollup_node.tools.history.tables import Table
 
 ATTEMPTS = 3
@@ -128,7 +127,7 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
     path = f"{name.removesuffix('.jsonl')}/{wanted.name}.{task.form}"
     if task.form == "jsonl":
         return rows, path
-    from rollup_node.tools.history.row_files import write_parquet
+    from rollup_node.tools.history.tables import write_parquet
 
     target = rows.with_suffix(f".{task.form}")
     write_parquet(Table(name.partition("/")[0]), rows, target)

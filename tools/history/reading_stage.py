@@ -14,13 +14,11 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.tools.history.derivation_stage import RESULT, RangeResult
-from rollup_node.tools.history.manifest import NO_BLOCK, Block, State
-from rollup_node.tools.history.ranges import L1Range, digest_of
+from rollup_node.tools.history.manifest import NO_BLOCK, Block, L1Range, State, digest_of
 from rollup_node.tools.history.recorder import HistoryEvents, open_channel
-from rollup_node.tools.history.row_files import RowFiles
+from rollup_node.tools.history.tables import RowFiles
 from rollup_node.tools.inspect.batch_summary import BatchSummary
-from rollup_node.tools.inspect.listing import BatchListing
-from rollup_node.tools.inspect.listing_stage import ListingConfig, ListingStage
+from rollup_node.tools.inspect.listing_stage import BatchListing, ListingConfig, ListingStage
 
 
 class ReadingConfig(msgspec.Struct, frozen=True):

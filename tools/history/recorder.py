@@ -17,8 +17,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, Address, Hash, L1Block, L1BlockRef, L2BlockRef
-from rollup_node.tools.history.manifest import Block, OpenChannel, State
-from rollup_node.tools.history.ranges import L1Range, digest_of
+from rollup_node.tools.history.manifest import Block, L1Range, OpenChannel, State, digest_of
 from rollup_node.tools.history.tables import Table
 
 MAX_CHANNELS = 10_000

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.tools.history.manifest import Block, ManifestRow, TableFile
 from rollup_node.tools.history.recorder import MAX_CHANNELS
-from rollup_node.tools.history.row_files import check_schema
-from rollup_node.tools.history.tables import Table, partition, rows
+from rollup_node.tools.history.tables import Table, check_schema, partition, rows
 
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError)
 """What a damaged file of rows, or one with other columns or types, raises."""

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
-from rollup_node.tools.history.manifest import ManifestRow, Resume
+from rollup_node.tools.history.manifest import L1Range, ManifestRow, Resume
 from rollup_node.tools.history.range_task import RangeTask
-from rollup_node.tools.history.ranges import L1Range
 from rollup_node.tools.history.runner import Executor, Outcome
-from rollup_node.tools.history.seams import differences, progress
+from rollup_node.tools.history.start_stage import differences, progress
 
 MOST_FAILED = 4
 """So many ranges that fail one after the other end a run; with more than two workers, two for each."""

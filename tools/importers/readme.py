@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.tools.importers.architecture_docs import diagram
 from rollup_node.tools.importers.generated_sections import ROOT, Sections, rewrite, table
-from rollup_node.tools.importers.topology_diagram import diagram
 
 README = ROOT / "README.md"
 

@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.recorded.recording import NotRecorded, RecordedBlock, Recording
 
 T = TypeVar("T")

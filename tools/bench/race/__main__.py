@@ -21,13 +21,11 @@ import orjson
 
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course import prepare
-from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.node_run import RaceError
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
+from rollup_node.tools.bench.race.node_run import L1_BLOCK_SECONDS, TIP, RaceError, TipRun, run_tip
 from rollup_node.tools.bench.race.programs import OURS, RaceProgram, op_node, rollup_node
 from rollup_node.tools.bench.race.report import Runs, figures, report, tip_figures
 from rollup_node.tools.bench.race.runner import RaceRun, run_once
-from rollup_node.tools.bench.race.tip import L1_BLOCK_SECONDS, TIP, TipRun, run_tip
 
 DEFAULT = CourseSize()
 

@@ -18,21 +18,23 @@ from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench import synthetic_chain
-from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseWriter, read_facts
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseSize, CourseWriter, read_facts
 from rollup_node.tools.bench.race.garbage import Garbage
-from rollup_node.tools.bench.race.gzip_body import deflated
-from rollup_node.tools.bench.race.l1_blocks import Included, MadeL1Block, make_l1_block, next_time
-from rollup_node.tools.bench.race.l1_events import (
+from rollup_node.tools.bench.race.http_server import deflated
+from rollup_node.tools.bench.race.l1_blocks import (
     BATCHER,
+    Included,
+    MadeL1Block,
     batcher_transactions,
     blobs_of_channel,
     deposit,
     gas_limit_change,
+    make_l1_block,
+    next_time,
     span_batches,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
-from rollup_node.tools.bench.sealed_blocks import genesis_payload
+from rollup_node.tools.bench.signed_blocks import genesis_payload
 from rollup_node.tools.bench.synthetic_chain import (
     BEACON_GENESIS_TIME,
     BLOCK_TIME,

@@ -18,10 +18,9 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.l1_server import NULL
+from rollup_node.tools.bench.race.l1_server import NULL, Method, RpcMethods
 from rollup_node.tools.bench.race.l2_blocks import block_json
-from rollup_node.tools.bench.race.rpc_methods import Method, RpcMethods
-from rollup_node.tools.bench.sealed_blocks import sealed
+from rollup_node.tools.bench.signed_blocks import sealed
 
 _SYNCING = b'{"payloadStatus":{"status":"SYNCING","latestValidHash":null,"validationError":null},"payloadId":null}'
 _NEW_PAYLOAD_SYNCING = b'{"status":"SYNCING","latestValidHash":null,"validationError":null}'

@@ -15,9 +15,8 @@ from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, Transaction, s
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch
 from rollup_node.tools.batcher.channels import Compression, Frame, batcher_data, channel_body, frames
-from rollup_node.tools.batcher.signing import Key
-from rollup_node.tools.bench.race.l1_blocks import BASE_FEE, Included
-from rollup_node.tools.bench.race.l1_events import BATCHER
+from rollup_node.tools.batcher.driver import Key
+from rollup_node.tools.bench.race.l1_blocks import BASE_FEE, BATCHER, Included
 
 STRANGER = Key(b"\x07" * 32)
 FRAME_BYTES = 400

@@ -25,10 +25,9 @@ from typing import NamedTuple
 
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course import prepare
-from rollup_node.tools.bench.race.course_files import CourseFacts
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseFacts, CourseSize
 from rollup_node.tools.bench.race.node_run import ServerProcess
-from rollup_node.tools.bench.race.processes import memory_of_tree
+from rollup_node.tools.bench.race.programs import memory_of_tree
 
 WORKER_SHARE = 0.85
 REPLAY_SHARE = 0.9

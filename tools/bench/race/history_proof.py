@@ -16,8 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 
 from rollup_node.tools.bench.race.course import LATER_FORKS, prepare
-from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
 from rollup_node.tools.bench.race.history import PER_L1_BLOCK, history, run_command, served
 from rollup_node.tools.bench.race.node_run import RaceError
 from rollup_node.tools.bench.race.programs import rollup_node

@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, Transaction, d
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef, Log
 from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench.race.l1_blocks import ACCOUNTS, CONTRACTS, MadeL1Block
-from rollup_node.tools.bench.sealed_blocks import sealed
+from rollup_node.tools.bench.signed_blocks import sealed
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rollup_node.tools.bench.measure import Figure, machine
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseSize
+from rollup_node.tools.bench.race.node_run import TipRun
 from rollup_node.tools.bench.race.programs import OURS
 from rollup_node.tools.bench.race.runner import RaceRun
-from rollup_node.tools.bench.race.tip import TipRun
 
 Runs = Mapping[float, Sequence[RaceRun]]
 """The runs of a node by latency in milliseconds."""

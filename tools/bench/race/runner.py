@@ -10,8 +10,7 @@ import msgspec
 
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.node_run import running
-from rollup_node.tools.bench.race.processes import CpuUsage
-from rollup_node.tools.bench.race.programs import RaceProgram
+from rollup_node.tools.bench.race.programs import CpuUsage, RaceProgram
 from rollup_node.tools.bench.race.server import FirstAttributes, LastSafe
 
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution
+from rollup_node.tools.devnet.evm.state_transition.transition import BlockExecution
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 
 MAX_TRANSACTIONS = 20_000

@@ -14,9 +14,8 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.conductor.cluster import NOT_LEADER, Cluster, CommitRefused
-from rollup_node.tools.devnet.conductor.control import Control, SequencerReport
-from rollup_node.tools.devnet.serving.jsonrpc_server import Method
+from rollup_node.tools.devnet.chain.jsonrpc_server import Method
+from rollup_node.tools.devnet.conductor.control import NOT_LEADER, Cluster, CommitRefused, Control, SequencerReport
 
 VOTER = 0
 MAX_COMMITS = 5000

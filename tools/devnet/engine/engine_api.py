@@ -3,6 +3,7 @@
 The node's side of these calls is stated in [ENG1 to ENG19]."""
 
 import hashlib
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_bloc
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.chain.jsonrpc_server import Method
 from rollup_node.tools.devnet.engine.backend import Journal, L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.execution import (
@@ -28,9 +30,21 @@ from rollup_node.tools.devnet.engine.execution import (
     InvalidBlockTransaction,
     L2Execution,
 )
-from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Trait, Traits
 from rollup_node.tools.devnet.evm.transactions import MalformedTransaction, UnusableTransaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import Method
+
+
+class Trait(StrEnum):
+    """A behaviour, by the name that `--like` takes."""
+
+    SKIP = "op-reth-skip"
+    """A transaction of the attributes that cannot be executed is left out of the block."""
+    LOST_BUILD = "op-reth-lost-build"
+    """A block whose transactions cannot even be read, or need more gas than it has, is started with an id; its payload
+    is unknown afterwards."""
+
+
+Traits = frozenset[Trait]
+NO_TRAITS: Traits = frozenset()
 
 UNKNOWN_PAYLOAD = -38001
 INVALID_FORKCHOICE = -38002

@@ -36,13 +36,11 @@ from rollup_node.tools.devnet.engine.rollup_cost import (
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import next_base_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.block import (
+from rollup_node.tools.devnet.evm.state_transition.transition import (
     BEACON_ROOTS,
     BLOCK_HASHES,
     BlockExecution,
     ExecutedTransaction,
-)
-from rollup_node.tools.devnet.evm.state_transition.transition import (
     ExecutionResult,
     ExtraFees,
     IntrinsicGas,

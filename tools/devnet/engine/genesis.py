@@ -13,8 +13,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.execution import ChainSpec, with_fork_fields
 from rollup_node.tools.devnet.engine.forks import ExecutionSchedule
-from rollup_node.tools.devnet.evm.genesis import GenesisError, data, load_alloc, number
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase, data, load_alloc, number
 
 DEFAULT_BASE_FEE = 1_000_000_000
 

@@ -9,13 +9,12 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.devnet.engine.backend import Journal, L2Backend
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
-from rollup_node.tools.devnet.engine.engine_api import EngineApi
+from rollup_node.tools.devnet.engine.engine_api import NO_TRAITS, EngineApi, Traits
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
-from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Traits
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
 

@@ -19,7 +19,6 @@ from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
-from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import (
     L1_DENOMINATOR,
     L1_ELASTICITY,
@@ -28,12 +27,15 @@ from rollup_node.tools.devnet.evm.rules import (
     next_base_fee,
     next_excess_blob_gas,
 )
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
+from rollup_node.tools.devnet.evm.state import State, StateDatabase, load_alloc
 from rollup_node.tools.devnet.evm.state_transition.forks import l1_rules
-from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
-from rollup_node.tools.devnet.l1.beacon import Blob, read_pooled
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block, consensus_rules
+from rollup_node.tools.devnet.evm.state_transition.transition import (
+    BEACON_ROOTS,
+    BLOCK_HASHES,
+    BlockExecution,
+    burn_base_fee,
+)
+from rollup_node.tools.devnet.l1.beacon import BeaconBlock, Blob, beacon_block, consensus_rules, read_pooled
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 

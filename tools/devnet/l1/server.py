@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 CLIENT_VERSION = "rollup-node-development-l1"
 MAX_REORG = 64

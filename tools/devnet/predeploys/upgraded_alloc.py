@@ -12,9 +12,15 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, predeploy
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
-from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, AccountChange, State, StateDatabase
+from rollup_node.tools.devnet.evm.state import (
+    NEW_ACCOUNT,
+    AccountChange,
+    GenesisError,
+    State,
+    StateDatabase,
+    load_alloc,
+)
 from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import SettingsError
-from rollup_node.tools.devnet.soak.page import PageError, with_table
+from rollup_node.tools.devnet.soak.lanes import LEAST_PAUSE
 from rollup_node.tools.devnet.soak.programs import usable_faults
-from rollup_node.tools.devnet.soak.report import Line, ReportError, Totals, add_up, encode, table
+from rollup_node.tools.devnet.soak.report import Line, PageError, ReportError, Totals, add_up, encode, table, with_table
 from rollup_node.tools.devnet.soak.run import SoakSettings, soak
-from rollup_node.tools.devnet.soak.schedule import LEAST_PAUSE
 from rollup_node.tools.faults.scenario import parse_scenarios
 
 SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"

@@ -21,16 +21,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollup_node.tools.devnet.endings import FAILURES, exit_code, failure_text
+from rollup_node.tools.devnet.cli import FAILURES, exit_code, failure_text
 from rollup_node.tools.devnet.network import clear
 from rollup_node.tools.devnet.run import data_directory, run
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
-from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
-from rollup_node.tools.devnet.soak.page import PageError, with_table
+from rollup_node.tools.devnet.soak.report import PageError, with_table
+from rollup_node.tools.devnet.soak.watch import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.view import choose
-from rollup_node.tools.faults.results import ResultsError, parse_run, results_table, roots_text
 from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios, select
-from rollup_node.tools.faults.verdict import Verdict, summary, table
+from rollup_node.tools.faults.verdict import ResultsError, Verdict, parse_run, results_table, roots_text, summary, table
 
 TABLE = "scenarios"
 SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"

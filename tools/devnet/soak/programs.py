@@ -18,9 +18,8 @@ from rollup_node.tools.devnet.engine.backend import drop_last_blocks
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.devnet.soak.lanes import Process
-from rollup_node.tools.faults.io.proxy import FaultProxy
-from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import Action, Role, Scenario
+from rollup_node.tools.faults.proxy import FaultProxy
+from rollup_node.tools.faults.scenario import Action, FaultPlan, Role, Scenario
 
 END_SECONDS = 30.0
 POLL_SECONDS = 0.1

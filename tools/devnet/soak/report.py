@@ -1,13 +1,14 @@
 """The report of soaks: JSON lines of runs, actions and minutes, which add up to totals."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import msgspec
 
-from rollup_node.tools.devnet.soak.schedule import ROLES, Kind
+from rollup_node.tools.devnet.soak.lanes import ROLES, Kind
 
 MAX_PROBLEMS = 100
 MAX_RUNS = 10_000
@@ -285,3 +286,73 @@ def _uses(totals: Totals) -> Iterator[str]:
 
 def _pair(values: tuple[float, float] | None, unit: str = "") -> str:
     return "-" if values is None else f"{values[0]:.0f} and {values[1]:.0f}{unit}"
+
+
+MAX_VALUES = 256
+WARM_UP = 0.1
+"""The part of the values at the beginning that does not count."""
+
+LEAST_VALUES = 8
+"""With fewer values after the warm-up there is no trend."""
+
+
+@dataclass(frozen=True)
+class Quarters:
+    """The medians of the first and of the last quarter of the values after the warm-up."""
+
+    first: float
+    last: float
+
+    def grows(self, part: float, least: float) -> bool:
+        """Whether the last is above the first by more than `part` of it and `least`."""
+        return self.last > self.first * (1 + part) + least
+
+
+class Trend:
+    """The values of a figure, evenly spread over the run: of more than MAX_VALUES every second one is kept."""
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+        self._every = 1
+        self._met = 0
+
+    def add(self, value: float) -> None:
+        """Add the value of one more equal span of time."""
+        if self._met % self._every == 0:
+            self._values.append(value)
+        self._met += 1
+        if len(self._values) > MAX_VALUES:
+            self._values = self._values[::2]
+            self._every *= 2
+
+    @property
+    def values(self) -> Sequence[float]:
+        """Those kept, oldest first."""
+        return self._values
+
+    def quarters(self) -> Quarters | None:
+        """Return the medians that are compared; None with too few values."""
+        counted = self._values[int(len(self._values) * WARM_UP) :]
+        if len(counted) < LEAST_VALUES:
+            return None
+        quarter = len(counted) // 4
+        return Quarters(median(counted[:quarter]), median(counted[-quarter:]))
+
+
+class PageError(ValueError):
+    """A page has no place for a table; the text is one line for the user."""
+
+
+def marks(name: str) -> tuple[str, str]:
+    """Return the lines around the table of this name."""
+    return f"<!-- {name}: begin (generated) -->", f"<!-- {name}: end -->"
+
+
+def with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """Return a page with the table between its two marks. Raises PageError for a page without them."""
+    first, last = marks(name)
+    head, begin, rest = page.partition(first)
+    _, end, tail = rest.partition(last)
+    if not begin or not end:
+        raise PageError(f"--page: it has no lines {first} and {last}")
+    return "\n".join((head + begin, *lines, end + tail))

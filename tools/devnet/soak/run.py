@@ -15,9 +15,8 @@ from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER, DevnetSettings, parse
-from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.soak.family import adopt_orphans, listening, sockets_below, title
-from rollup_node.tools.devnet.soak.lanes import L1, Disturbed, Done, Lane
+from rollup_node.tools.devnet.soak.lanes import L1, Disturbed, Done, Lane, l1_actions, node_actions
 from rollup_node.tools.devnet.soak.programs import SoakPrograms, faults_of
 from rollup_node.tools.devnet.soak.report import (
     MAX_PROBLEMS,
@@ -27,8 +26,7 @@ from rollup_node.tools.devnet.soak.report import (
     RunEnded,
     RunStarted,
 )
-from rollup_node.tools.devnet.soak.schedule import l1_actions, node_actions
-from rollup_node.tools.devnet.soak.watch import Watch
+from rollup_node.tools.devnet.soak.watch import Watch, commit_of_checkout, machine_text
 from rollup_node.tools.devnet.status import compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.faults.scenario import Scenario

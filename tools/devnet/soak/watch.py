@@ -1,15 +1,15 @@
 """The watch over the nodes of a soak: memory, descriptors, log lines, and what is left behind."""
 
 import os
+import platform
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 
 from rollup_node.tools.devnet.soak.family import Family, LineCount, Usage, shared_files, usage
-from rollup_node.tools.devnet.soak.lanes import Process
-from rollup_node.tools.devnet.soak.report import Minute, NodeTrend
-from rollup_node.tools.devnet.soak.schedule import ROLES
-from rollup_node.tools.devnet.soak.trend import Trend
+from rollup_node.tools.devnet.soak.lanes import ROLES, Process
+from rollup_node.tools.devnet.soak.report import Minute, NodeTrend, Trend
 
 TOOL = "soak"
 """The tool itself among the nodes."""
@@ -127,3 +127,26 @@ class Watch:
     def left_files(self) -> list[str]:
         """Return the files in /dev/shm that processes of the nodes had mapped, and that still exist."""
         return sorted(path for path in self._shared_files if os.path.exists(path))
+
+
+def commit_of_checkout() -> str:
+    """Return the commit of this checkout, with a plus where files were changed since; "unknown" without git."""
+    folder = Path(__file__).resolve().parent
+    words = [("rev-parse", "--short=10", "HEAD"), ("status", "--porcelain", "--untracked-files=no")]
+    try:
+        commit, changed = (
+            subprocess.run(["git", *each], cwd=folder, capture_output=True, text=True, check=True, timeout=20).stdout
+            for each in words
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return commit.strip() + ("+" if changed.strip() else "")
+
+
+def machine_text() -> str:
+    """Cores, memory, system and Python of this machine."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    return (
+        f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}"
+    )

@@ -19,8 +19,7 @@ from rollup_node.tools.fuzz.targets.chain_seeds import header_json, payload, rol
 from rollup_node.tools.fuzz.targets.local_files import scratch
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, Seed, one_of
 from rollup_node.tools.history.folder import RUN_FILE, HistoryFolder, RunFile
-from rollup_node.tools.history.manifest import ManifestError, _checksum, decode_manifest, genesis_resume
-from rollup_node.tools.history.ranges import RunConfig
+from rollup_node.tools.history.manifest import ManifestError, RunConfig, _checksum, decode_manifest, genesis_resume
 from rollup_node.tools.history.report import ReportValues, report_page
 from rollup_node.tools.history.tables import Table
 from rollup_node.tools.inspect.l2_source import FileSource, SourceError
@@ -99,7 +98,7 @@ def _parquet(chance: Random) -> bytes:
 @cache
 def _parquet_files() -> list[bytes]:
     """Return a file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
-    from rollup_node.tools.history.row_files import write_parquet
+    from rollup_node.tools.history.tables import write_parquet
 
     found = []
     for table, row in zip((Table.L2_BLOCKS, Table.BATCHES, Table.DROPS), _ROWS, strict=True):

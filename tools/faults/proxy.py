@@ -9,10 +9,18 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from rollup_node.tools.faults.damage import PAGE, damaged, damaged_batch, garbage
-from rollup_node.tools.faults.plan import FaultPlan, Request, clipped_call, concerns, is_clipping
-from rollup_node.tools.faults.scenario import Action, Fault, Role
+from rollup_node.tools.faults.scenario import (
+    Action,
+    Fault,
+    FaultPlan,
+    Request,
+    Role,
+    clipped_call,
+    concerns,
+    is_clipping,
+)
 
 UPSTREAM_SECONDS = 30.0
 MAX_BODY = 64 << 20
