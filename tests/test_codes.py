@@ -17,7 +17,7 @@ TABLE = Path("stages/messages/codes.py")
 SOURCES = ("stages", "node", "tools/commands", "tools/history", "tools/inspect", "tools/preflight")
 WITHOUT = {
     "stages/engine/process/call_runner.py": "the core's last events, before the line of the error, which has the code",
-    "stages/io/log/repeated_warnings.py": "the code is among the fields, checked where they are given",
+    "stages/io/log/lasting_conditions.py": "the code is among the fields, checked where they are given",
 }
 """Files whose calls pass on what their callers give. The list may only become shorter."""
 

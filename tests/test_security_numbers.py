@@ -34,7 +34,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "work |": {"4 ms": "stages.rpc.process.turns.TURN_SECONDS"},
     "a call that waits": {
         "29.9 s": "stages.rpc.process.http_server.CALL_SECONDS",
-        "64 at a time": "stages.rpc.process.process_client.MAX_PENDING",
+        "64 at a time": "stages.rpc.process.node_view.MAX_PENDING",
     },
     "a message of a supervisor": {
         "16 connections": "stages.rpc.process.stage.INTEROP_LIMITS.connections",
@@ -54,7 +54,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "8 per address": "stages.rpc.process.stage.PPROF_LIMITS.per_address",
         "120 s": "stages.io.profiling.profile.MAX_SECONDS",
         "20,000 stacks": "stages.io.profiling.profile.MAX_STACKS",
-        "64 frames": "stages.io.profiling.stacks.MAX_FRAMES",
+        "64 frames": "stages.io.profiling.recordings.MAX_FRAMES",
         "64 MiB": "stages.io.profiling.profile_files.MAX_BYTES",
     },
     "viewers of the status page": {"8;": "stages.rpc.process.status_server.MAX_VIEWERS"},

@@ -11,7 +11,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
-from rollup_node.stages.rpc.status.upgrade_warnings import doubt_text
+from rollup_node.stages.rpc.status.readiness import doubt_text
 
 CAPABILITIES = "engine_exchangeCapabilities"
 FORKCHOICE = "engine_forkchoiceUpdatedV3"

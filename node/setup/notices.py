@@ -23,8 +23,8 @@ from rollup_node.stages.protocol.forks.schedule import DEPENDENCY_FORK, dependen
 from rollup_node.stages.protocol.forks.table import ENGINE_FORKS, FORK_NAMES
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, bundle_of, unconfirmed_bundles
+from rollup_node.stages.rpc.status.readiness import bundle_remedy, bundle_warning
 from rollup_node.stages.rpc.status.status_builder import active_fork, next_fork
-from rollup_node.stages.rpc.status.upgrade_warnings import bundle_remedy, bundle_warning
 
 
 class Notice(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rollup_node.node.supervisor.child_processes import ChildProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy, Watchdog
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 
 
 @dataclass

@@ -40,8 +40,7 @@ from rollup_node.node.system.profiling import write_profile
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.process_entry import ProcessEntry
-from rollup_node.stages.io.task import EXIT_REPORTED
+from rollup_node.stages.io.task import EXIT_REPORTED, ProcessEntry
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.texts import escaped_line

@@ -25,7 +25,7 @@ from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, remove, take_lock
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.messages.codes import Code
 
 SWEEPER = sweeper_program.NAME

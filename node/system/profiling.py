@@ -6,8 +6,7 @@ from pathlib import Path
 
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.profiling.pprof_format import encode
-from rollup_node.stages.io.profiling.profile import merge
+from rollup_node.stages.io.profiling.profile import encode, merge
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.messages.codes import Code
 

@@ -32,7 +32,7 @@ from rollup_node.stages.io.files.private_files import (
     read_private_file,
     replace_private_file,
 )
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
 LOCK = "lock"

@@ -1,28 +1,31 @@
-"""What the runtime drives in a process: a stage and its periodic tasks."""
+"""What the runtime drives in a process: a stage and its periodic tasks, which publish their counts [RPC94]."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rollup_node.stages.messages.base import Problem
+import msgspec
+
+from rollup_node.stages.messages.base import Message, Problem
+
+PUBLISH_SECONDS = 1.0
+EXIT_REPORTED = 2
+"""Exit code of a one-shot stage that failed and printed the reason."""
 
 
 @dataclass
 class PeriodicTask:
-    """Work that is repeated. `step` does one bounded piece of it and returns the seconds until the next; setting `wake`
-    ends that pause early. With `is_aligned` a pause ends at a multiple of its length, as the other periodic work of the
-    process does, so that it wakes up once for all. The runtime repeats the steps and backs off after a
-    TemporaryError."""
+    """Work that is repeated; the runtime backs off after a TemporaryError.
+
+    `step` does one bounded piece and returns the seconds until the next; setting `wake` ends that pause early. With
+    `is_aligned` a pause ends at a multiple of its length, so that the process wakes up once for all."""
 
     name: str
     step: Callable[[], Awaitable[float]]
     is_aligned: bool = field(default=False, kw_only=True)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-EXIT_REPORTED = 2
-"""Exit code of a one-shot stage that failed and printed the reason."""
 
 
 class ExitRequested(Exception):
@@ -34,20 +37,53 @@ class ExitRequested(Exception):
 
 
 class Stage(Protocol):
-    """What `build(config, bus, meter)` of a stage's module returns."""
+    """What `build(config, bus, meter)` of a stage's module returns; one that inherits it may leave methods out."""
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """The tasks that the runtime runs, the same for the life of the stage."""
 
     async def start(self) -> None:
-        """Opens clients; runs before the first step. Must not wait for an endpoint."""
+        """Open clients; runs before the first step. Must not wait for an endpoint."""
+        return
 
     async def close(self) -> None:
-        """Closes clients, within 2 seconds."""
+        """Close clients, within 2 seconds."""
+        return
 
     def reset(self, error: Exception) -> None:
-        """Called by the runtime after a step raised a ResetError."""
+        """Forget what a step that raised a ResetError contradicts."""
+        return
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Takes the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        return
+
+
+class ProcessEntry(msgspec.Struct, frozen=True):
+    """One process in processes.json; the kernel's `start_ticks` tell it from a later one with its pid."""
+
+    role: str
+    copy: int
+    pid: int
+    incarnation: int
+    started: float
+    start_ticks: int
+
+
+class PacedPublisher:
+    """Publishes what is made of counts when it is due. `clock` is monotonic."""
+
+    def __init__(self, publish: Callable[[Message], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._publish, self._clock = publish, clock
+        self._due = float("-inf")
+
+    def step(self, *states: Callable[[], Message | None]) -> None:
+        """Publish the states if the last time was PUBLISH_SECONDS ago; none for None."""
+        now = self._clock()
+        if now < self._due:
+            return
+        self._due = now + PUBLISH_SECONDS
+        for state in states:
+            if (message := state()) is not None:
+                self._publish(message)

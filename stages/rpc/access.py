@@ -1,7 +1,6 @@
 """Who may call what: host names, web pages of other origins, and tokens for the admin API [RPC5, RPC86 to RPC88]."""
 
 import ipaddress
-from collections.abc import Collection
 
 import msgspec
 
@@ -11,16 +10,18 @@ ANY = "*"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """`vhosts` are the names that a Host header may have, `cors_domains` the origins whose web pages may call; `*` is
-    any. With a `jwt_secret` the admin API needs a token."""
+    """`vhosts` are the names that a Host header may have, `cors_domains` the origins whose web pages may call.
+
+    `*` is any. With a `jwt_secret` the admin API needs a token."""
 
     vhosts: tuple[str, ...] = (ANY,)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None
 
     def accepts_host(self, header: str | None) -> bool:
-        """Whether a request may be addressed to this Host. Without the header, and for IP addresses, it always may: a
-        web page that has made its own name point here cannot leave the name out."""
+        """Return whether a request may be addressed to this Host, as it may without the header and to IP addresses.
+
+        A web page that has made its own name point here cannot leave the name out."""
         if ANY in self.vhosts or not header:
             return True
         name = _host_name(header)
@@ -32,20 +33,16 @@ class Access(msgspec.Struct, frozen=True):
 
     def accepts_origin(self, origin: str | None) -> bool:
         """Whether a web page of this origin may call; what is no web page sends no Origin."""
-        return origin is None or _contains(self.cors_domains, origin)
+        domains = self.cors_domains
+        return origin is None or ANY in domains or origin.lower() in {domain.lower() for domain in domains}
 
     def admin_error(self, authorization: str, now: float) -> str | None:
-        """Why the admin API is not for the client with this Authorization header; None if it is. `now` is in Unix
-        seconds."""
+        """Return why the admin API is not for the client with this Authorization header; None if it is."""
         return None if self.jwt_secret is None else token_error(authorization, self.jwt_secret, now)
 
 
-def _contains(allowed: Collection[str], given: str) -> bool:
-    return ANY in allowed or given.lower() in {each.lower() for each in allowed}
-
-
 def _host_name(header: str) -> str:
-    """The name or address in a Host header, without port and brackets."""
+    """Return the name or address in a Host header, without port and brackets."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].rstrip(".").lower()

@@ -6,8 +6,9 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class DependencySet(msgspec.Struct, frozen=True):
-    """The L2 chain ids whose messages the chain may execute [IOP25]; `message_expiry_window` in seconds, 0 for the
-    default."""
+    """The L2 chain ids whose messages the chain may execute [IOP25].
+
+    `message_expiry_window` in seconds, 0 for the default."""
 
     chains: tuple[int, ...]
     message_expiry_window: int = 0
@@ -16,14 +17,10 @@ class DependencySet(msgspec.Struct, frozen=True):
 class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*`, `metrics.*`, `pprof.*`, `status.*` and `interop.rpc.*`. A port of 0 is any free one.
 
-    `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
-    one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
-    `<process>.prom`; by the files of `pprof_dir` they exchange profiles. Without `p2p` there is no p2p process, and so
-    no namespace `opp2p`; without `safedb` safe heads are not recorded; without `derives` another node is followed, and
-    there are no blobs and derivation processes. `network` is the name of a built-in network, and `processes_file` the
-    path of processes.json, empty where there is none. Derivation stays `l1_confs` blocks below the L1 head. `ready_*`
-    are the limits of `/readyz` in L1 blocks and seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace
-    `opstack`. Who may call what is explained in Access."""
+    Every process writes `<process>.prom` in `metrics_dir`, and exchanges profiles in `pprof_dir`. Without `p2p` there
+    is no p2p process; without `safedb` safe heads are not recorded; without `derives` another node is followed.
+    `network` and `processes_file` are empty where there is none. `ready_*` are the limits of `/readyz` in L1 blocks and
+    seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace `opstack`. See Access for who may call what."""
 
     addr: str
     port: int

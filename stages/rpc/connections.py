@@ -25,9 +25,9 @@ class Phase(Enum):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them:
-    what they have sent and nobody has read, requests and responses. A response may take `response_seconds`, by default
-    as long as the phase says."""
+    """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them.
+
+    A response may take `response_seconds`, by default as long as the phase says."""
 
     connections: int
     per_address: int
@@ -36,22 +36,22 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def backlog(self) -> int:
-        """How many connections are accepted in one iteration of the event loop. It takes about ten from there to the
-        response of a short request: so those that are new stay fewer than those that have asked again, of which one
-        is closed when too many connect, rather than one whose client still waits for its first response."""
+        """How many connections are accepted in one iteration of the event loop.
+
+        It takes about ten from there to the response of a short request: so those that are new stay fewer than those
+        that have asked again, of which one is closed when too many connect, rather than one whose client still waits
+        for its first response."""
         return max(1, self.per_address // 64)
 
     def within(self, descriptors: int) -> "Limits":
-        """The limits of a server that may use so many descriptors. A burst is accepted before any connection above
-        the limit can be closed, so it needs descriptors beyond those of the connections that stay."""
+        """Return the limits of a server with so many descriptors, of which a burst needs some more."""
         connections = max(0, min(self.connections, descriptors - self.backlog))
         per_address = max(1, min(self.per_address, connections // 2))
         return Limits(connections, per_address, self.held_bytes, self.response_seconds)
 
 
-class Connection:
-    """One connection: the address it counts for, what it waits for since when, the bytes held for it, and whether it
-    has had a response."""
+class ClientConnection:
+    """A connection of an address, in a phase since a time, with bytes held for it; `served` after a response."""
 
     __slots__ = ("address", "held", "phase", "served", "since")
 
@@ -64,29 +64,30 @@ class Connection:
 
 
 class _Group:
-    """The connections of one address: those that work for a later request of their client, for its first one, or wait
-    for their client; each in the order in which their phases began."""
+    """The connections of one address, by kind in the order in which their phases began.
+
+    They work for a later request of their client, for its first one, or wait for their client."""
 
     __slots__ = ("first", "held", "later", "waiting")
 
     def __init__(self) -> None:
-        self.later: dict[Connection, None] = {}
-        self.first: dict[Connection, None] = {}
-        self.waiting: dict[Connection, None] = {}
+        self.later: dict[ClientConnection, None] = {}
+        self.first: dict[ClientConnection, None] = {}
+        self.waiting: dict[ClientConnection, None] = {}
         self.held = 0
 
     def __len__(self) -> int:
         return len(self.later) + len(self.first) + len(self.waiting)
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[ClientConnection]:
         return chain(self.later, self.first, self.waiting)
 
     @property
-    def most(self) -> dict[Connection, None]:
+    def most(self) -> dict[ClientConnection, None]:
         """Those of the kind of which there are most."""
         return max((self.later, self.first, self.waiting), key=len)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: ClientConnection) -> None:
         if connection.phase is not Phase.RESPONSE:
             self.waiting[connection] = None
         elif connection.served:
@@ -94,33 +95,32 @@ class _Group:
         else:
             self.first[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: ClientConnection) -> None:
         for kind in (self.later, self.first, self.waiting):
             kind.pop(connection, None)
 
 
 class ConnectionTable:
-    """All connections of one server. Times are in seconds of one monotonic clock. What is done for each connection or
-    request takes no longer with more connections of one address."""
+    """All connections of one server; what is done for one takes no longer with more of one address."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._groups: dict[str, _Group] = {}
-        self._open: set[Connection] = set()
+        self._open: set[ClientConnection] = set()
         self._held = 0
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, peer: str | None, now: float) -> Connection:
-        """A new connection from an IP address."""
-        connection = Connection(counted_address(peer), now)
+    def open(self, peer: str | None, now: float) -> ClientConnection:
+        """Return a new connection from an IP address."""
+        connection = ClientConnection(counted_address(peer), now)
         self._open.add(connection)
         self._groups.setdefault(connection.address, _Group()).add(connection)
         return connection
 
-    def close(self, connection: Connection) -> None:
-        """Forgets a connection; does nothing for one that is not in the table any more, as all that follows."""
+    def close(self, connection: ClientConnection) -> None:
+        """Forget a connection; do nothing for one that is not in the table any more, as all that follows."""
         if connection not in self._open:
             return
         self.hold(connection, -connection.held)
@@ -130,8 +130,8 @@ class ConnectionTable:
         if not group:
             del self._groups[connection.address]
 
-    def enter(self, connection: Connection, phase: Phase, now: float) -> None:
-        """Begins a phase of a connection."""
+    def enter(self, connection: ClientConnection, phase: Phase, now: float) -> None:
+        """Begin a phase of a connection."""
         if connection in self._open:
             group = self._groups[connection.address]
             group.remove(connection)
@@ -139,18 +139,19 @@ class ConnectionTable:
             connection.served |= phase is Phase.IDLE
             group.add(connection)
 
-    def hold(self, connection: Connection, size: int) -> None:
-        """Counts bytes held for a connection, or released if `size` is negative."""
+    def hold(self, connection: ClientConnection, size: int) -> None:
+        """Count bytes held for a connection, or released if `size` is negative."""
         if connection in self._open:
             connection.held += size
             self._groups[connection.address].held += size
             self._held += size
 
-    def crowded_out(self, newcomer: Connection) -> Connection | None:
-        """The connection to close because there are too many with `newcomer`, which itself stays: one of its address
-        if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
-        that wait for their client, of those whose first request is answered, or of those with a later one, whichever
-        are most: so neither idle connections nor long calls nor endless requests keep the others out."""
+    def crowded_out(self, newcomer: ClientConnection) -> ClientConnection | None:
+        """Return the connection to close because there are too many with `newcomer`, which itself stays.
+
+        It is of the newcomer's address if that has too many, else of the address that has most, and there of the kind
+        of which there are most the one whose phase is oldest: so neither idle connections nor long calls nor endless
+        requests keep the others out."""
         crowd = self._groups[newcomer.address]
         if len(crowd) <= self.limits.per_address:
             if len(self._open) <= self.limits.connections:
@@ -160,15 +161,15 @@ class ConnectionTable:
             return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
         return next(each for each in chain(crowd.most, crowd) if each is not newcomer)
 
-    def heaviest(self) -> Connection | None:
-        """The connection to close because too many bytes are held: the one with most, of the address with most."""
+    def heaviest(self) -> ClientConnection | None:
+        """Return the connection to close for the bytes held: the one with most, of the address with most."""
         if self._held <= self.limits.held_bytes:
             return None
         group = max(self._groups.values(), key=lambda each: each.held)
         return max(group, key=lambda each: each.held)
 
-    def expired(self, now: float) -> list[Connection]:
-        """The connections that have been in their phase for too long."""
+    def expired(self, now: float) -> list[ClientConnection]:
+        """Return the connections that have been in their phase for too long."""
         return [each for each in self._open if now - each.since > self._longest(each.phase)]
 
     def _longest(self, phase: Phase) -> float:
@@ -177,8 +178,7 @@ class ConnectionTable:
 
 
 def counted_address(peer: str | None) -> str:
-    """What connections are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is what one
-    customer usually has."""
+    """Return an IPv4 address, or the /64 network of an IPv6 address, which is what one customer usually has."""
     try:
         address = ipaddress.ip_address((peer or "").partition("%")[0])
     except ValueError:

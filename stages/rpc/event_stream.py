@@ -16,8 +16,9 @@ Notify = Callable[[dict[str, Any]], None]
 
 
 class EventStream:
-    """One subscriber at a time; without one, events wait to be pulled, and the oldest are dropped. `last` is the number
-    of the last event taken."""
+    """One subscriber at a time; without one, events wait to be pulled, and the oldest are dropped.
+
+    `last` is the number of the last event taken."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -25,8 +26,7 @@ class EventStream:
         self._notify: Notify | None = None
 
     def add(self, number: int, event: InteropEvent) -> None:
-        """Takes an event, unless it was taken before. The last one that waits is not queued again: a need that
-        is repeated while nobody pulls [IOP29] displaces no other event."""
+        """Take an event, unless it was taken before or waits as the last: needs are repeated until pulled [IOP29]."""
         if number <= self.last:
             return
         self.last = number
@@ -36,18 +36,19 @@ class EventStream:
             self._queue.append(event)
 
     def subscribe(self, notify: Notify) -> None:
-        """Sends all further events to a new subscriber; those that wait are dropped, and the earlier subscriber gets
-        none any more."""
+        """Send all further events to a new subscriber.
+
+        Those that wait are dropped, and the earlier subscriber gets none any more."""
         self._notify = notify
         self._queue.clear()
 
     def unsubscribe(self, notify: Notify) -> None:
-        """The subscriber is gone; another one is not touched."""
+        """Send no more to a subscriber."""
         if self._notify is notify:
             self._notify = None
 
     def pull(self) -> dict[str, Any]:
-        """The oldest event; ends the subscription. Raises JsonRpcError when none waits."""
+        """Return the oldest event; ends the subscription. Raises JsonRpcError when none waits."""
         notify, self._notify = self._notify, None
         if notify is not None:
             notify({"data": None, "close": True})
@@ -57,7 +58,7 @@ class EventStream:
 
 
 def shown_event(event: InteropEvent) -> dict[str, Any]:
-    """The event as JSON; what is absent is left out [IOP21]."""
+    """Return the event as JSON; what is absent is left out [IOP21]."""
     replaced = event.replace_block
     found = {
         "reset": event.reset,

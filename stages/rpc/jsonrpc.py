@@ -1,5 +1,4 @@
-"""JSON-RPC 2.0 as go-ethereum's server implements it: parsing of request objects, response objects, and errors [RPC7,
-RPC11 to RPC18]."""
+"""Requests, responses and errors of JSON-RPC 2.0 as go-ethereum's server implements it [RPC7, RPC11 to RPC18]."""
 
 from typing import Any
 
@@ -50,8 +49,10 @@ class ParsedBody(msgspec.Struct, frozen=True):
 
 
 def parse_body(data: bytes) -> ParsedBody:
-    """Reads one request or a batch; a batch of more than MAX_BATCH is an error response in the place of its items
-    [RPC7]. Raises JsonRpcError if the body is not JSON, an empty batch, or has more than MAX_VALUES."""
+    """Read one request or a batch.
+
+    A batch of more than MAX_BATCH is an error response in the place of its items [RPC7]. Raises JsonRpcError if the
+    body is not JSON, an empty batch, or has more than MAX_VALUES."""
     if count_values(data) > MAX_VALUES:
         raise JsonRpcError(INVALID_REQUEST, f"request too large: more than {MAX_VALUES} values; send smaller batches")
     try:
@@ -69,13 +70,12 @@ def parse_body(data: bytes) -> ParsedBody:
 
 
 def count_values(data: bytes) -> int:
-    """An upper bound of the JSON values and keys in a body, without parsing it: each but the first follows one of these
-    characters."""
+    """Return an upper bound of the JSON values and keys in a body: each but the first follows one of these."""
     return 1 + data.count(b",") + data.count(b":") + data.count(b"[") + data.count(b"{")
 
 
 def _first_id(items: list[Any]) -> Any:
-    """The id of the first call of a batch, which go-ethereum answers for all of it."""
+    """Return the id of the first call of a batch, which go-ethereum answers for all of it."""
     ids = (item["id"] for item in items if isinstance(item, dict) and "id" in item)
     first = next(ids, None)
     return None if isinstance(first, dict | list) else first
@@ -93,12 +93,12 @@ def _parse_request(found: Any) -> JsonRpcRequest | Response:
 
 
 def success_response(request_id: Any, result: Any) -> Response:
-    """The response object with a result."""
+    """Return the response object with a result."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
 def error_response(request_id: Any, error: JsonRpcError) -> Response:
-    """The response object with an error; its `data` is left out if there is none."""
+    """Return the response object with an error; its `data` is left out if there is none."""
     found: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
         found["data"] = error.data
@@ -106,5 +106,5 @@ def error_response(request_id: Any, error: JsonRpcError) -> Response:
 
 
 def method_not_found(method: str) -> JsonRpcError:
-    """The error for a method that does not exist or whose namespace is switched off [RPC11]."""
+    """Return the error for a method that does not exist or whose namespace is switched off [RPC11]."""
     return JsonRpcError(METHOD_NOT_FOUND, f"the method {method[:200]} does not exist/is not available")

@@ -1,9 +1,10 @@
-"""Positional parameters of JSON-RPC calls: one parser per type, with go-ethereum's error texts [RPC15, RPC22]."""
+"""Methods and their positional parameters, with a parser per type and go-ethereum's error texts [RPC15, RPC22]."""
 
 import binascii
 import ipaddress
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from string import hexdigits
 from typing import Any, NamedTuple
 
@@ -21,8 +22,7 @@ _UINT64, _HASH = "hexutil.Uint64", "common.Hash"
 
 
 def parse_params(params: Any, parsers: Sequence[Parser]) -> list[Any]:
-    """The parameters of a call, one for each parser; all are required. Raises JsonRpcError (INVALID_PARAMS) where
-    `params` is no list, has too many items, or one of them is missing or malformed."""
+    """Return the parameters of a call, one for each parser; all are required. Raises JsonRpcError (INVALID_PARAMS)."""
     given = [] if params is None else params
     if not isinstance(given, list):
         raise JsonRpcError(INVALID_PARAMS, "non-array args")
@@ -41,8 +41,9 @@ def parse_params(params: Any, parsers: Sequence[Parser]) -> list[Any]:
 
 
 def quantity(value: Any) -> int:
-    """A hex quantity of at most 64 bits without leading zeros. Block tags are refused; the empty string is 0, as in
-    go-ethereum."""
+    """Return a hex quantity of at most 64 bits without leading zeros.
+
+    Block tags are refused; the empty string is 0, as in go-ethereum."""
     digits = _hex_digits(value, _UINT64)
     if value == "":
         return 0
@@ -70,14 +71,14 @@ def _sized(value: Any, size: int, go_type: str) -> bytes:
 
 
 def boolean(value: Any) -> bool:
-    """true or false."""
+    """Return true or false."""
     if not isinstance(value, bool):
         raise ValueError(_unmarshal_error(_json_type(value), "bool"))
     return value
 
 
 def string(value: Any) -> str:
-    """A string of at most MAX_STRING characters."""
+    """Return a string of at most MAX_STRING characters."""
     if not isinstance(value, str):
         raise ValueError(_unmarshal_error(_json_type(value), "string"))
     if len(value) > MAX_STRING:
@@ -86,7 +87,7 @@ def string(value: Any) -> str:
 
 
 def ip_address(value: Any) -> str:
-    """An IP address, in its canonical form."""
+    """Return an IP address, in its canonical form."""
     given = string(value)
     try:
         return str(ipaddress.ip_address(given))
@@ -95,7 +96,7 @@ def ip_address(value: Any) -> str:
 
 
 def subnet(value: Any) -> str:
-    """A network such as 10.0.0.0/8 from Go's net.IPNet object: `IP`, and `Mask` in base64 [RPC76]."""
+    """Return a network such as 10.0.0.0/8 from Go's net.IPNet object: `IP`, and `Mask` in base64 [RPC76]."""
     if not isinstance(value, dict):
         raise ValueError(_unmarshal_error(_json_type(value), "net.IPNet"))
     address = ip_address(value.get("IP"))
@@ -125,41 +126,45 @@ class SignedPayload(NamedTuple):
 
 
 def block_id(value: Any) -> BlockId:
-    """A BlockID object; a member that is missing is zero, as in Go [RPC21]."""
+    """Return a BlockID object; a member that is missing is zero, as in Go [RPC21]."""
     found = _object(value, "eth.BlockID")
     given = found.get("hash")
-    return BlockId(_number(found.get("number"), "uint64"), bytes(32) if given is None else block_hash(given))
+    return BlockId(number(found.get("number")), bytes(32) if given is None else block_hash(given))
 
 
 def block_seal(value: Any) -> BlockId:
-    """A block seal; its timestamp is not used [IOP10]."""
+    """Return a block seal; its timestamp is not used [IOP10]."""
     return block_id(_object(value, "types.BlockSeal"))
 
 
 def block_reference(value: Any) -> L1BlockRef:
-    """A reference to a block of any chain [IOP14]."""
+    """Return a reference to a block of any chain [IOP14]."""
     found = _object(value, "eth.BlockRef")
     parent, block = found.get("parentHash"), block_id(found)
     parent_hash = bytes(32) if parent is None else block_hash(parent)
-    return L1BlockRef(block.hash, block.number, parent_hash, _number(found.get("timestamp"), "uint64"))
+    return L1BlockRef(block.hash, block.number, parent_hash, number(found.get("timestamp")))
 
 
 def number(value: Any) -> int:
-    """A plain number of 64 bits."""
-    return _number(value, "uint64")
+    """Return a plain number of 64 bits; null is 0."""
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError(_unmarshal_error(_json_type(value), "uint64"))
+    return value
 
 
 def payload_info(value: Any) -> PayloadInfo:
-    """An object with the `id` of a build and the plain number `timestamp` [RPC61]."""
+    """Return an object with the `id` of a build and the plain number `timestamp` [RPC61]."""
     found = _object(value, "eth.PayloadInfo")
     given = found.get("id")
     return PayloadInfo(
-        bytes(8) if given is None else _sized(given, 8, "engine.PayloadID"), _number(found.get("timestamp"), "uint64")
+        bytes(8) if given is None else _sized(given, 8, "engine.PayloadID"), number(found.get("timestamp"))
     )
 
 
 def signed_envelope(value: Any) -> SignedPayload:
-    """An envelope with its signature [RPC64]."""
+    """Return an envelope with its signature [RPC64]."""
     found = _object(value, "signer.SignedExecutionPayloadEnvelope")
     given = found.get("signature")
     signature = bytes(65) if given is None else _sized(given, 65, "eth.Bytes65")
@@ -168,14 +173,6 @@ def signed_envelope(value: Any) -> SignedPayload:
 
 def _object(value: Any, go_type: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(_unmarshal_error(_json_type(value), go_type))
-    return value
-
-
-def _number(value: Any, go_type: str) -> int:
-    if value is None:
-        return 0
-    if type(value) is not int or not 0 <= value < 1 << 64:
         raise ValueError(_unmarshal_error(_json_type(value), go_type))
     return value
 
@@ -201,3 +198,19 @@ def _checked_digits(digits: str, go_type: str) -> str:
 
 def _unmarshal_error(what: str, go_type: str) -> str:
     return f"json: cannot unmarshal {what} into Go value of type {go_type}"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a method table: `run` takes the view and the parsed parameters and returns a JSON value.
+
+    It raises JsonRpcError to answer with an error."""
+
+    name: str
+    run: Callable[..., Awaitable[Any]]
+    parsers: tuple[Parser, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The part of the name before the underscore."""
+        return self.name.split("_")[0]

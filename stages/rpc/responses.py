@@ -1,5 +1,4 @@
-"""Results of the `optimism` and `superroot` namespaces as JSON: references with plain numbers, and zeros instead of
-null for an unknown one [RPC21, RPC24]."""
+"""Results of the `optimism` and `superroot` namespaces as JSON, with zeros for what is unknown [RPC21, RPC24]."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -18,18 +17,18 @@ from rollup_node.stages.rpc.config import DependencySet
 
 
 def block_id(block: BlockId) -> dict[str, Any]:
-    """A BlockID [RPC21]."""
+    """Return a BlockID [RPC21]."""
     return {"hash": to_hex(block.hash), "number": block.number}
 
 
 def dependency_set(found: DependencySet) -> dict[str, Any]:
-    """The result of optimism_dependencySet [IOP25]; the window only where it is not the default."""
+    """Return the result of optimism_dependencySet [IOP25]; the window only where it is not the default."""
     window = {"overrideMessageExpiryWindow": found.message_expiry_window} if found.message_expiry_window else {}
     return {"dependencies": {str(chain): {} for chain in found.chains}, **window}
 
 
 def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
-    """An L1BlockRef; the zero reference for None [RPC21, RPC24]."""
+    """Return an L1BlockRef; the zero reference for None [RPC21, RPC24]."""
     ref = ref or ZERO_L1_REF
     return {
         "hash": to_hex(ref.hash),
@@ -40,7 +39,7 @@ def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
 
 
 def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
-    """The SDM opt-in, and whether the block after the unsafe head may have a post-exec transaction [RPC56]."""
+    """Return the SDM opt-in, and whether the block after the unsafe head may have a post-exec transaction [RPC56]."""
     next_time = (0 if engine.unsafe is None else engine.unsafe.timestamp) + rollup.block_time
     is_active = rollup.schedule().l2(next_time).post_exec_transactions
     found: dict[str, Any] = {
@@ -53,7 +52,7 @@ def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
 
 
 def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
-    """An L2BlockRef; the zero reference for None [RPC21, RPC24]."""
+    """Return an L2BlockRef; the zero reference for None [RPC21, RPC24]."""
     ref = ref or ZERO_L2_REF
     return {
         "hash": to_hex(ref.hash),
@@ -66,8 +65,9 @@ def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
 
 
 def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: DerivationStatus | None) -> dict[str, Any]:
-    """The result of optimism_syncStatus [RPC36 to RPC40]. `current_l1` is zero unless derivation runs on the engine's
-    last reset; without derivation it is that of the follow source."""
+    """Return the result of optimism_syncStatus [RPC36 to RPC40].
+
+    `current_l1` is zero unless derivation runs on the engine's last reset, or that of a follow source."""
     l1 = l1 or L1Heads(None, None, None)
     engine = engine or EngineStatus(0, None, None, None, None, None, False, False)
     deriving = derivation is not None and engine.unsafe is not None and derivation.reset == engine.reset
@@ -87,7 +87,7 @@ def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: Der
 
 
 def output(found: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
-    """The result of optimism_outputAtBlock [RPC31], with the sync status of the same moment [RPC33]."""
+    """Return the result of optimism_outputAtBlock [RPC31], with the sync status of the same moment [RPC33]."""
     return {
         "version": to_hex(ZERO_HASH),
         "outputRoot": to_hex(found.output_root),
@@ -104,9 +104,10 @@ def superroot(
     chains: Sequence[int],
     found: Mapping[int, tuple[OutputResponse, BlockId]],
 ) -> dict[str, Any]:
-    """The result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest; `found`
-    are the outputs of those that have a safe block at that time in seconds, each with its required L1 block. Without
-    one of them the result has no `data` [RPC43, RPC44]."""
+    """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
+
+    `found` are the outputs of those that have a safe block at that time in seconds, each with its required L1 block.
+    Without one of them the result has no `data` [RPC43, RPC44]."""
     chains = sorted(chains)
     result = {
         "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
@@ -131,7 +132,7 @@ def superroot(
 
 
 def _optimistic(output: OutputResponse, required_l1: BlockId) -> dict[str, Any]:
-    """The output of one chain's safe block, which may not be verified yet."""
+    """Return the output of one chain's safe block, which may not be verified yet."""
     assert output.block is not None
     preimage = {
         "stateRoot": to_hex(output.state_root),

@@ -33,7 +33,7 @@ from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.protocol.texts import escaped_line
-from rollup_node.stages.rpc.status.upgrade_warnings import bundle_remedy, bundle_warning
+from rollup_node.stages.rpc.status.readiness import bundle_remedy, bundle_warning
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.preflight.preflight import Subject, preflight
 

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.metrics.metric import PREFIX, Metric
-from rollup_node.stages.io.metrics.op_node_metrics import MISSING_METRICS, OP_NODE_METRICS
-from rollup_node.stages.io.metrics.own_metrics import OWN_METRICS
+from rollup_node.stages.io.metrics.tables import MISSING_METRICS, OP_NODE_METRICS, OWN_METRICS, PREFIX, Metric
 from rollup_node.tools.commands.flags import FlagParser
 
 METRICS = "metrics"

@@ -10,11 +10,11 @@ import msgspec
 import orjson
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import Drop
-from rollup_node.stages.rpc.process.drops_client import DropsClient
+from rollup_node.stages.rpc.process.node_view import DropsClient
+from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import FAILURES, RESET, ReplayConfig, ReplayStage
 from rollup_node.tools.inspect.row_formats import RowFormat

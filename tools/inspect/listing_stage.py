@@ -17,7 +17,6 @@ from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run
-from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
 from rollup_node.stages.messages.base import Health, Problem
@@ -28,6 +27,7 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers, hashes_digest
 from rollup_node.tools.inspect.channel_sources import ChannelSources
+from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.tools.inspect.status_screen import Patience
 

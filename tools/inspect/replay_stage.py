@@ -12,7 +12,6 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.heads import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
-from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
@@ -33,6 +32,7 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
 from rollup_node.tools.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
+from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.replay import REPLAYED, BlockComparison, compare_block
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.tools.inspect.status_screen import Patience

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError, SlotClock, choose_clock
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.codes import Code
 
 log = get_logger("blobs")

@@ -1,36 +1,26 @@
 """A stateless compute worker: runs pure tasks of derivation, l1 and blobs. When it dies, its task goes to another."""
 
+from collections.abc import Sequence
+
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.messages.base import Problem
 
 
-class ComputeStage:
+class ComputeStage(Stage):
     """Has no periodic task: the bus runs a task whenever there is one, derivation's first."""
 
+    periodic_tasks: Sequence[PeriodicTask] = ()
+
     def __init__(self, config: ComputeConfig, bus: Bus) -> None:
-        self.periodic_tasks: tuple[PeriodicTask, ...] = ()
         # The bus serves the channels in this order.
         self.worker = bus.work(
             {"work.derivation": derivation_tasks.run, "work.l1": l1_tasks.run, "work.blobs": blob_tasks.run}
         )
-
-    async def start(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    def reset(self, error: Exception) -> None:
-        """Nothing to reset: a worker has no state."""
-
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Nothing to publish: a worker that fails is replaced."""
 
 
 def build(config: ComputeConfig, bus: Bus, meter: Meter) -> ComputeStage:

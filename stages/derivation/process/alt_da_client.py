@@ -9,8 +9,8 @@ from rollup_node.ipc.bus.bus import Client
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.outputs import NeedInput
 from rollup_node.stages.derivation.process.requests import Throttle
+from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import Logger
-from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable

@@ -24,8 +24,7 @@ from rollup_node.stages.derivation.reasons.batches import (
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log.logger import Level, Logger
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
+from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import (

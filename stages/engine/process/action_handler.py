@@ -21,8 +21,7 @@ from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQUENCER_WAITS
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.ref_metrics import show_payload
+from rollup_node.stages.io.metrics.meter import Meter, show_payload
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.deposits import is_deposit

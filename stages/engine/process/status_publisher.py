@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.calls.actions import WorkFailed
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.ref_metrics import show_head
-from rollup_node.stages.io.paced_publisher import PacedPublisher
+from rollup_node.stages.io.metrics.meter import Meter, show_head
+from rollup_node.stages.io.task import PacedPublisher
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints

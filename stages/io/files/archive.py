@@ -1,6 +1,6 @@
-"""A folder of data that was fetched from endpoints, which other processes, later runs and other machines read before
-they ask anybody. An entry is a file that is written under a temporary name and renamed. Nothing in the folder is
-trusted: who reads an entry verifies it as if it came from an endpoint."""
+"""A folder of data from endpoints, which other processes, later runs and other machines read before they ask anybody.
+
+Nothing in it is trusted: who reads an entry verifies it as if it came from an endpoint."""
 
 import asyncio
 import os
@@ -9,9 +9,8 @@ import zlib
 from itertools import count
 from pathlib import Path
 
-from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
 from rollup_node.stages.io.log.logger import Logger
-from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import Hash
 
@@ -21,8 +20,7 @@ _LEVEL = 1
 
 
 class Archive:
-    """The entries below a folder by name; those whose names end with `.gz` are compressed. No method fails: what cannot
-    be read counts as absent, what cannot be written is not kept, and both are warnings with a code."""
+    """The entries below a folder by name, of which `.gz` ones are compressed; failures are warnings with a code."""
 
     def __init__(self, folder: str, logger: Logger) -> None:
         self._folder, self._logger = Path(folder), logger
@@ -30,7 +28,7 @@ class Archive:
         self._numbers = count()
 
     async def read(self, name: str, most: int) -> bytes | None:
-        """An entry of at most `most` bytes; None if there is none."""
+        """Return an entry of at most `most` bytes; None if there is none."""
         try:
             return await asyncio.to_thread(_read, self._folder / name, most)
         except FileNotFoundError:
@@ -40,7 +38,7 @@ class Archive:
             return None
 
     async def keep(self, name: str, data: bytes) -> None:
-        """Writes an entry, in place of one that is there."""
+        """Write an entry, in place of one that is there."""
         target = self._folder / name
         temporary = target.with_name(f".{target.name}.{os.uname().nodename}.{os.getpid()}.{next(self._numbers)}")
         try:
@@ -52,9 +50,8 @@ class Archive:
             self._unwritable.end("the archive can be written again", folder=str(self._folder))
 
     def damaged(self, name: str, reason: str) -> None:
-        """Warns of an entry that is not what its name says."""
-        code = Code.ARCHIVE_DAMAGED
-        path = str(self._folder / name)
+        """Warn of an entry that is not what its name says."""
+        code, path = Code.ARCHIVE_DAMAGED, str(self._folder / name)
         text = "an entry of the archive is damaged and ignored"
         self._damages.warn(code.text, text, code=code.text, entry=path, reason=reason, do=code.remedy)
 

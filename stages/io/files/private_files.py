@@ -1,6 +1,7 @@
-"""Files and folders of this node alone. One that belongs to another user, that others may write to, or that is a link
-is refused: whoever made it would choose what the node overwrites, trusts or signals. Access control lists and the
-folders above are not looked at."""
+"""Files and folders of this node alone.
+
+One that belongs to another user, that others may write to, or that is a link is refused: whoever made it would
+choose what the node overwrites, trusts or signals. Access control lists and the folders above are not looked at."""
 
 import contextlib
 import errno
@@ -20,8 +21,9 @@ class UnsafeFileError(OSError):
 
 
 def open_private_folder(path: str | Path, folder: int | None = None) -> int:
-    """Opens a folder, in the opened `folder` if that is given; the descriptor. Raises UnsafeFileError for a folder that
-    somebody else may control, other OSErrors for one that cannot be opened."""
+    """Open a folder, in the opened `folder` if that is given; the descriptor.
+
+    Raises UnsafeFileError for a folder that somebody else may control, other OSErrors for one that cannot be opened."""
     if stat.S_ISLNK(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
         raise UnsafeFileError("is a symbolic link, give the folder itself", path)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -29,9 +31,9 @@ def open_private_folder(path: str | Path, folder: int | None = None) -> int:
 
 
 def open_private_file(path: str | Path, flags: int, mode: int = 0o600, folder: int | None = None) -> int:
-    """Opens a regular file as os.open does, in the opened `folder` if that is given; the descriptor. `flags` must not
-    truncate, for the check comes after the opening. Raises UnsafeFileError for a file that somebody else may control or
-    that has other names, other OSErrors for one that cannot be opened."""
+    """Open a regular file as os.open does, in the opened `folder` if that is given; the descriptor.
+
+    `flags` must not truncate, for the check comes after. Raises UnsafeFileError for an unsafe file, and OSErrors."""
     try:
         # Without O_NONBLOCK opening a named pipe waits for its other end.
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -44,16 +46,17 @@ def open_private_file(path: str | Path, flags: int, mode: int = 0o600, folder: i
 
 
 def read_private_file(path: str | Path, longest: int, folder: int | None = None) -> bytes:
-    """The first `longest` bytes of a file. Raises as open_private_file does."""
+    """Return the first `longest` bytes of a file. Raises as open_private_file does."""
     descriptor = open_private_file(path, os.O_RDONLY, folder=folder)
     with os.fdopen(descriptor, "rb") as file:
         return file.read(longest)
 
 
 def read_secret_file(path: str | Path, longest: int) -> bytes:
-    """The first `longest` bytes of a regular file. A link is followed if it belongs to this user or to root, since
-    container platforms mount secrets as links. Raises UnsafeFileError for a file or a link of another user, and for a
-    file that others may write to."""
+    """Return the first `longest` bytes of a regular file.
+
+    A link is followed if it belongs to this user or to root, since container platforms mount secrets as links.
+    Raises UnsafeFileError for a file or a link of another user, and for a file that others may write to."""
     _check_owner(os.lstat(path), path)
     descriptor = _checked(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path)
     with os.fdopen(descriptor, "rb") as file:
@@ -63,7 +66,7 @@ def read_secret_file(path: str | Path, longest: int) -> bytes:
 
 
 def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder: int | None = None) -> None:
-    """Creates a file that must not exist yet, and syncs it to the disk."""
+    """Create a file that must not exist yet, and sync it to the disk."""
     descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -72,11 +75,10 @@ def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder
 
 
 def replace_private_file(path: Path, data: bytes, mode: int = 0o600, durable: bool = False) -> None:
-    """Replaces a file in a folder of this node atomically, by way of a file `<name>.new`: readers see the old or the
-    new content, also after a crash of the machine if it is `durable`. What is there under either name is removed, never
-    written through.
+    """Replace a file in a folder of this node atomically, by way of a file `<name>.new`.
 
-    Raises UnsafeFileError when somebody else may control the folder."""
+    Readers see the old or the new content, also after a crash of the machine if it is `durable`. What is there under
+    either name is removed, never written through. Raises UnsafeFileError when somebody else may control the folder."""
     folder = open_private_folder(path.parent)
     try:
         new = f"{path.name}.new"
@@ -96,8 +98,7 @@ def replace_private_file(path: Path, data: bytes, mode: int = 0o600, durable: bo
 
 
 def check_private_file(path: str | Path) -> None:
-    """Raises UnsafeFileError when a file exists that open_private_file would refuse, for libraries that open files by
-    their names."""
+    """Raise UnsafeFileError for a file that open_private_file would refuse, for libraries that open files by name."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

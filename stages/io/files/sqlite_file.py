@@ -1,5 +1,4 @@
-"""Opens SQLite databases of this node. A file that is in use, of another kind or damaged is refused; nothing is written
-to it then."""
+"""Opens SQLite databases of this node; one that is in use, of another kind or damaged is refused, and not changed."""
 
 import sqlite3
 from contextlib import suppress
@@ -27,9 +26,9 @@ class DamagedFileError(StoreError):
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of database. `what` and `option` name it to operators; `application` is the 32-bit application id that
-    marks its files. `schema` is executed at each opening. With `synchronous` full a commit returns once it is on disk;
-    with normal the last commits may be lost with the power, but the file stays whole."""
+    """A kind of database, which `what` and `option` name to operators, and the id `application` in its files.
+
+    `schema` is executed at each opening. With `synchronous` normal the last commits may be lost with the power."""
 
     what: str
     option: str
@@ -39,11 +38,10 @@ class FileKind:
 
 
 def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Connection:
-    """Opens a file, which is created if it is missing, or MEMORY; one process at a time can have it open. The
-    connection may be used by any thread, by one at a time; it begins no transactions by itself. `check` reads the whole
-    file for damage.
+    """Open a file, which is created if it is missing, or MEMORY; one process at a time can have it open.
 
-    Raises DamagedFileError when the file is damaged, StoreError when it cannot be used for another reason."""
+    The connection may be used by any thread, by one at a time; it begins no transactions by itself. `check` reads the
+    whole file for damage. Raises DamagedFileError, and StoreError for a file that cannot be used for another reason."""
     what, option = kind.what, kind.option
     try:
         if path != MEMORY:
@@ -64,8 +62,7 @@ def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Con
 
 
 def _make_private(path: str) -> None:
-    """Creates the file if it is missing, readable by its owner alone. Raises UnsafeFileError for a file that somebody
-    else may control, under this name or those that SQLite derives from it."""
+    """Create the file if it is missing, for its owner alone. Raises UnsafeFileError, also for names SQLite derives."""
     Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
     for end in ("", "-wal", "-shm", "-journal"):
         check_private_file(path + end)
@@ -91,8 +88,9 @@ def _connect(path: str, kind: FileKind, check: bool) -> sqlite3.Connection:
 
 
 def _check_header(connection: sqlite3.Connection, path: str, kind: FileKind, check: bool) -> bool:
-    """Whether the file is new. Raises StoreError for a file of another kind or version, DatabaseError for a damaged
-    one."""
+    """Return whether the file is new.
+
+    Raises StoreError for a file of another kind or version, DatabaseError for a damaged one."""
     (application,) = connection.execute("pragma application_id").fetchone()
     (version,) = connection.execute("pragma user_version").fetchone()
     (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()

@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 import aiohappyeyeballs
 from yarl import URL
 
-from rollup_node.stages.io.http.body import BodyEncodingError, BodyTooLargeError, decompressed
 from rollup_node.stages.io.http.connection import (
+    BodyEncodingError,
+    BodyTooLargeError,
     DeadlineError,
     HttpConnection,
     HttpError,
     Response,
     ServerDisconnectedError,
+    decompressed,
 )
 from rollup_node.stages.io.http.endpoint_errors import (
     AnswerTooLargeError,
@@ -66,11 +68,9 @@ class _Request(NamedTuple):
 
 
 class HttpClient:
-    """Requests to the server of a URL, which errors name `name`.
+    """Requests to the server of a URL, which errors name `name`; `headers` and `tls` are called for every request.
 
-    `headers` is called for every request. `tls` is called as often, for the context of `https` connections instead of
-    one that trusts the system's authorities; another context than before means another connection, and its errors are
-    passed on."""
+    `tls` is for `https` instead of the system's authorities; another context than before means another connection."""
 
     def __init__(self, url: str | URL, name: str, headers: Headers | None = None, tls: Tls | None = None) -> None:
         self.name = name
@@ -94,10 +94,9 @@ class HttpClient:
     async def get(
         self, url: URL, headers: Mapping[str, str], timeout: float, max_answer: int, take: Take | None = None
     ) -> HttpAnswer:
-        """Return the answer of any status for a URL of the server; `headers` of this request.
+        """Return the answer of any status for a URL of the server. Raises EndpointError, AnswerTooLargeError.
 
-        With `take`, the body of a success is handed over piece by piece, as it was sent. Raises EndpointError,
-        AnswerTooLargeError."""
+        With `take`, the body of a success is handed over piece by piece, as it was sent."""
         own = self._headers() if self._headers is not None else {}
         request = self._request("GET", url, b"", timeout, max_answer, take)
         answer = await self._server.exchange(_get_head(url, self.name, own, headers), request)
@@ -119,8 +118,7 @@ class HttpClient:
         return _Request(method, url, body, timeout, deadline, max_answer, take, tls)
 
     async def _followed(self, request: _Request, answer: HttpAnswer, headers: Mapping[str, str]) -> HttpAnswer:
-        """Return the answer behind a redirect [LHD28]: another host gets neither our headers nor the login of the
-        URL."""
+        """Return the answer behind a redirect; another host gets neither our headers nor the URL's login [LHD28]."""
         statuses = _REDIRECTS_OF_GET if request.method == "GET" else _REDIRECTS_OF_POST
         for _ in range(MAX_REDIRECTS):
             location = answer.headers.get("location")

@@ -1,14 +1,16 @@
-"""One HTTP/1.1 connection, with or without TLS: one request at a time, whose response llhttp parses, bounded in bytes
-and time [LHD2, LHD29]."""
+"""One HTTP/1.1 connection, its responses bounded in bytes and time, and their decompression [LHD2, LHD29].
+
+It sends one request at a time, with or without TLS; llhttp parses."""
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import httptools
 
-from rollup_node.stages.io.http.body import BodyTooLargeError, is_compressed
+if TYPE_CHECKING:
+    from isal import isal_zlib
 
 MAX_FRAMING = 256 << 10
 """Bytes of a response that are no body: status line, headers, interim responses, chunk sizes, trailers."""
@@ -28,6 +30,17 @@ _ODDITIES = ("Duplicate Content-Length", "Unexpected whitespace after header val
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
+
+CHUNK = 1 << 20
+PIECE = 256 << 10
+MAX_MEMBERS = 10_000
+"""Members of a gzip body (RFC 1952): a compressor that works in parallel makes one of each 64 KiB or more."""
+
+_GZIP_OR_ZLIB = 15 | 32
+"""zlib's window bits; 32 detects gzip or zlib by the header."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_DECODED = frozenset({"gzip", "x-gzip", "deflate"})
+_NOT_DECODED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "pack200-gzip", "exi"})
 
 
 class HttpError(Exception):
@@ -71,18 +84,12 @@ class HttpConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def exchange(
-        self,
-        head: bytes,
-        body: bytes,
-        max_answer: int,
-        deadline: float,
-        take: Callable[[bytes], None] | None = None,
+        self, head: bytes, body: bytes, max_answer: int, deadline: float, take: Callable[[bytes], None] | None = None
     ) -> Response:
-        """Return the response to a request; `deadline` by the clock of the loop.
+        """Return the response to a request. Raises HttpError, BodyTooLargeError, DeadlineError and OSError.
 
-        A compressed body may be a little longer than `max_answer` bytes. With `take`, the body of a success is handed
-        over piece by piece as it arrives, and no body is kept. Raises HttpError, BodyTooLargeError, DeadlineError and
-        OSError."""
+        `deadline` is by the clock of the loop. A compressed body may be a little longer than `max_answer` bytes. With
+        `take`, the body of a success is handed over piece by piece as it arrives."""
         assert self._transport is not None
         self._begin(max_answer, take)
         answer = self._answer = self._loop.create_future()
@@ -114,12 +121,10 @@ class HttpConnection(asyncio.Protocol):
     # --- events of the connection --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a response."""
         if self._answer is None or self._answer.done():
             self.abort()
             return
@@ -136,11 +141,10 @@ class HttpConnection(asyncio.Protocol):
             self._finish()
 
     def eof_received(self) -> None:
-        """The server sends no more, and is not sent the rest of a request."""
+        # The server is not sent the rest of a request.
         self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection is closed, by either side."""
         if self._timer is not None:
             self._timer.cancel()
         if error is not None:
@@ -160,17 +164,15 @@ class HttpConnection(asyncio.Protocol):
     # --- events of the parser, which must not raise ----------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """A response begins."""
         if self._complete:
             self._refuse(AFTER_THE_END)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which means nothing."""
+        # A trailer means nothing.
         if not self._has_head:
             self._headers.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
-        """The head of a response, or of an interim one, is complete."""
         self._status = self._parser.get_status_code()
         if self._is_interim():
             return
@@ -179,7 +181,8 @@ class HttpConnection(asyncio.Protocol):
         length = self._headers.get(b"content-length")
         coding = self._headers.get(b"transfer-encoding")
         self._ends_with_connection = length is None if coding is None else not coding.lower().endswith(b"chunked")
-        if is_compressed(self._headers.get(b"content-encoding", b"").decode("latin-1").strip()):
+        encoding = self._headers.get(b"content-encoding")
+        if encoding is not None and is_compressed(encoding.decode("latin-1").strip()):
             # Incompressible data become a little longer.
             self._most += self._most // 256 + 1024
         # Of 64 bits, after any number of zeros.
@@ -187,7 +190,6 @@ class HttpConnection(asyncio.Protocol):
             self._failure = BodyTooLargeError(self._limit)
 
     def on_body(self, data: bytes) -> None:
-        """Some bytes of the body."""
         self._framing -= len(data)
         self._size += len(data)
         if self._size > self._most:
@@ -199,7 +201,6 @@ class HttpConnection(asyncio.Protocol):
             self._take(data)
 
     def on_message_complete(self) -> None:
-        """A response, or an interim one, is complete."""
         if self._is_interim():
             self._headers.clear()
         else:
@@ -260,7 +261,7 @@ class HttpConnection(asyncio.Protocol):
             self._failure = HttpError(text)
 
     def _finish(self) -> None:
-        """The answer is complete; the connection is kept if both sides want it."""
+        """Give out the complete answer; keep the connection if both sides want it."""
         answer, transport = self._answer, self._transport
         assert transport is not None
         if answer is None or answer.done():
@@ -316,3 +317,91 @@ def mended(head: bytes) -> bytes:
             lengths.add(value.strip())
         lines.append(line)
     return b"\r\n".join(lines)
+
+
+class BodyTooLargeError(Exception):
+    """The body is longer than `limit` bytes, after decompression."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is longer than {limit} bytes")
+        self.limit = limit
+
+
+class BodyEncodingError(ValueError):
+    """The body is compressed by another method than gzip or deflate, or damaged."""
+
+
+def is_compressed(encoding: str) -> bool:
+    """Return whether a Content-Encoding compresses: some servers name a character set there, or nothing known."""
+    names = [name.strip() for name in encoding.lower().split(",")]
+    return any(name in _DECODED or name in _NOT_DECODED for name in names)
+
+
+async def decompressed(body: bytearray, encoding: str, limit: int) -> bytes:
+    """Return a body that was received whole, of at most `limit` bytes after decompression.
+
+    A compressed `body` is consumed. Raises BodyTooLargeError and BodyEncodingError."""
+    if not encoding or not is_compressed(encoding):
+        if len(body) > limit:
+            raise BodyTooLargeError(limit)
+        return bytes(body)
+    if encoding.lower().strip() not in _DECODED:
+        raise BodyEncodingError(f"the answer has the content encoding {encoding[:40]!r}")
+    # One buffer that grows: thousands of small parts would leave holes in the heap.
+    inflated = bytearray()
+    members, rest = 0, _next_piece(body)
+    while rest and (not members or rest.startswith(_GZIP_MAGIC)):
+        members += 1
+        if members > MAX_MEMBERS:
+            raise BodyEncodingError(f"the compressed answer has more than {MAX_MEMBERS} members")
+        rest = await _inflate_member(rest, body, inflated, limit)
+        while body and len(rest) < len(_GZIP_MAGIC):
+            rest += _next_piece(body)
+        if rest:
+            await asyncio.sleep(0)
+    return bytes(inflated)
+
+
+def _next_piece(body: bytearray) -> bytes:
+    """Remove the first bytes of a body. In pieces, as zlib copies all that it has not yet read."""
+    piece = bytes(body[:PIECE])
+    del body[:PIECE]
+    return piece
+
+
+async def _inflate_member(piece: bytes, body: bytearray, inflated: bytearray, limit: int) -> bytes:
+    """Decompress one member, which begins with `piece` and goes on in `body`.
+
+    Return what follows it in its last piece."""
+    # Processes whose endpoints do not compress never need it.
+    from isal import isal_zlib
+
+    inflater = isal_zlib.decompressobj(_GZIP_OR_ZLIB)
+    while piece and not inflater.eof:
+        for part in _inflated(inflater, piece, limit):
+            if len(inflated) + len(part) > limit:
+                # The frames in the error's traceback would keep them in memory.
+                inflated.clear()
+                body.clear()
+                raise BodyTooLargeError(limit)
+            inflated += part
+            # One piece may decompress to a thousand times its size.
+            if inflater.unconsumed_tail:
+                await asyncio.sleep(0)
+        piece = b"" if inflater.eof else _next_piece(body)
+    if not inflater.eof:
+        raise BodyEncodingError("the compressed answer is incomplete")
+    return bytes(inflater.unused_data)
+
+
+def _inflated(inflater: "isal_zlib.Decompress", data: bytes, limit: int) -> Iterator[bytes]:
+    """Yield the decompressed data in chunks of at most CHUNK bytes."""
+    from isal.igzip_lib import IsalError
+
+    chunk = min(CHUNK, limit + 1)
+    try:
+        while data and not inflater.eof:
+            yield inflater.decompress(data, chunk)
+            data = inflater.unconsumed_tail
+    except IsalError:  # type: ignore[misc]  # its stub declares an instance
+        raise BodyEncodingError("the compressed answer is damaged") from None

@@ -72,10 +72,7 @@ def why_not_connected(error: OSError) -> str:
 
 
 def why_broken(error: BaseException) -> str:
-    """Return the reason of a connection that broke.
-
-    That of TLS if it has one, since a server that refuses our certificate says so after the handshake, else that of the
-    system, or the name of the error."""
+    """Return the reason of a connection that broke: that of TLS if it has one, the system's, or the error's name."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

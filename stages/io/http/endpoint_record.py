@@ -54,7 +54,8 @@ class EndpointRecord:
         self._requests += calls
         self._errors += 1
         self._is_failing = True
-        self._error, self._error_at = one_line(self._own_words(error))[:MAX_ERROR], int(self._wall())
+        text = str(error).removeprefix(f"{self._name}: ")
+        self._error, self._error_at = one_line(text)[:MAX_ERROR], int(self._wall())
         if throttled is None:
             throttled = is_throttled(error)
         if throttled:
@@ -84,9 +85,6 @@ class EndpointRecord:
             self._meter.count("endpoint_calls_total", calls, rpc=self._kind, endpoint=self._name)
             self._meter.count("endpoint_throttled_total", throttled, rpc=self._kind, endpoint=self._name)
 
-    def _own_words(self, error: Exception) -> str:
-        return str(error).removeprefix(f"{self._name}: ")
-
 
 def is_throttled(error: Exception) -> bool:
     """Return whether an endpoint refuses a request because there were too many before it."""
@@ -96,8 +94,7 @@ def is_throttled(error: Exception) -> bool:
 
 
 class EndpointMeter:
-    """The metrics of the endpoints of the client `rpc`, by host and port: which one is in use, and what was wrong with
-    each; `faults` are all values of the label."""
+    """The metrics of the endpoints of the client `rpc`, by host and port; `faults` are all values of the label."""
 
     def __init__(self, meter: Meter, rpc: str, names: Sequence[str], faults: Sequence[str]) -> None:
         self._meter, self._rpc, self._names = meter, rpc, tuple(dict.fromkeys(names))

@@ -1,5 +1,4 @@
-"""The checked decoding of JSON-RPC answers: bounded, envelope and errors typed, results decoded to the type that the
-caller expects."""
+"""Decodes and checks JSON-RPC answers: bounded, with results of the type that the caller expects."""
 
 from collections.abc import Sequence
 from typing import Any

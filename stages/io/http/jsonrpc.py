@@ -1,5 +1,4 @@
-"""A JSON-RPC 2.0 client over HTTP or WebSocket, by the scheme of the URL: bounded in concurrency, rate, time and bytes
-[LHD2, LHD16, LHD17, WSK1]."""
+"""A JSON-RPC 2.0 client over HTTP or WebSocket, within bounds of rate, time and bytes [LHD2, LHD16, LHD17, WSK1]."""
 
 import asyncio
 import ssl
@@ -35,13 +34,11 @@ SHORT_BODY = 1024
 class JsonRpcClient:
     """Calls one endpoint, from one event loop.
 
-    `headers` is called for every HTTP request and WebSocket handshake, so that tokens are fresh. `timeout` is in
-    seconds per request, twice that for a batch; `rate_limit` in calls a second, 0 for no limit, where a batch counts as
-    many as it holds [LHD16]. Answers are limited by method (`answer_limit`), and to `max_body` bytes. `tls` is called
-    as often as `headers`, for the context of `https` and `wss` connections instead of the default one; another context
-    than before means another HTTP connection, and its errors are passed on. `on_notification` is called for every
-    notification of a subscription, and when its connection is lost; `on_exchange` with the method of each request that
-    was answered, and the bytes of request and answer."""
+    `headers` and `tls` are called for every HTTP request and WebSocket handshake; another TLS context than before means
+    another connection. `timeout` is in seconds per request, twice that for a batch; `rate_limit` in calls a second,
+    each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes.
+    `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
+    of each request that was answered, and the bytes of request and answer."""
 
     def __init__(
         self,
@@ -84,10 +81,8 @@ class JsonRpcClient:
 
     async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:
         """As `call`, with the result decoded to a type that msgspec knows; EndpointError if it is not of that type."""
-        request_id, body = self._request(method, params)
         limit = answer_limit(method, params)
-        answer = await self._post(body, [request_id], timeout or self._timeout, limit)
-        self._exchanged(method, body, answer)
+        answer = await self._answer(method, params, timeout or self._timeout, limit)
         return self._checked(lambda: decode_answer(answer, method, shape, limit))
 
     async def call_raw(
@@ -96,10 +91,8 @@ class JsonRpcClient:
         """Return the whole body of the response, not decoded unless it is at most SHORT_BODY long.
 
         `limit` instead of that of the method. Raises as `call`, and AnswerTooLargeError."""
-        request_id, body = self._request(method, params)
         limit = limit or answer_limit(method, params)
-        answer = await self._post(body, [request_id], timeout or self._timeout, limit)
-        self._exchanged(method, body, answer)
+        answer = await self._answer(method, params, timeout or self._timeout, limit)
         if len(answer) <= SHORT_BODY:
             self._checked(lambda: decode_answer(answer, method, msgspec.Raw, limit))
         return answer
@@ -107,9 +100,10 @@ class JsonRpcClient:
     async def batch(
         self, calls: Sequence[Call], shape: Any = Any, limit: AnswerLimit | None = None, timeout: float | None = None
     ) -> list[Any]:
-        """Results of type `shape` and RpcFailures in the order of the calls, which are sent in batches of at most
-        `max_batch`; `limit` and `timeout` of a batch instead of that of the method and twice that of a call. Raises
-        RpcFailure if a batch is refused as a whole, and EndpointError."""
+        """Return results of type `shape` and RpcFailures in the order of the calls, sent `max_batch` at a time.
+
+        `limit` and `timeout` of a batch instead of that of the method and twice that of a call. Raises RpcFailure if a
+        batch is refused as a whole, and EndpointError."""
         parts = [calls[i : i + self._max_batch] for i in range(0, len(calls), self._max_batch)]
         results = await _all_or_none(
             [self._batch_part(part, shape, limit or batch_limit(part), timeout) for part in parts]
@@ -151,27 +145,24 @@ class JsonRpcClient:
     async def _batch_part(
         self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float | None
     ) -> list[Any]:
+        timeout = timeout or 2 * self._timeout
         if len(calls) == 1:
-            return [await self._single(*calls[0], shape, limit, timeout)]
+            # No array, which some endpoints refuse [LHD30].
+            method, params = calls[0]
+            answer = await self._answer(method, params, timeout, limit)
+            try:
+                return [self._checked(lambda: decode_answer(answer, method, shape, limit))]
+            except RpcFailure as failure:
+                return [failure]
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         ids = [request_id for request_id, _ in requests]
-        answer = await self._post(body, ids, timeout or 2 * self._timeout, limit)
-        self._exchanged(calls[0][0], body, answer)
+        answer = await self._post(calls[0][0], body, ids, timeout, limit)
         return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
 
-    async def _single(
-        self, method: str, params: Sequence[Any], shape: Any, limit: AnswerLimit, timeout: float | None
-    ) -> Any:
-        """Return the result or the RpcFailure of a batch of one call: no array, which some endpoints refuse
-        [LHD30]."""
+    async def _answer(self, method: str, params: Sequence[Any], timeout: float, limit: AnswerLimit) -> bytes:
         request_id, body = self._request(method, params)
-        answer = await self._post(body, [request_id], timeout or 2 * self._timeout, limit)
-        self._exchanged(method, body, answer)
-        try:
-            return self._checked(lambda: decode_answer(answer, method, shape, limit))
-        except RpcFailure as failure:
-            return failure
+        return await self._post(method, body, [request_id], timeout, limit)
 
     def _checked(self, decode: Callable[[], T]) -> T:
         """Return what a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
@@ -182,22 +173,23 @@ class JsonRpcClient:
         # Outside of the handler: as its context the first error would keep the body in memory.
         raise MalformedAnswerError(self.name, text)
 
-    def _exchanged(self, method: str, request: bytes, answer: bytes) -> None:
-        if self._on_exchange is not None:
-            self._on_exchange(method, len(request), len(answer))
-
-    async def _post(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
+    async def _post(self, method: str, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
         most = limit.bytes if self._max_body is None else min(limit.bytes, self._max_body)
         async with self._slots:
             if self._bucket is not None and self._bucket.consume(now := time.monotonic(), len(ids)) < 0:
                 await asyncio.sleep(self._bucket.delay(now, 0.0))
             if self._socket is not None:
-                return await self._socket.exchange(body, ids, timeout, AnswerLimit(most, limit.values))
-            assert self._http is not None
-            answer = await self._http.post(body, timeout, most)
-            if not is_success(answer.status):
-                raise_for_status(self.name, answer.status, answer.body, answer.headers.get("retry-after", ""))
-            return answer.body
+                answer = await self._socket.exchange(body, ids, timeout, AnswerLimit(most, limit.values))
+            else:
+                assert self._http is not None
+                response = await self._http.post(body, timeout, most)
+                if not is_success(response.status):
+                    retry_after = response.headers.get("retry-after", "")
+                    raise_for_status(self.name, response.status, response.body, retry_after)
+                answer = response.body
+        if self._on_exchange is not None:
+            self._on_exchange(method, len(body), len(answer))
+        return answer
 
 
 async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
@@ -220,10 +212,7 @@ def is_web_socket(url: str) -> bool:
 
 
 def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str) -> NoReturn:
-    """Raise what a response with a status that is no success means.
-
-    RpcFailure for an error object in the body, unless the status says that the server is overloaded or broken, and
-    EndpointError otherwise."""
+    """Raise RpcFailure for an error object in the body, unless the server is overloaded or broken, or EndpointError."""
     if status != TOO_MANY_REQUESTS and status < 500 and (failure := failure_in(body)) is not None:
         raise failure
     text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")

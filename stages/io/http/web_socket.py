@@ -1,5 +1,4 @@
-"""The transport of JSON-RPC over WebSocket: one connection for all requests, opened again when it is lost
-[WSK1 to WSK6]."""
+"""JSON-RPC over WebSocket: one connection for all requests, opened again when it is lost [WSK1 to WSK6]."""
 
 import asyncio
 import random
@@ -269,7 +268,7 @@ class WebSocketTransport:
             return self._connection
 
     def _failed(self, failure: str) -> None:
-        """The next attempt is made after a pause that grows, with jitter."""
+        """Have the next attempt made after a pause that grows, with jitter."""
         self._failures += 1
         pause = backoff(self._failures, FIRST_PAUSE, MAX_PAUSE)
         self._retry_at, self._failure = time.monotonic() + pause * random.uniform(0.5, 1.0), failure

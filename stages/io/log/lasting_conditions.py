@@ -1,4 +1,4 @@
-"""Conditions that last, as few lines of log: one when it begins, one a minute while it lasts, and one when it ends."""
+"""What is wrong for a while, as few lines of log: one when it begins, one a minute, and one when it ends."""
 
 import time
 from collections.abc import Callable
@@ -14,8 +14,7 @@ MAX_TEXT = 500
 
 
 class LastingCondition:
-    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` the reports are no
-    attempts, and their number is not shown. `clock` returns seconds of any monotonic clock."""
+    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` none is counted."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic, *, counts: bool = True) -> None:
         self._logger, self._clock, self._counts = logger, clock, counts
@@ -25,8 +24,7 @@ class LastingCondition:
         self._tried = self._left_out = 0
 
     def report(self, code: Code, message: str, /, **fields: object) -> None:
-        """An attempt has failed. It is logged if it is the first, if the code is another than before, or a minute after
-        the last line."""
+        """Log a failure if it is the first, has another code than before, or comes a minute after the last line."""
         now = self._clock()
         if self._began_at is None:
             self._began_at = now
@@ -42,7 +40,7 @@ class LastingCondition:
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
 
     def end(self, message: str, /, **fields: object) -> None:
-        """The condition is over; nothing happens if it was never reported."""
+        """Log that the condition is over, if it was ever reported."""
         if self._began_at is None or self._code is None:
             return
         self._logger.info(message, code=self._code.text, **fields, **self._so_far(self._clock()))
@@ -55,8 +53,6 @@ class LastingCondition:
 
 @dataclass
 class _Ongoing:
-    """A condition from its first report on; `is_logged` says whether a line was written."""
-
     began_at: float
     sources: set[str] = field(default_factory=set)
     tried: int = 0
@@ -74,9 +70,10 @@ class _Cause(NamedTuple):
 
 
 class LastingConditions:
-    """The conditions of several sources, such as the tasks of a process: what some of them fail by alike is one
-    condition, with the lines of one [LOG15, LOG19]. One that comes back within a minute of its last line is not logged
-    again until the minute is over. `clock` returns seconds of any monotonic clock; sources and reasons must be few."""
+    """The conditions of several sources; what some of them fail by alike is one condition [LOG15, LOG19].
+
+    One that comes back within a minute of its last line is not logged again until the minute is over. Sources and
+    reasons must be few."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger, self._clock = logger, clock
@@ -86,7 +83,7 @@ class LastingConditions:
         self._left_out: dict[_Cause, int] = {}
 
     def report(self, source: str, code: Code, message: str, /, *, reason: str = "", **fields: object) -> None:
-        """An attempt of a source has failed; its condition before, if it is another one, does not apply any more."""
+        """Log a failure of a source as one condition does; its condition before, if another, is over."""
         now, cause = self._clock(), _Cause(code, reason)
         if self._causes.get(source) != cause:
             self._leave(source)
@@ -107,13 +104,13 @@ class LastingConditions:
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
 
     def end(self, source: str, message: str, /, **fields: object) -> None:
-        """A source has succeeded. It is logged if the condition was, and no other source has it."""
+        """Log that a source has succeeded, if its condition was logged and no other source has it."""
         cause, ongoing = self._causes.get(source), self._leave(source)
         if cause is not None and ongoing is not None and ongoing.is_logged:
             self._logger.info(message, code=cause.code.text, **fields, **ongoing.so_far(self._clock()))
 
     def _leave(self, source: str) -> _Ongoing | None:
-        """Takes a source from its condition, which is returned if it was the last one."""
+        """Take a source from its condition, which is returned if it was the last one."""
         cause = self._causes.pop(source, None)
         if cause is None:
             return None
@@ -122,5 +119,27 @@ class LastingConditions:
 
 
 def shortened(text: str) -> str:
-    """An error text of at most MAX_TEXT characters."""
+    """Return an error text of at most MAX_TEXT characters."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
+
+
+class RepeatedWarnings:
+    """Logs the first warning of a kind at once, and then one in EVERY_SECONDS with `repeated`, the number left out.
+
+    The kinds must be few and not chosen by others."""
+
+    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger, self._clock = logger, clock
+        self._next: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    def warn(self, kind: str, message: str, /, **fields: object) -> None:
+        """Log a warning of a kind, unless the last one is younger."""
+        now = self._clock()
+        if now < self._next.get(kind, now):
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return
+        self._next[kind] = now + EVERY_SECONDS
+        if left_out := self._left_out.pop(kind, 0):
+            fields["repeated"] = left_out
+        self._logger.warn(message, **fields)

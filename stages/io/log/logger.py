@@ -1,7 +1,6 @@
 """Structured log lines: a message, named fields and the component that writes them.
 
-`configure` decides once per process how a line looks and where it goes. Until then errors and warnings go to standard
-error, so that tests and small programs need no set-up."""
+Until `configure` was called, errors and warnings go to standard error."""
 
 import sys
 import time
@@ -40,7 +39,7 @@ ALIASES = {
 
 
 def parse_level(text: str) -> Level:
-    """The level of a name, a number or an op-node name, in any case [LOG2, LOG3].
+    """Return the level of a name, a number or an op-node name, in any case [LOG2, LOG3].
 
     Raises ValueError with the allowed names for any other text."""
     name = text.strip().lower()
@@ -54,8 +53,7 @@ def parse_level(text: str) -> Level:
 
 
 class Record(NamedTuple):
-    """One line before formatting. `time` in Unix seconds; `process` is the process's name, `component` the logger's;
-    `traceback` has one or more lines, which stay with this one."""
+    """One line before formatting; `time` in Unix seconds, `component` the logger's name, `traceback` of any length."""
 
     time: float
     level: Level
@@ -71,15 +69,14 @@ ShareLevel = Callable[[Level], None]
 
 
 def write_to_stderr(record: Record) -> None:
-    """The sink of an unconfigured process: one short line on standard error."""
+    """Write one short line to standard error: the sink of an unconfigured process."""
     fields = "".join(f" {key}={value}" for key, value in record.fields.items())
     lines = f"\n{record.traceback.rstrip()}" if record.traceback else ""
     sys.stderr.write(f"{record.level.label} {record.component}: {record.message}{fields}{lines}\n")
 
 
 class Configuration(NamedTuple):
-    """The name of this process, the most verbose level that is written, the function that writes, and one that passes
-    a new level on to all processes of the node."""
+    """What is written of a process, and by which function; `share_level` passes a new level on to the whole node."""
 
     process: str
     level: Level
@@ -87,30 +84,29 @@ class Configuration(NamedTuple):
     share_level: ShareLevel | None = None
 
 
-_UNCONFIGURED = Configuration("", Level.WARN, write_to_stderr)
-_configuration = _UNCONFIGURED
+_configuration = Configuration("", Level.WARN, write_to_stderr)
 
 
 def configure(process: str, level: Level, sink: Sink, share_level: ShareLevel | None = None) -> None:
-    """Sets the configuration of this process, for loggers that exist already as well."""
+    """Set the configuration of this process, for loggers that exist already as well."""
     global _configuration
     _configuration = Configuration(process, level, sink, share_level)
 
 
 def set_level(level: Level) -> None:
-    """Changes the level of this process alone."""
+    """Change the level of this process alone."""
     configure(*_configuration._replace(level=level))
 
 
 def set_level_of_node(level: Level) -> None:
-    """Changes the level of all processes of the node: of this one now, of the others with their next heartbeat."""
+    """Change the level of all processes of the node: of this one now, of the others with their next heartbeat."""
     set_level(level)
     if _configuration.share_level is not None:
         _configuration.share_level(level)
 
 
 def configuration() -> Configuration:
-    """The configuration in force."""
+    """Return the configuration in force."""
     return _configuration
 
 
@@ -123,37 +119,37 @@ class Logger:
         self.component = component
 
     def trace(self, message: str, /, **fields: object) -> None:
-        """Low-level operation, in large volume."""
+        """Log a low-level operation, in large volume."""
         self.write(Level.TRACE, message, fields)
 
     def debug(self, message: str, /, **fields: object) -> None:
-        """Debugging information."""
+        """Log debugging information."""
         self.write(Level.DEBUG, message, fields)
 
     def info(self, message: str, /, **fields: object) -> None:
-        """Normal activity."""
+        """Log normal activity."""
         self.write(Level.INFO, message, fields)
 
     def warn(self, message: str, /, **fields: object) -> None:
-        """A fault that may recover by itself."""
+        """Log a fault that may recover by itself."""
         self.write(Level.WARN, message, fields)
 
     def error(self, message: str, /, **fields: object) -> None:
-        """A fault that needs an operator."""
+        """Log a fault that needs an operator."""
         self.write(Level.ERROR, message, fields)
 
     def crash(self, message: str, error: BaseException, /, **fields: object) -> None:
-        """An error line with the traceback of a bug, kept together."""
+        """Log a bug with its traceback."""
         coded = {"code": Code.BUG.text, **fields}
         self.write(Level.ERROR, message, coded, "".join(traceback.format_exception(error)))
 
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
-        """Writes one line, with a traceback if `trace` is given, unless its level is too verbose."""
+        """Write one line, with a traceback if `trace` is given, unless its level is too verbose."""
         if level <= _configuration.level:
             process, sink = _configuration.process, _configuration.sink
             sink(Record(time.time(), level, process, self.component, message, fields, trace))
 
 
 def get_logger(component: str) -> Logger:
-    """The logger of a component, usually named after the stage."""
+    """Return the logger of a component, usually named after the stage."""
     return Logger(component)

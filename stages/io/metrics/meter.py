@@ -1,14 +1,15 @@
-"""The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3, MET26]."""
+"""The meter of a process: what is not in the table of metrics cannot be set [MET2, MET3, MET22 to MET26]."""
 
+import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.samples import Sample
 
-from rollup_node.stages.io.metrics.metric import Metric, MetricType
-from rollup_node.stages.io.metrics.op_node_metrics import OP_NODE_METRICS
-from rollup_node.stages.io.metrics.own_metrics import OWN_METRICS
+from rollup_node.stages.io.metrics.tables import OP_NODE_METRICS, OWN_METRICS, Metric, MetricType
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -47,7 +48,7 @@ class _Event(NamedTuple):
     last: Gauge
 
     def inc(self, amount: float) -> None:
-        """Records events and the present time."""
+        """Record events and the present time."""
         self.total.inc(amount)
         self.last.set_to_current_time()
 
@@ -65,10 +66,10 @@ class Meter:
         self._counted: dict[_Key, Counter | Gauge | _Event] = {}
         self._set: dict[_Key, Gauge] = {}
         self._observed: dict[_Key, Histogram] = {}
-        self._counters_shown_as_gauges: list[bytes] = []
+        self._counters_shown_as_gauges: set[bytes] = set()
 
     def expose(self, role: str) -> None:
-        """Makes the series that a process of the role has from its start, so that `increase()` sees the first event."""
+        """Make the series that a process of the role has from its start, so that `increase()` sees the first event."""
         for metric in TABLE:
             if role not in (metric.processes or (role,)):
                 continue
@@ -85,7 +86,7 @@ class Meter:
                 self._counted_series(metric.name, labels)
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Adds to a counter, or records events and the present time."""
+        """Add to a counter, or record events and the present time."""
         key = (name, *labels.items())
         series = self._counted.get(key)
         if series is None:
@@ -98,10 +99,10 @@ class Meter:
         _expect(metric, MetricType.COUNTER)
         if not name.endswith("_total"):
             raise UnknownMetricError(f"metric {name!r} is exposed as a gauge")
-        return _child(self._counter(name, metric), labels)
+        return _child(self._collector(Counter, name, metric), labels)
 
     def set(self, name: str, value: float, **labels: str) -> None:
-        """Sets a gauge."""
+        """Set a gauge."""
         key = (name, *labels.items())
         series = self._set.get(key)
         if series is None:
@@ -111,7 +112,7 @@ class Meter:
         series.set(value)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Adds one observation to a histogram; the unit is that of the metric."""
+        """Add one observation to a histogram; the unit is that of the metric."""
         key = (name, *labels.items())
         series = self._observed.get(key)
         if series is None:
@@ -119,7 +120,7 @@ class Meter:
         series.observe(value)
 
     def text(self) -> bytes:
-        """The Prometheus text exposition of all series."""
+        """Return the Prometheus text exposition of all series."""
         text = generate_latest(self.registry)
         for name in self._counters_shown_as_gauges:
             # The library would add `_total` to the name of a counter.
@@ -129,39 +130,29 @@ class Meter:
     def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
         metric = _metric(name)
         if metric.type is MetricType.EVENT:
-            total = _child(self._counter(f"{name}_total", metric), labels)
+            total = _child(self._collector(Counter, f"{name}_total", metric), labels)
             return _Event(total, _child(self._gauge(f"last_{name}_unix", metric), labels))
         _expect(metric, MetricType.COUNTER)
         if name.endswith("_total"):
-            return _child(self._counter(name, metric), labels)
+            return _child(self._collector(Counter, name, metric), labels)
         return _child(self._gauge(name, metric), labels)
 
     def _histogram(self, name: str) -> Histogram:
         metric = _metric(name)
         _expect(metric, MetricType.HISTOGRAM)
-        collector = self._collectors.get(name)
-        if not isinstance(collector, Histogram):
-            full = metric.prefix + name
-            collector = _Histogram(full, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
-            self._collectors[name] = collector
-        return collector
-
-    def _counter(self, name: str, metric: Metric) -> Counter:
-        collector = self._collectors.get(name)
-        if not isinstance(collector, Counter):
-            collector = self._collectors[name] = Counter(
-                metric.prefix + name, metric.help, metric.labels, registry=self.registry
-            )
-        return collector
+        return self._collector(_Histogram, name, metric, buckets=metric.buckets)
 
     def _gauge(self, name: str, metric: Metric) -> Gauge:
+        if metric.type is MetricType.COUNTER:
+            self._counters_shown_as_gauges.add((metric.prefix + name).encode())
+        return self._collector(Gauge, name, metric)
+
+    def _collector(self, kind: type[M], name: str, metric: Metric, **options: Any) -> M:
         collector = self._collectors.get(name)
-        if not isinstance(collector, Gauge):
-            collector = self._collectors[name] = Gauge(
-                metric.prefix + name, metric.help, metric.labels, registry=self.registry
-            )
-            if metric.type is MetricType.COUNTER:
-                self._counters_shown_as_gauges.append((metric.prefix + name).encode())
+        if not isinstance(collector, kind):
+            full = metric.prefix + name
+            collector = kind(full, metric.help, metric.labels, registry=self.registry, **options)
+            self._collectors[name] = collector
         return collector
 
 
@@ -179,3 +170,34 @@ def _expect(metric: Metric, wanted: MetricType) -> None:
 
 def _child(collector: M, labels: dict[str, str]) -> M:
     return collector.labels(**labels) if labels else collector
+
+
+def show_l1_block(meter: Meter, name: str, ref: L1BlockRef) -> None:
+    """Set the metrics of an L1 block."""
+    _show(meter, "l1", name, ref.number, ref.hash, ref.timestamp)
+
+
+def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:
+    """Set the metrics of a head, and of its L1 origin, of which the timestamp is not known."""
+    _show(meter, "l2", name, ref.number, ref.hash, ref.timestamp)
+    show_origin(meter, name, ref.l1_origin)
+    meter.set("refs_seqnr", ref.sequence_number, type=name)
+
+
+def show_payload(meter: Meter, name: str, payload: ExecutionPayload) -> None:
+    """Set the metrics of a block whose L1 origin is not read."""
+    _show(meter, "l2", name, payload.block_number, payload.block_hash, payload.timestamp)
+
+
+def show_origin(meter: Meter, name: str, origin: BlockId) -> None:
+    """Set the metrics of an L1 origin."""
+    _show(meter, "l1_origin", name, origin.number, origin.hash, 0)
+
+
+def _show(meter: Meter, layer: str, name: str, number: int, block_hash: Hash, timestamp: int) -> None:
+    """Set the metrics of a block; a timestamp of 0 is not shown."""
+    meter.set("refs_number", number, layer=layer, type=name)
+    meter.set("refs_hash", int.from_bytes(block_hash[:8], "little"), layer=layer, type=name)
+    if timestamp:
+        meter.set("refs_time", timestamp, layer=layer, type=name)
+        meter.set("refs_latency", timestamp - time.time(), layer=layer, type=name)

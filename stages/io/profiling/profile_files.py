@@ -1,5 +1,6 @@
-"""The files by which the processes of a node exchange profiles: one request for all, one answer of each process, and
-one profile of each process at its end. They are in a private folder of the runtime directory."""
+"""The files in the runtime directory by which the processes of a node exchange profiles.
+
+There is one request for all, one answer of each process, and one profile of each process at its end."""
 
 import contextlib
 import os
@@ -24,12 +25,12 @@ class ProfileFiles:
         self._folder = folder
 
     def request(self, request: ProfileRequest) -> None:
-        """Asks all processes for a profile, in place of any earlier request. Raises OSError."""
+        """Ask all processes for a profile, in place of any earlier request. Raises OSError."""
         self.withdraw()
         replace_private_file(self._folder / _REQUEST, msgspec.msgpack.encode(request))
 
     def withdraw(self) -> None:
-        """Removes the request, so that processes stop recording, and all answers. Raises OSError."""
+        """Remove the request, so that processes stop recording, and all answers. Raises OSError."""
         (self._folder / _REQUEST).unlink(missing_ok=True)
         for path in self._folder.glob(f"[1-9]*.*{SUFFIX}"):
             path.unlink(missing_ok=True)
@@ -42,14 +43,15 @@ class ProfileFiles:
             return 0
 
     def read_request(self) -> ProfileRequest | None:
-        """The last request."""
+        """Return the last request."""
         with contextlib.suppress(OSError, *DECODE_ERRORS):
             return msgspec.msgpack.decode(read_private_file(self._folder / _REQUEST, 1 << 10), type=ProfileRequest)
         return None
 
     def answer(self, request_id: int, process: str, profile: Profile) -> None:
-        """Writes the profile of a process, without its samples if it has more than MAX_BYTES; a folder that no longer
-        exists is ignored."""
+        """Write the profile of a process, without its samples if it has more than MAX_BYTES.
+
+        A folder that no longer exists is ignored."""
         encoded = msgspec.msgpack.encode(profile)
         if len(encoded) > MAX_BYTES:
             left_out = f"the samples of {process} are left out: {len(encoded)} bytes, more than {MAX_BYTES}"
@@ -59,22 +61,22 @@ class ProfileFiles:
             replace_private_file(self._path(request_id, process), encoded)
 
     def remove_answer(self, request_id: int, process: str) -> None:
-        """Removes an answer that nobody waits for any more."""
+        """Remove an answer that nobody waits for any more."""
         with contextlib.suppress(OSError):
             self._path(request_id, process).unlink()
 
     def read_answer(self, request_id: int, process: str) -> Profile | None:
-        """The profile of a process for a request."""
+        """Return the profile of a process for a request."""
         with contextlib.suppress(OSError, *DECODE_ERRORS):
             return msgspec.msgpack.decode(read_private_file(self._path(request_id, process), MAX_BYTES), type=Profile)
         return None
 
     def write_last(self, process: str, profile: Profile) -> None:
-        """Writes the profile of a process that ends."""
+        """Write the profile of a process that ends."""
         self.answer(_AT_STOP, process, profile)
 
     def read_last(self, process: str) -> Profile | None:
-        """The profile that a process wrote at its end."""
+        """Return the profile that a process wrote at its end."""
         return self.read_answer(_AT_STOP, process)
 
     def _path(self, request_id: int, process: str) -> Path:

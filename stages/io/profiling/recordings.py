@@ -2,71 +2,70 @@
 
 import asyncio
 import gc
+import sys
 import threading
 import time
 import tracemalloc
-from typing import Protocol
+from abc import ABC, abstractmethod
+from types import CodeType, FrameType
+from typing import Any
 
-from rollup_node.stages.io.profiling.profile import Profile, StackTable
-from rollup_node.stages.io.profiling.stacks import task_stack, thread_stacks
+from rollup_node.stages.io.profiling.profile import Profile, Stack, StackTable
+
+Types = tuple[tuple[str, str], ...]
 
 CPU_PERIOD = 0.01
 WAIT_PERIOD = 0.05
 TRACED_FRAMES = 16
+MAX_FRAMES = 64
 NO_MUTEXES = "Python does not measure waits for locks, and the processes of a node share no memory"
 LIVE_ONLY = "allocations since the recording began that were not freed by its end"
 
 
-class Recording(Protocol):
+class Recording(ABC):
     """One profile in the making. It is begun and ended in the thread of the event loop."""
 
-    def begin(self) -> None:
-        """Starts to observe."""
-
-    def end(self) -> None:
-        """Stops."""
-
-    def profile(self) -> Profile:
-        """What was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
-
-
-class _Timed:
     def __init__(self) -> None:
+        self._table = StackTable()
         self._began, self._began_monotonic = time.time_ns(), time.monotonic_ns()
         self._duration = 0
 
-    def _stop_clock(self) -> None:
+    def begin(self) -> None:
+        """Start to observe."""
+        return
+
+    def end(self) -> None:
+        """Stop."""
         self._duration = time.monotonic_ns() - self._began_monotonic
 
-    def _times(self) -> tuple[int, int]:
-        """When it began, and for how many nanoseconds it observed."""
-        return self._began, self._duration
+    @abstractmethod
+    def profile(self) -> Profile:
+        """Return what was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
+
+    def _profile(self, kind: str, types: Types, period_type: tuple[str, str], period: int, *comments: str) -> Profile:
+        samples = self._table.samples()
+        return Profile(kind, types, samples, period_type, period, self._began, self._duration, comments)
 
 
-class CpuRecording(_Timed):
-    """A thread looks at the others' stacks every 10 ms of time, and adds the CPU time that each has used since then to
-    its present stack, also when that was used by C code without the interpreter's lock."""
+class CpuRecording(Recording):
+    """CPU time by stack, that of C code without the interpreter's lock as well: a thread looks every 10 ms."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = StackTable()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="CPU profile", daemon=True)
 
     def begin(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """Stops the thread."""
         self._stop.set()
         self._thread.join(1.0)
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """CPU time by stack and thread."""
         types = (("samples", "count"), ("cpu", "nanoseconds"))
-        return Profile("cpu", types, self._table.samples(), types[1], int(CPU_PERIOD * 1e9), *self._times())
+        return self._profile("cpu", types, types[1], int(CPU_PERIOD * 1e9))
 
     def _run(self) -> None:
         used: dict[int, int] = {}
@@ -89,9 +88,10 @@ def _thread_cpu_time(thread_id: int) -> int | None:
         return None
 
 
-class HeapRecording(_Timed):
-    """Memory that was allocated in between and is still in use, by where it was allocated. Allocations take two to four
-    times as long meanwhile."""
+class HeapRecording(Recording):
+    """Memory that was allocated in between and is still in use, by where it was allocated.
+
+    Allocations take two to four times as long meanwhile."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -99,86 +99,74 @@ class HeapRecording(_Timed):
         self._snapshot: tracemalloc.Snapshot | None = None
 
     def begin(self) -> None:
-        """Traces allocations, unless another recording does."""
         self._is_mine = not tracemalloc.is_tracing()
         if self._is_mine:
             tracemalloc.start(TRACED_FRAMES)
 
     def end(self) -> None:
-        """Takes the allocations that are left after a garbage collection."""
         # Finalizers that a collection runs may belong to the event loop, so it is not left to another thread.
         gc.collect()
         self._snapshot = tracemalloc.take_snapshot()
         if self._is_mine:
             tracemalloc.stop()
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """Allocations by stack."""
-        table = StackTable()
         if self._snapshot is not None:
-            add_allocations(table, self._snapshot)
+            add_allocations(self._table, self._snapshot)
             self._snapshot = None
         types = (("inuse_objects", "count"), ("inuse_space", "bytes"))
-        return Profile(self._kind, types, table.samples(), ("space", "bytes"), 1, *self._times(), (LIVE_ONLY,))
+        return self._profile(self._kind, types, ("space", "bytes"), 1, LIVE_ONLY)
 
 
 def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
-    """Adds number and bytes of the allocations in a snapshot, those with most bytes first. Each distinct stack is
-    formatted once."""
+    """Add number and bytes of the allocations in a snapshot, those with most bytes first.
+
+    Each distinct stack is formatted once."""
     for found in snapshot.statistics("traceback"):
         frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in found.traceback)
         stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
         table.add(stack[::-1], (found.count, found.size))
 
 
-class StacksRecording(_Timed):
+class StacksRecording(Recording):
     """The stacks of all threads at the end and, for `goroutine`, those of all tasks."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self._kind, self._table = kind, StackTable()
-
-    def begin(self) -> None:
-        """Nothing to start."""
+        self._kind = kind
 
     def end(self) -> None:
-        """Takes the stacks."""
         for thread, stack in thread_stacks().values():
             self._table.add(stack, (1,), (("thread", thread.name),))
         if self._kind == "goroutine":
             for task in asyncio.all_tasks():
                 self._table.add(task_stack(task), (1,), (("task", task.get_name()),))
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """The number of threads and tasks by stack."""
         type_ = (self._kind, "count")
-        return Profile(self._kind, (type_,), self._table.samples(), type_, 1, *self._times())
+        return self._profile(self._kind, (type_,), type_, 1)
 
 
-class WaitsRecording(_Timed):
+class WaitsRecording(Recording):
     """Where tasks wait, looked at every 50 ms by a task of its own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = StackTable()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Starts the task."""
         self._task = asyncio.create_task(self._run(), name="block profile")
 
     def end(self) -> None:
-        """Stops the task."""
         if self._task is not None:
             self._task.cancel()
-        self._stop_clock()
+        super().end()
 
     def profile(self) -> Profile:
-        """Time by stack and task."""
         types = (("samples", "count"), ("delay", "nanoseconds"))
-        return Profile("block", types, self._table.samples(), types[1], int(WAIT_PERIOD * 1e9), *self._times())
+        return self._profile("block", types, types[1], int(WAIT_PERIOD * 1e9))
 
     async def _run(self) -> None:
         own = asyncio.current_task()
@@ -192,27 +180,19 @@ class WaitsRecording(_Timed):
             seen = now
 
 
-class EmptyRecording(_Timed):
+class EmptyRecording(Recording):
     """`mutex`: a valid profile without samples, which says why."""
 
-    def begin(self) -> None:
-        """Nothing to start."""
-
-    def end(self) -> None:
-        """Nothing to stop."""
-        self._stop_clock()
-
     def profile(self) -> Profile:
-        """The empty profile."""
         types = (("contentions", "count"), ("delay", "nanoseconds"))
-        return Profile("mutex", types, (), types[1], 1, *self._times(), (NO_MUTEXES,))
+        return self._profile("mutex", types, types[1], 1, NO_MUTEXES)
 
 
 KINDS = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs")
 
 
 def new_recording(kind: str) -> Recording:
-    """A recording of one of KINDS. Raises ValueError for another kind."""
+    """Return a recording of one of KINDS. Raises ValueError for another kind."""
     match kind:
         case "cpu":
             return CpuRecording()
@@ -225,3 +205,44 @@ def new_recording(kind: str) -> Recording:
         case "mutex":
             return EmptyRecording()
     raise ValueError(f"no such profile: {kind}")
+
+
+def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
+    """Return the Python threads with their stacks, by the kernel's thread ids."""
+    frames = sys._current_frames()
+    found = {}
+    for thread in threading.enumerate():
+        frame = frames.get(thread.ident or 0)
+        if frame is not None and thread.native_id is not None:
+            found[thread.native_id] = (thread, frame_stack(frame))
+    return found
+
+
+def frame_stack(frame: FrameType | None) -> Stack:
+    """Return the stack of a frame that runs."""
+    stack: list[tuple[str, str, int]] = []
+    while frame is not None and len(stack) < MAX_FRAMES:
+        stack.append(_shown(frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(stack)
+
+
+def task_stack(task: asyncio.Task[Any]) -> Stack:
+    """Where a task waits: the coroutines from the one that awaits something else to the task's own.
+
+    That of the running task is its whole stack."""
+    stack: list[tuple[str, str, int]] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None and len(stack) < MAX_FRAMES:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is None:
+            break
+        if getattr(awaited, "cr_running", False):
+            return frame_stack(frame)
+        stack.append(_shown(frame.f_code, frame.f_lineno))
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return tuple(reversed(stack))
+
+
+def _shown(code: CodeType, line: int | None) -> tuple[str, str, int]:
+    return code.co_qualname, code.co_filename, line or code.co_firstlineno

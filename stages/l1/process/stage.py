@@ -8,10 +8,8 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.http.jsonrpc import is_web_socket
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.ref_metrics import show_l1_block
-from rollup_node.stages.io.paced_publisher import PacedPublisher
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
+from rollup_node.stages.io.task import PacedPublisher, PeriodicTask
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault

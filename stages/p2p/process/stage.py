@@ -5,9 +5,9 @@ from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.files.sqlite_file import StoreError
-from rollup_node.stages.io.heap import map_large_blocks
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.system import map_large_blocks
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code

@@ -1,9 +1,8 @@
-"""JSON-RPC, `/healthz`, `/readyz` and `/status.json` over HTTP, with the behaviour of op-node's and go-ethereum's
-servers [RPC1 to RPC11]."""
+"""JSON-RPC, `/healthz`, `/readyz` and `/status.json` over HTTP, as op-node and go-ethereum do it [RPC1 to RPC11]."""
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,24 +12,11 @@ from aiohttp import web
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
+from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.access import ANY, Access
-from rollup_node.stages.rpc.jsonrpc import (
-    MAX_BATCH_RESPONSE,
-    VALUE_BYTES,
-    JsonRpcError,
-    JsonRpcRequest,
-    ParsedBody,
-    Response,
-    count_values,
-    error_response,
-    method_not_found,
-    parse_body,
-    success_response,
-)
-from rollup_node.stages.rpc.parameters import parse_params
-from rollup_node.stages.rpc.process.batch_response import BatchResponse
-from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError, Exchange
-from rollup_node.stages.rpc.process.method import Method
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
+from rollup_node.stages.rpc.parameters import Method, parse_params
+from rollup_node.stages.rpc.process.listener import MALFORMED, Exchange, RequestTooLargeError
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
@@ -48,6 +34,12 @@ LONG_BODY = 16 << 10
 
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 
+PIECE = 16 << 10
+"""Bytes that are sent at once. A shorter response is sent whole, with its length."""
+
+GZIP_BYTES = 300_000
+"""What a compressor holds until its response ends."""
+
 
 class RpcServer:
     """Handles HTTP requests by a method table; `label` names the server in the metrics."""
@@ -60,14 +52,14 @@ class RpcServer:
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One HTTP request."""
+        """Answer an HTTP request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             self._add_headers(request, response)
         return response
 
     def _add_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """What every response has; before it is sent."""
+        """Add what every response has, before it is sent."""
         response.headers["Server"] = "rollup-node"
         if self._access.cors_domains:
             response.headers.setdefault("Vary", "Origin")
@@ -98,7 +90,9 @@ class RpcServer:
         return await self._rpc(request, exchange)
 
     def _preflight(self, request: web.BaseRequest, method: str) -> web.Response:
-        """The response to a CORS preflight request; without the headers that allow it the browser refuses [RPC5]."""
+        """Return the response to a CORS preflight request.
+
+        Without the headers that allow it the browser refuses [RPC5]."""
         response = web.Response(status=204)
         response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
         if method in ("POST", "GET") and self._access.accepts_origin(request.headers["Origin"]):
@@ -109,7 +103,7 @@ class RpcServer:
         return response
 
     def _readyz(self, lag: list[str]) -> web.Response:
-        """The response to `/readyz`; `lag` are the values of the query [RPC2, RPC93]."""
+        """Return the response to `/readyz`; `lag` are the values of the query [RPC2, RPC93]."""
         try:
             seconds = read_lag(lag)
         except ValueError as error:
@@ -135,22 +129,22 @@ class RpcServer:
             return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
         try:
             data = await exchange.read_body(MAX_BODY)
-        except BodyTooLargeError:
+        except RequestTooLargeError:
             return _too_large(f">{MAX_BODY}")
         except MALFORMED:
             return web.Response(status=400, text="malformed body\n")
         if len(data) > LONG_BODY:
             await exchange.turn()
-        exchange.hold(count_values(data) * VALUE_BYTES)
+        exchange.hold(jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES)
         try:
-            body = parse_body(data)
+            body = jsonrpc.parse_body(data)
         except JsonRpcError as error:
-            return _json(error_response(None, error))
+            return _json(jsonrpc.error_response(None, error))
         del data
         return await self._respond(request, exchange, body)
 
     async def _respond(self, request: web.BaseRequest, exchange: Exchange, body: ParsedBody) -> web.StreamResponse:
-        """The responses in the order of the requests, all of them within CALL_SECONDS."""
+        """Return the responses in the order of the requests, all of them within CALL_SECONDS."""
         admin_error = self._access.admin_error(request.headers.get("Authorization", ""), time.time())
         deadline = exchange.begun + CALL_SECONDS
         sent = BatchResponse(request, exchange, partial(self._add_headers, request), is_batch=body.is_batch)
@@ -172,15 +166,14 @@ class RpcServer:
         return await sent.finish()
 
     async def call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
-        """One call that did not come by HTTP; `deadline` is monotonic, `size` that of the batch's responses so far."""
+        """Answer a call that did not come by HTTP; `size` is that of the batch's responses so far."""
         return await self._call(request, deadline, size, None)
 
     async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
-        """One call; `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this
-        client. Every failure is a response."""
+        """Return the response to a call; `admin_error` is why the admin API is not for this client."""
         start = time.monotonic()
         try:
-            if size > MAX_BATCH_RESPONSE:
+            if size > jsonrpc.MAX_BATCH_RESPONSE:
                 raise JsonRpcError(RESPONSE_TOO_LARGE, "response too large")
             if admin_error is not None and request.method.startswith(GUARDED):
                 text = f"unauthorized: {admin_error}; it needs a JWT signed with rpc.jwt-secret"
@@ -191,18 +184,18 @@ class RpcServer:
             async with asyncio.timeout(deadline - start):
                 result = await self._run(request)
             self._count(request.method, start, "<nil>")
-            return success_response(request.id, result)
+            return jsonrpc.success_response(request.id, result)
         except JsonRpcError as error:
             self._count(request.method, start, f"rpc_{error.code}")
-            return error_response(request.id, error)
+            return jsonrpc.error_response(request.id, error)
         except TimeoutError:
             self._count(request.method, start, f"rpc_{TIMEOUT}")
-            return error_response(request.id, JsonRpcError(TIMEOUT, "request timed out"))
+            return jsonrpc.error_response(request.id, JsonRpcError(TIMEOUT, "request timed out"))
 
     async def _run(self, request: JsonRpcRequest) -> Any:
         method = self._methods.get(request.method)
         if method is None:
-            raise method_not_found(request.method)
+            raise jsonrpc.method_not_found(request.method)
         params = parse_params(request.params, method.parsers)
         try:
             return await method.run(self._node, *params)
@@ -223,12 +216,12 @@ class RpcServer:
         self._meter.count(metric, size, rpc=self._label, method=self._known(method))
 
     def _known(self, method: str) -> str:
-        """The label of a method: clients may send any name."""
+        """Return the label of a method: clients may send any name."""
         return method if method in self._methods else "<unknown>"
 
 
 def _rejection(request: web.BaseRequest) -> web.Response | None:
-    """The response to a request whose HTTP method or headers are not accepted [RPC6]."""
+    """Return the response to a request whose HTTP method or headers are not accepted [RPC6]."""
     if request.method in ("PUT", "DELETE"):
         return web.Response(status=405, text="method not allowed\n")
     length = request.content_length
@@ -251,3 +244,59 @@ def _accepts_gzip(request: web.BaseRequest) -> bool:
 
 def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value) + b"\n", status=status, content_type="application/json")
+
+
+class BatchResponse:
+    """Collects encoded response objects.
+
+    `add_headers` completes the headers of a response before it is sent; `size` is the number of bytes so far."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        exchange: Exchange,
+        add_headers: Callable[[web.StreamResponse], None],
+        *,
+        is_batch: bool,
+    ) -> None:
+        self._request, self._exchange, self._add_headers = request, exchange, add_headers
+        self._is_batch = is_batch
+        self._pieces: list[bytes] = []
+        self._waiting = 0
+        self._stream: web.StreamResponse | None = None
+        self.size = 0
+
+    async def add(self, encoded: bytes) -> None:
+        """Add one response object; waits until the client has taken most of what came before."""
+        if self._is_batch:
+            self._pieces.append(b"," if self.size else b"[")
+        self._pieces.append(encoded)
+        self.size += len(encoded)
+        self._waiting += len(encoded)
+        if self._waiting > PIECE and self._is_batch:
+            await self._flush()
+
+    async def finish(self) -> web.StreamResponse:
+        """Return the response; empty if nothing was added, which is what notifications are answered with."""
+        if not self.size:
+            return web.Response(content_type="application/json")
+        self._pieces.append(b"]\n" if self._is_batch else b"\n")
+        if self._stream is None:
+            return web.Response(body=b"".join(self._pieces), content_type="application/json")
+        await self._flush()
+        return self._stream
+
+    async def _flush(self) -> None:
+        if self._stream is None:
+            self._stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+            self._add_headers(self._stream)
+            if self._stream.compression:
+                self._exchange.hold(GZIP_BYTES)
+            await self._stream.prepare(self._request)
+        piece = b"".join(self._pieces)
+        self._pieces.clear()
+        self._waiting = 0
+        self._exchange.hold(len(piece))
+        await self._stream.write(piece)
+        await self._request.writer.drain()
+        self._exchange.hold(-len(piece))

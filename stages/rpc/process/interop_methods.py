@@ -1,6 +1,5 @@
 """The methods of the `interop` namespace, by which a supervisor manages the node [IOP5 to IOP19]."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -12,10 +11,17 @@ from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.parameters import Parser, block_hash, block_id, block_reference, block_seal, number, string
-from rollup_node.stages.rpc.process.method import Method
-from rollup_node.stages.rpc.process.node_view import NodeView
-from rollup_node.stages.rpc.process.process_client import ProcessClient
+from rollup_node.stages.rpc.parameters import (
+    Method,
+    Parser,
+    block_hash,
+    block_id,
+    block_reference,
+    block_seal,
+    number,
+    string,
+)
+from rollup_node.stages.rpc.process.node_view import NodeView, ProcessClient
 
 REPEAT_SECONDS = 1.0
 
@@ -29,7 +35,7 @@ class InteropClient:
         self.periodic_task = PeriodicTask("interop events", self._step)
 
     async def call(self, method: str, **params: Any) -> Any:
-        """The result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
+        """Return the result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
         response = await self._client.request(lambda request_id: InteropRequest(request_id, method, **params))
         if not isinstance(response, InteropResponse):
             raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
@@ -49,7 +55,7 @@ class InteropClient:
 
 
 def interop_methods(client: InteropClient) -> tuple[Method, ...]:
-    """The method table of the interop server."""
+    """Return the method table of the interop server."""
 
     async def pull_event(node: NodeView) -> Any:
         return client.stream.pull()
@@ -79,9 +85,9 @@ def interop_methods(client: InteropClient) -> tuple[Method, ...]:
     async def fetch_receipts(node: NodeView, wanted: bytes) -> Any:
         return await client.call("fetchReceipts", blocks=(BlockId(0, wanted),))
 
-    plain: dict[str, Callable[..., Awaitable[Any]]] = {"pullEvent": pull_event, "chainID": chain_id}
     return (
-        *(Method(f"interop_{name}", run) for name, run in plain.items()),
+        Method("interop_pullEvent", pull_event),
+        Method("interop_chainID", chain_id),
         Method("interop_subscribe", subscribe, (string,)),
         of_blocks("updateCrossUnsafe", block_id),
         of_blocks("updateCrossSafe", block_id, block_id),

@@ -16,18 +16,9 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DECISIONS
 from rollup_node.stages.protocol.jwt_token import token_error
+from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.event_stream import EventStream
-from rollup_node.stages.rpc.jsonrpc import (
-    VALUE_BYTES,
-    JsonRpcError,
-    JsonRpcRequest,
-    ParsedBody,
-    Response,
-    count_values,
-    error_response,
-    parse_body,
-    success_response,
-)
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange
@@ -65,7 +56,7 @@ class InteropRpcServer:
         self._sessions: set[_Session] = set()
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One HTTP request, which may become a WebSocket connection."""
+        """Answer an HTTP request, which may become a WebSocket connection."""
         if request.path in ("/healthz", "/healthz/"):
             return web.json_response({"version": VERSION})
         error = token_error(request.headers.get("Authorization", ""), self._secret, time.time())
@@ -81,7 +72,7 @@ class InteropRpcServer:
         return sum(session.waiting_bytes for session in self._sessions)
 
     async def close(self) -> None:
-        """Ends the WebSocket connections."""
+        """End the WebSocket connections."""
         for session in list(self._sessions):
             await session.close()
 
@@ -122,7 +113,7 @@ class _Session:
         self._held = 0
 
     async def run(self) -> None:
-        """Serves until the connection ends."""
+        """Serve until the connection ends."""
         sender = asyncio.create_task(self._send(), name="interop notifications")
         try:
             async for message in self._socket:
@@ -138,14 +129,14 @@ class _Session:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         await self._socket.close()
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
     async def _take(self, data: bytes) -> None:
-        """Starts to answer a message, once fewer than MAX_CALLS are under way."""
-        size = len(data) + count_values(data) * VALUE_BYTES
+        """Start to answer a message, once fewer than MAX_CALLS are under way."""
+        size = len(data) + jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES
         self._held += size
         self._exchange.release(self._held)
         await self._free.acquire()
@@ -165,9 +156,9 @@ class _Session:
     async def _answer(self, data: bytes) -> None:
         deadline = time.monotonic() + CALL_SECONDS
         try:
-            body = parse_body(data)
+            body = jsonrpc.parse_body(data)
         except JsonRpcError as error:
-            self._put(orjson.dumps(error_response(None, error)))
+            self._put(orjson.dumps(jsonrpc.error_response(None, error)))
             return
         # Tasks start in the order of their messages, and a lock is taken in the order of its waiters.
         async with self._in_order if _is_ordered(body) else nullcontext():
@@ -189,20 +180,20 @@ class _Session:
         if not isinstance(item, JsonRpcRequest):
             return item
         if item.method == "interop_subscribe" and item.params == ["events"]:
-            return success_response(item.id, self._subscribe())
+            return jsonrpc.success_response(item.id, self._subscribe())
         if item.method == "interop_unsubscribe" and isinstance(item.params, list):
             notify = self._subscriptions.pop(str(item.params[:1] and item.params[0]), None)
             self._stream.unsubscribe(notify)
             if notify is None:
-                return error_response(item.id, JsonRpcError(-32000, "subscription not found"))
-            return success_response(item.id, True)
+                return jsonrpc.error_response(item.id, JsonRpcError(-32000, "subscription not found"))
+            return jsonrpc.success_response(item.id, True)
         response = await self._http.call(item, deadline, size)
         return None if item.is_notification else response
 
     # --- notifications ---------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> str:
-        """A new subscription; it begins with the events after the response."""
+        """Return a new subscription; it begins with the events after the response."""
         subscription = f"0x{secrets.token_hex(16)}"
 
         def notify(result: Mapping[str, Any]) -> None:

@@ -1,5 +1,4 @@
-"""An HTTP server that outlives its clients: it bounds connections, the memory held for them and the time they take, and
-lets requests work in turn [RPC8]."""
+"""An HTTP server with limits on connections, their memory and time, whose requests work in turn [RPC8]."""
 
 import asyncio
 import errno
@@ -13,12 +12,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rollup_node.ipc.bus.timers import until_aligned
-from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.rpc.connections import Connection, ConnectionTable, Limits, Phase
+from rollup_node.stages.rpc.connections import ClientConnection, ConnectionTable, Limits, Phase
 from rollup_node.stages.rpc.process.turns import Turns
 
 log = get_logger("rpc")
@@ -47,40 +46,39 @@ MALFORMED = (HttpProcessingError, web.RequestPayloadError, UnicodeError)
 """What a client causes; anything else is a bug."""
 
 
-class BodyTooLargeError(Exception):
+class RequestTooLargeError(Exception):
     """A body is longer than the server takes."""
 
 
 class Exchange:
     """One request and its response, as the listener counts them."""
 
-    def __init__(self, listener: "Listener", connection: Connection, request: web.BaseRequest) -> None:
+    def __init__(self, listener: "Listener", connection: ClientConnection, request: web.BaseRequest) -> None:
         self._listener, self._connection, self._request = listener, connection, request
         self.begun = time.monotonic()
         """When the request was complete."""
 
     async def turn(self) -> None:
-        """Waits until this request may keep the event loop busy again."""
+        """Wait until this request may keep the event loop busy again."""
         await self._listener.continued.turn(self._connection.address)
 
     def hold(self, size: int) -> None:
-        """Counts bytes that are held until the response is sent, or releases them if `size` is negative."""
+        """Count bytes that are held until the response is sent, or release them if `size` is negative."""
         self._listener.hold(self._connection, size)
 
     def release(self, kept: int) -> None:
-        """Of all that was received so far `kept` bytes are still held, on a connection whose response has no end."""
+        """Hold only `kept` bytes of all that was received, on a connection whose response has no end."""
         self._listener.hold(self._connection, kept - self._connection.held)
 
     async def read_body(self, longest: int) -> bytes:
-        """The body. Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED
-        for a body that is no HTTP."""
+        """Return the body. Raises RequestTooLargeError, and one of MALFORMED for a body that is no HTTP."""
         parts: list[bytes] = []
         size = 0
         # A chunked body has no Content-Length to check before.
         async for part in self._request.content.iter_any():
             size += len(part)
             if size > longest:
-                raise BodyTooLargeError(longest)
+                raise RequestTooLargeError(longest)
             parts.append(part)
         self.begun = time.monotonic()
         await self._listener.begin(self._connection)
@@ -94,7 +92,7 @@ class _Protocol(web.RequestHandler):
     """The server's side of one connection."""
 
     __slots__ = ("_listener", "connection")
-    connection: Connection
+    connection: ClientConnection
 
     def __init__(self, server: web.Server, listener: "Listener", **options: Any) -> None:
         super().__init__(server, **options)
@@ -119,14 +117,12 @@ class _Protocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Sends the rest of a response; the connection is idle then."""
         finished = await super().finish_response(request, resp, start_time)
         self._listener.finished(self.connection)
         return finished
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Logs a bug. What a malformed request causes is only counted, and a client that goes away while its response
-        is written is nothing unusual: anybody can do both a million times."""
+        """Log a bug; what clients cause by malformed requests or by going away is none, as anybody can do it often."""
         error = kw.get("exc_info")
         if isinstance(error, MALFORMED):
             self._listener.count_closed(self.connection, "malformed")
@@ -157,13 +153,12 @@ class _Server(web.Server):
 
 
 class Listener:
-    """A server with one handler for every path. `port` may be 0 for any free one; after `start` it is the bound one.
-    `name` is the prefix of the options that configure it, such as `rpc`."""
+    """A server with one handler for every path and options named after `name`; a `port` of 0 becomes the bound one."""
 
     def __init__(self, handler: Handler, name: str, addr: str, port: int, limits: Limits, meter: Meter) -> None:
         self._handler, self._name, self._addr, self.port = handler, name, addr, port
         self._table = ConnectionTable(limits)
-        self._transports: dict[Connection, asyncio.Transport] = {}
+        self._transports: dict[ClientConnection, asyncio.Transport] = {}
         self._meter = meter
         # In one iteration of the loop more requests may begin than connections are accepted. Otherwise they pile up
         # while many connect, and an honest one is closed as the oldest before it has its turn.
@@ -181,7 +176,7 @@ class Listener:
         return sum(connection.held for connection in self._transports)
 
     async def start(self) -> None:
-        """Binds the port. Raises CriticalError where that fails or descriptors are too few."""
+        """Bind the port. Raises CriticalError where that fails or descriptors are too few."""
         limits = self._table.limits
         if limits.connections < LEAST_CONNECTIONS:
             raise CriticalError(
@@ -209,7 +204,7 @@ class Listener:
         log.info(f"{self._name} server is listening", addr=self._addr, port=self.port)
 
     async def close(self) -> None:
-        """Stops to listen, and ends running requests within SHUTDOWN_SECONDS."""
+        """Stop to listen, and end running requests within SHUTDOWN_SECONDS."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:
@@ -235,8 +230,8 @@ class Listener:
 
     # --- what protocols and exchanges report -----------------------------------------------------------------------
 
-    def opened(self, transport: asyncio.Transport) -> Connection:
-        """A client has connected."""
+    def opened(self, transport: asyncio.Transport) -> ClientConnection:
+        """Count the connection of a client; close others while there are too many."""
         peer = transport.get_extra_info("peername")
         connection = self._table.open(peer[0] if peer else None, time.monotonic())
         self._transports[connection] = transport
@@ -244,37 +239,37 @@ class Listener:
             self._abort(crowded_out, "connections")
         return connection
 
-    def received(self, connection: Connection, size: int) -> None:
-        """A client has sent bytes; they count as held until the response is sent."""
+    def received(self, connection: ClientConnection, size: int) -> None:
+        """Count bytes of a client as held until the response is sent."""
         if connection.phase is Phase.IDLE and size:
             self._enter(connection, Phase.HEADER)
         self.hold(connection, size)
 
-    def hold(self, connection: Connection, size: int) -> None:
-        """Counts bytes held for a connection; closes others, or itself, while too many are held."""
+    def hold(self, connection: ClientConnection, size: int) -> None:
+        """Count bytes held for a connection; close others, or itself, while too many are held."""
         self._table.hold(connection, size)
         while (heaviest := self._table.heaviest()) is not None:
             self._abort(heaviest, "memory")
 
-    async def begin(self, connection: Connection) -> None:
-        """The request is complete; waits for its first turn. Clients cannot take turns by requests they never end."""
+    async def begin(self, connection: ClientConnection) -> None:
+        """Wait for the first turn of a complete request: none is taken by requests that never end."""
         self._enter(connection, Phase.RESPONSE)
         # First requests wait for each other alone: their number, and with it the age of the oldest, stays small however
         # many requests the connections of the same address have sent at once.
         await self._begun.turn(connection.address, urgent=not connection.served)
 
-    def finished(self, connection: Connection) -> None:
-        """A response has been sent."""
+    def finished(self, connection: ClientConnection) -> None:
+        """Count a response as sent."""
         self._table.hold(connection, -connection.held)
         self._enter(connection, Phase.IDLE)
 
-    def lost(self, connection: Connection) -> None:
-        """A connection has ended."""
+    def lost(self, connection: ClientConnection) -> None:
+        """Forget a connection that has ended."""
         self._table.close(connection)
         self._transports.pop(connection, None)
 
-    def count_closed(self, connection: Connection, reason: str) -> None:
-        """Counts a connection that the server closes."""
+    def count_closed(self, connection: ClientConnection, reason: str) -> None:
+        """Count a connection that the server closes."""
         self._meter.count("rpc_server_connections_closed_total", server=self._name, reason=reason)
         self._closed += 1
         now = time.monotonic()
@@ -283,10 +278,10 @@ class Listener:
             log.warn("closed connections", code=Code.RPC_CLIENTS.text, **fields)
             self._last_warning, self._closed = now, 0
 
-    def _enter(self, connection: Connection, phase: Phase) -> None:
+    def _enter(self, connection: ClientConnection, phase: Phase) -> None:
         self._table.enter(connection, phase, time.monotonic())
 
-    def _abort(self, connection: Connection, reason: str) -> None:
+    def _abort(self, connection: ClientConnection, reason: str) -> None:
         transport = self._transports.pop(connection, None)
         self._table.close(connection)
         if transport is not None:

@@ -4,46 +4,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import orjson
 
 from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
-from rollup_node.stages.messages.control import (
-    ControlResponse,
-    OutputRequest,
-    OutputResponse,
-    OverrideLeaderRequest,
-    PostUnsafePayloadRequest,
-    ResetDerivationRequest,
-    SafeHeadRequest,
-    SafeHeadResponse,
-    SetRecoverModeRequest,
-    SetSdmOptInRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
-from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
+from rollup_node.stages.messages import control
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import rollup_config_object
-from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json
+from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
-from rollup_node.stages.protocol.types import Hash
-from rollup_node.stages.rpc import responses
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L2BlockRef
+from rollup_node.stages.rpc import parameters, responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
-from rollup_node.stages.rpc.parameters import (
-    block_hash,
-    block_id,
-    boolean,
-    ip_address,
-    payload_info,
-    quantity,
-    signed_envelope,
-    string,
-    subnet,
-)
-from rollup_node.stages.rpc.process import opstack, superroot
-from rollup_node.stages.rpc.process.method import Method
+from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
 from rollup_node.stages.rpc.process.node_view import NodeView
 
 MAX_SHOWN = 100
@@ -60,8 +37,8 @@ async def _sync_status(node: NodeView) -> Any:
 
 async def _output_at_block(node: NodeView, number: int) -> Any:
     derivation = node.derivation
-    response = await node.control.request(lambda request_id: OutputRequest(request_id, number))
-    if not isinstance(response, OutputResponse) or response.error is not None:
+    response = await node.control.request(lambda request_id: control.OutputRequest(request_id, number))
+    if not isinstance(response, control.OutputResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no output")
     return responses.output(response, responses.sync_status(node.l1, response.status, derivation))
 
@@ -78,8 +55,8 @@ async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
     if not node.config.safedb:
         text = f"failed to get safe head at l1 block {hex(number)}: safe head database not enabled"
         raise JsonRpcError(SERVER_ERROR, text)
-    response = await node.control.request(lambda request_id: SafeHeadRequest(request_id, number))
-    if not isinstance(response, SafeHeadResponse) or response.error is not None:
+    response = await node.control.request(lambda request_id: control.SafeHeadRequest(request_id, number))
+    if not isinstance(response, control.SafeHeadResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no safe head")
     return {"l1Block": responses.block_id(response.l1_block), "safeHead": responses.block_id(response.safe_head)}
 
@@ -96,28 +73,28 @@ async def _dependency_set(node: NodeView) -> Any:
 async def _drops(node: NodeView) -> Any:
     if node.drops is None:
         raise JsonRpcError(SERVER_ERROR, "nothing is dropped here: this node does not derive, it follows another one")
-    kept = await node.drops.fetch()
-    return {"total": kept.total, "drops": [drop.shown() for drop in kept.drops]}
+    total, kept = await node.drops.fetch()
+    return {"total": total, "drops": [drop.shown() for drop in kept]}
 
 
 # --- admin ---------------------------------------------------------------------------------------------------------
 
 
-async def _control(node: NodeView, new_request: Callable[[int], Any]) -> ControlResponse:
-    """The engine process's response; raises JsonRpcError with its error."""
+async def _control(node: NodeView, new_request: Callable[[int], Any]) -> control.ControlResponse:
+    """Return the engine process's response. Raises JsonRpcError with its error."""
     response = await node.control.request(new_request)
-    if not isinstance(response, ControlResponse) or response.error is not None:
+    if not isinstance(response, control.ControlResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no answer to this")
     return response
 
 
 async def _start_sequencer(node: NodeView, head: Hash) -> Any:
-    await _control(node, lambda request_id: StartSequencerRequest(request_id, head))
+    await _control(node, lambda request_id: control.StartSequencerRequest(request_id, head))
     await node.engine_shows(lambda status: status.sequencer_active)
 
 
 async def _stop_sequencer(node: NodeView) -> Any:
-    response = await _control(node, StopSequencerRequest)
+    response = await _control(node, control.StopSequencerRequest)
     await node.engine_shows(lambda status: not status.sequencer_active)
     return to_hex(response.head or bytes(32))
 
@@ -127,7 +104,7 @@ async def _sequencer_active(node: NodeView) -> Any:
 
 
 async def _reset_derivation_pipeline(node: NodeView) -> Any:
-    await _control(node, ResetDerivationRequest)
+    await _control(node, control.ResetDerivationRequest)
 
 
 async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any:
@@ -138,15 +115,15 @@ async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any
         claimed = to_hex(payload.block_hash)
         text = f"payload has bad block hash: {claimed}, actual block hash is: {to_hex(actual)}"
         raise JsonRpcError(SERVER_ERROR, text)
-    await _control(node, lambda request_id: PostUnsafePayloadRequest(request_id, payload))
+    await _control(node, lambda request_id: control.PostUnsafePayloadRequest(request_id, payload))
 
 
 async def _set_recover_mode(node: NodeView, mode: bool) -> Any:
-    await _control(node, lambda request_id: SetRecoverModeRequest(request_id, mode))
+    await _control(node, lambda request_id: control.SetRecoverModeRequest(request_id, mode))
 
 
 async def _set_sdm_opt_in(node: NodeView, enabled: bool) -> Any:
-    await _control(node, lambda request_id: SetSdmOptInRequest(request_id, enabled))
+    await _control(node, lambda request_id: control.SetSdmOptInRequest(request_id, enabled))
     await node.engine_shows(lambda status: status.sdm_opt_in is enabled)
 
 
@@ -168,7 +145,7 @@ async def _set_log_level(node: NodeView, name: str) -> Any:
 
 
 async def _override_leader(node: NodeView) -> Any:
-    await _control(node, OverrideLeaderRequest)
+    await _control(node, control.OverrideLeaderRequest)
 
 
 async def _conductor_enabled(node: NodeView) -> Any:
@@ -179,7 +156,7 @@ async def _conductor_enabled(node: NodeView) -> Any:
 
 
 def _peer_method(method: str) -> Callable[..., Awaitable[Any]]:
-    """The handler of a method that the p2p process answers."""
+    """Return the handler of a method that the p2p process answers."""
 
     async def run(node: NodeView, argument: object = "") -> Any:
         if node.peers is None:
@@ -192,65 +169,132 @@ def _peer_method(method: str) -> Callable[..., Awaitable[Any]]:
     return run
 
 
+def _peer_methods(parsers: tuple[Parser, ...], *names: str) -> list[Method]:
+    return [Method(f"opp2p_{name}", _peer_method(name), parsers) for name in names]
+
+
 async def _modules(node: NodeView) -> Any:
     return {namespace: "1.0" for namespace in sorted({method.namespace for method in enabled_methods(node.config)})}
 
 
+# --- superroot -------------------------------------------------------------------------------------------------------
+
+
+async def _super_root(node: NodeView, timestamp: int) -> Any:
+    # Derivation's L1 block is taken before the heads are asked for, never after [RPC43a].
+    number, derivation = _block_number(node.config.rollup, timestamp), node.derivation
+    output = await node.control.request(lambda request_id: control.OutputRequest(request_id, number, only_safe=True))
+    if not isinstance(output, control.OutputResponse) or output.status is None:
+        raise JsonRpcError(SERVER_ERROR, output.error or "the engine process gave no output")
+    heads = msgspec.structs.replace(output.status, current_l1=None)
+    chain = node.config.rollup.l2_chain_id
+    outputs = {chain: (output, await _required_l1(node, output.block))} if output.block is not None else {}
+    return responses.superroot(timestamp, responses.sync_status(node.l1, heads, derivation), (chain,), outputs)
+
+
+def _block_number(rollup: RollupConfig, timestamp: int) -> int:
+    """Return the number of the last block at or before a time in seconds."""
+    if timestamp < rollup.genesis.l2_time:
+        text = f"did not reach genesis time ({rollup.genesis.l2_time}) yet"
+        raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {text}")
+    return rollup.genesis.l2.number + (timestamp - rollup.genesis.l2_time) // rollup.block_time
+
+
+async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
+    if block.id == node.config.rollup.genesis.l2:
+        return BlockId(0, ZERO_HASH)
+    error: str | None = "safe head database not enabled"
+    if node.config.safedb:
+        response = await node.control.request(lambda request_id: control.L1AtSafeHeadRequest(request_id, block.number))
+        if isinstance(response, control.SafeHeadResponse) and response.error is None:
+            return response.l1_block
+        error = response.error
+    raise JsonRpcError(SERVER_ERROR, f"l1AtSafeHead@{to_hex(block.hash)}:{block.number}: {error}")
+
+
+# --- opstack: a test sequencer builds blocks [RPC61 to RPC66] --------------------------------------------------------
+
+
+async def _open_block(node: NodeView, parent: BlockId, attributes: PayloadAttributes) -> Any:
+    response = await _build(node, lambda request_id: control.OpenBlockRequest(request_id, parent, attributes))
+    return {"id": to_hex(response.payload_id or bytes(8)), "timestamp": attributes.timestamp}
+
+
+async def _cancel_block(node: NodeView, info: PayloadInfo) -> Any:
+    await _build(node, lambda request_id: control.SealBlockRequest(request_id, info.id, info.timestamp, True))
+
+
+async def _seal_block(node: NodeView, info: PayloadInfo) -> Any:
+    response = await _build(
+        node, lambda request_id: control.SealBlockRequest(request_id, info.id, info.timestamp, False)
+    )
+    return None if response.payload is None else envelope_to_json(response.payload)
+
+
+async def _commit_block(node: NodeView, signed: SignedPayload) -> Any:
+    await _build(node, lambda request_id: control.CommitBlockRequest(request_id, signed.payload))
+
+
+async def _publish_block(node: NodeView, signed: SignedPayload) -> Any:
+    if node.peers is None:
+        raise JsonRpcError(SERVER_ERROR, "P2P not enabled")
+    response = await node.peers.request(
+        lambda request_id: PublishSignedRequest(request_id, signed.payload, signed.signature)
+    )
+    if not isinstance(response, PeerResponse) or response.error is not None:
+        raise JsonRpcError(SERVER_ERROR, response.error)
+
+
+async def _build(node: NodeView, new_request: Callable[[int], Any]) -> control.BuildResponse:
+    response = await node.control.request(new_request)
+    if not isinstance(response, control.BuildResponse):
+        raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
+    if response.error is not None:
+        raise JsonRpcError(response.code, response.error)
+    return response
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
 METHODS: tuple[Method, ...] = (
     Method("optimism_syncStatus", _sync_status),
-    Method("optimism_outputAtBlock", _output_at_block, (quantity,)),
-    Method("optimism_safeHeadAtL1Block", _safe_head_at_l1_block, (quantity,)),
+    Method("optimism_outputAtBlock", _output_at_block, (parameters.quantity,)),
+    Method("optimism_safeHeadAtL1Block", _safe_head_at_l1_block, (parameters.quantity,)),
     Method("optimism_rollupConfig", _rollup_config),
     Method("optimism_dependencySet", _dependency_set),
     Method("optimism_version", _version),
     Method("explain_drops", _drops),
     Method("health_status", _version),
     Method("rpc_modules", _modules),
-    Method("admin_startSequencer", _start_sequencer, (block_hash,)),
+    Method("admin_startSequencer", _start_sequencer, (parameters.block_hash,)),
     Method("admin_stopSequencer", _stop_sequencer),
     Method("admin_sequencerActive", _sequencer_active),
     Method("admin_resetDerivationPipeline", _reset_derivation_pipeline),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
-    Method("admin_setRecoverMode", _set_recover_mode, (boolean,)),
-    Method("admin_setSdmPostExecOptIn", _set_sdm_opt_in, (boolean,)),
+    Method("admin_setRecoverMode", _set_recover_mode, (parameters.boolean,)),
+    Method("admin_setSdmPostExecOptIn", _set_sdm_opt_in, (parameters.boolean,)),
     Method("admin_sdmStatus", _sdm_status),
-    Method("admin_setLogLevel", _set_log_level, (string,)),
+    Method("admin_setLogLevel", _set_log_level, (parameters.string,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),
-    Method("superroot_atTimestamp", superroot.at_timestamp, (quantity,)),
-    Method("opstack_openBlockV1", opstack.open_block, (block_id, attributes_from_json)),
-    Method("opstack_cancelBlockV1", opstack.cancel_block, (payload_info,)),
-    Method("opstack_sealBlockV1", opstack.seal_block, (payload_info,)),
-    Method("opstack_commitBlockV1", opstack.commit_block, (signed_envelope,)),
-    Method("opstack_publishBlockV1", opstack.publish_block, (signed_envelope,)),
-    *(
-        Method(f"opp2p_{name}", _peer_method(name), parsers)
-        for name, parsers in (
-            ("self", ()),
-            ("peers", (boolean,)),
-            ("peerStats", ()),
-            ("discoveryTable", ()),
-            ("blockPeer", (string,)),
-            ("unblockPeer", (string,)),
-            ("listBlockedPeers", ()),
-            ("blockAddr", (ip_address,)),
-            ("unblockAddr", (ip_address,)),
-            ("listBlockedAddrs", ()),
-            ("blockSubnet", (subnet,)),
-            ("unblockSubnet", (subnet,)),
-            ("listBlockedSubnets", ()),
-            ("protectPeer", (string,)),
-            ("unprotectPeer", (string,)),
-            ("connectPeer", (string,)),
-            ("disconnectPeer", (string,)),
-            ("diagnosis", ()),
-        )
-    ),
+    Method("superroot_atTimestamp", _super_root, (parameters.quantity,)),
+    Method("opstack_openBlockV1", _open_block, (parameters.block_id, attributes_from_json)),
+    Method("opstack_cancelBlockV1", _cancel_block, (parameters.payload_info,)),
+    Method("opstack_sealBlockV1", _seal_block, (parameters.payload_info,)),
+    Method("opstack_commitBlockV1", _commit_block, (parameters.signed_envelope,)),
+    Method("opstack_publishBlockV1", _publish_block, (parameters.signed_envelope,)),
+    *_peer_methods((), "self", "peerStats", "discoveryTable", "listBlockedPeers", "listBlockedAddrs"),
+    *_peer_methods((), "listBlockedSubnets", "diagnosis"),
+    *_peer_methods((parameters.boolean,), "peers"),
+    *_peer_methods((parameters.string,), "blockPeer", "unblockPeer", "protectPeer", "unprotectPeer"),
+    *_peer_methods((parameters.string,), "connectPeer", "disconnectPeer"),
+    *_peer_methods((parameters.ip_address,), "blockAddr", "unblockAddr"),
+    *_peer_methods((parameters.subnet,), "blockSubnet", "unblockSubnet"),
 )
 
 
 def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:
-    """The methods whose namespaces are switched on: `admin` by `rpc.enable-admin`, `opstack` by
-    `experimental.sequencer-api`, `opp2p` unless `p2p.disable`."""
+    """Return the methods whose namespaces are switched on by options."""
     switches = {"admin": config.enable_admin, "opp2p": config.p2p, "opstack": config.sequencer_api}
     return tuple(method for method in METHODS if switches.get(method.namespace, True))

@@ -11,18 +11,29 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health, Problem, QueueLength
-from rollup_node.stages.messages.derivation import DerivationStatus, DropCount, DropCounts, Drops
+from rollup_node.stages.messages.derivation import (
+    DerivationStatus,
+    Drop,
+    DropCount,
+    DropCounts,
+    Drops,
+    DropsRequest,
+    DropsResponse,
+)
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.process.drops_client import DropsClient
-from rollup_node.stages.rpc.process.process_client import ProcessClient
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
 
 STATUS_SECONDS = 1.0
+
+REPEAT_SECONDS = 1.0
+MAX_PENDING = 64
+"""Requests that wait for their response at the same time; further ones wait to be sent, so that clients of the RPC
+server cannot keep the other process busy with repetitions."""
 
 
 class NodeView:
@@ -63,16 +74,15 @@ class NodeView:
         return {process: self._endpoints[process] for process in known} or None
 
     def faults(self) -> list[UnreadyReason]:
-        """What is wrong with the processes at this moment [RPC2]."""
+        """Return what is wrong with the processes at this moment [RPC2]."""
         return process_faults(self.health, self.ages(), self.l1, self.engine)
 
     def sync_status(self) -> dict[str, Any]:
-        """The result of optimism_syncStatus at this moment."""
+        """Return the result of optimism_syncStatus at this moment."""
         return responses.sync_status(self.l1, self.engine, self.derivation)
 
     async def engine_shows(self, condition: Callable[[EngineStatus], bool]) -> None:
-        """Waits, at most STATUS_SECONDS, until the engine's status meets the condition. A response and the status that
-        follows from it come on two channels, so a client's next call would otherwise see the old status."""
+        """Wait, at most STATUS_SECONDS, until the engine's status, which follows a response, meets the condition."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
                 while self.engine is not None and not condition(self.engine):
@@ -110,8 +120,73 @@ class NodeView:
         return bus.subscribe(f"status.{process}", on_status)
 
     def _with_finality(self, status: EngineStatus) -> EngineStatus:
-        """The status with the finalized head kept during a start search: what was final stays final [RPC40]."""
+        """Return the status with the finalized head kept during a start search: what was final stays final [RPC40]."""
         last = self.engine
         if status.unsafe is not None or last is None:
             return status
         return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
+
+
+class ProcessClient:
+    """Sends requests on one channel.
+
+    Their ids are unique within this life of the process. `on_other` takes what is no response."""
+
+    def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
+        self._last_id = 0
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._free = asyncio.Semaphore(MAX_PENDING)
+        self._on_other = on_other
+        self._client = bus.connect(channel, self._on_response)
+
+    def send(self, message: Any) -> None:
+        """Send a message that has no response of its own."""
+        self._client.send(message)
+
+    async def request(self, new_request: Callable[[int], Any]) -> Any:
+        """Return the response to the message that `new_request` returns for an id. Waits without a timeout."""
+        async with self._free:
+            self._last_id += 1
+            message = new_request(self._last_id)
+            response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._pending[message.id] = response
+            try:
+                # A message may be lost with either process; the other side ignores repetitions.
+                while not response.done():
+                    self._client.send(message)
+                    await asyncio.wait((response,), timeout=REPEAT_SECONDS)
+                return response.result()
+            finally:
+                del self._pending[message.id]
+
+    def _on_response(self, message: Any) -> None:
+        request_id = getattr(message, "id", None)
+        if request_id is None:
+            self._on_other(message)
+            return
+        response = self._pending.get(request_id)
+        if response is not None and not response.done():
+            response.set_result(message)
+
+
+class DropsClient:
+    """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._client = ProcessClient(bus, "derivation.drops")
+
+    async def fetch(self) -> tuple[int, list[Drop]]:
+        """Return the number of all drops since derivation started, and those that are kept, oldest first."""
+        drops: list[Drop] = []
+        page = await self.page(0)
+        while True:
+            drops += page.drops
+            following = page.first + len(page.drops)
+            if following >= page.total or not page.drops:
+                return page.total, drops
+            page = await self.page(following)
+
+    async def page(self, first: int) -> DropsResponse:
+        """Return drops from a number on, or from the oldest that is kept; waits without a timeout."""
+        page: DropsResponse = await self._client.request(lambda request_id: DropsRequest(request_id, first))
+        return page

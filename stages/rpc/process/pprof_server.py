@@ -8,8 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rollup_node.stages.io.profiling.pprof_format import encode, render_text
-from rollup_node.stages.io.profiling.profile import MAX_SECONDS, Profile, ProfileRequest, merge
+from rollup_node.stages.io.profiling.profile import MAX_SECONDS, Profile, ProfileRequest, encode, merge, render_text
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.rpc.process.listener import Exchange
 
@@ -42,7 +41,7 @@ class PprofServer:
         self._withdraw()
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One request."""
+        """Answer a request."""
         name = request.path.removeprefix(ROOT)
         try:
             if request.method != "GET" or not request.path.startswith(ROOT):
@@ -87,7 +86,7 @@ class PprofServer:
             self._files.withdraw()
 
     async def _collect(self, request: ProfileRequest) -> Profile:
-        """The profiles of the processes that have answered in time, as one. Raises _RefusedError without any."""
+        """Return the profiles of the processes that have answered in time, as one. Raises _RefusedError without any."""
         processes = self._processes()
         try:
             self._files.request(request)
@@ -110,7 +109,7 @@ class PprofServer:
 
 
 def _seconds(given: str | None, default: int) -> int:
-    """The seconds that a request asks for. Raises _RefusedError for a wrong number."""
+    """Return the seconds that a request asks for. Raises _RefusedError for a wrong number."""
     if given is None:
         return default
     is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS

@@ -7,8 +7,7 @@ from pathlib import Path
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
-from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
@@ -19,10 +18,9 @@ from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
-from rollup_node.stages.rpc.process.progress_log import ProgressLog
-from rollup_node.stages.rpc.process.status_metrics import StatusMetrics
 from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
+from rollup_node.stages.rpc.process.status_watch import ProgressLog, StatusMetrics
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
@@ -37,13 +35,15 @@ INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, resp
 """A supervisor stays connected by WebSocket as long as the node runs."""
 
 
-class RpcStage:
+class RpcStage(Stage):
     """Serves until it is closed."""
+
+    periodic_tasks: Sequence[PeriodicTask] = ()
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
         status = StatusSource(self.node)
-        self.periodic_tasks: Sequence[PeriodicTask] = (ProgressLog(status).periodic_task,)
+        self.periodic_tasks = (ProgressLog(status).periodic_task,)
         descriptors = free_descriptors()
         limits = RPC_LIMITS.within(descriptors * 4 // 5)
         self.rpc = Listener(
@@ -86,14 +86,14 @@ class RpcStage:
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Starts to listen. Raises CriticalError where a port cannot be bound."""
+        """Start to listen. Raises CriticalError where a port cannot be bound."""
         await self.rpc.start()
         for server in self._others:
             await server.start()
 
     async def close(self) -> None:
-        """Stops the servers."""
-        await self._close_rpc()
+        """Stop the servers."""
+        await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()
         if self.status_server is not None:
@@ -107,23 +107,11 @@ class RpcStage:
         return [server for server in servers if server is not None]
 
     def _halt(self) -> None:
-        """The node halts: the metrics alone are still served [PRV6]."""
+        """Close the RPC server when the node halts; the metrics are still served [PRV6]."""
         if self._closing is None:
             self._closing = asyncio.create_task(self.rpc.close())
 
-    async def _close_rpc(self) -> None:
-        if self._closing is None:
-            await self.rpc.close()
-        else:
-            await self._closing
-
-    def reset(self, error: Exception) -> None:
-        """Does nothing: there is no state to reset."""
-
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Does nothing: its tasks do not fail."""
-
 
 def build(config: RpcConfig, bus: Bus, meter: Meter) -> RpcStage:
-    """Creates the stage; the runtime's entry point."""
+    """Create the stage; the runtime's entry point."""
     return RpcStage(config, bus, meter)

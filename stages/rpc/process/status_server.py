@@ -14,8 +14,8 @@ from aiohttp import web
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.process.listener import Exchange
-from rollup_node.stages.rpc.status.head_history import STEP_SECONDS, HeadHistory
 from rollup_node.stages.rpc.status.node_status import NodeStatus
+from rollup_node.stages.rpc.status.rates import STEP_SECONDS, HeadHistory
 
 FOLDER = Path(__file__).parents[1] / "page"
 PATH = "/status"
@@ -33,15 +33,14 @@ class Statuses(Protocol):
     """Where the status comes from."""
 
     def status(self) -> NodeStatus:
-        """The status now."""
+        """Return the status now."""
 
     def json(self) -> bytes:
-        """The same as a JSON object."""
+        """Return the same as a JSON object."""
 
 
 class StatusServer:
-    """Serves the page at `/status` for at most MAX_VIEWERS viewers. `vhosts` are the names by which it may be
-    addressed besides IP addresses and localhost, so that no web page of another name reads it."""
+    """Serves the page at `/status` for at most MAX_VIEWERS viewers, under `vhosts`, IP addresses and localhost."""
 
     def __init__(self, status: Statuses, vhosts: tuple[str, ...]) -> None:
         self._status, self.history = status, HeadHistory()
@@ -58,14 +57,14 @@ class StatusServer:
         self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """One request."""
+        """Answer a request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             add_headers(response)
         return response
 
     def close(self) -> None:
-        """Ends the events of all viewers."""
+        """End the events of all viewers."""
         self._closing.set()
 
     async def _sample(self) -> float:
@@ -91,7 +90,7 @@ class StatusServer:
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
 
     async def _events(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """The history, and then the status each second, until the viewer goes, is too slow, or the server closes."""
+        """Send the history, and the status each second, until the viewer goes, is too slow, or the server closes."""
         if self.viewers >= MAX_VIEWERS:
             return web.Response(status=503, text=f"{MAX_VIEWERS} viewers are connected already\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -121,7 +120,7 @@ class StatusServer:
 
 
 def content_security_policy(page: str) -> str:
-    """The policy under which nothing but the page's own script and style, and this server's files, run and load."""
+    """Return the policy by which only the page's own script and style and this server's files are used."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _INLINE.findall(page):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -134,7 +133,7 @@ def content_security_policy(page: str) -> str:
 
 
 def add_headers(response: web.StreamResponse) -> None:
-    """What every response has."""
+    """Add what every response has."""
     response.headers["Server"] = "rollup-node"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.io.files.private_files import read_private_file
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
@@ -53,7 +53,7 @@ class StatusSource:
         self._json: tuple[NodeStatus, bytes] | None = None
 
     def status(self) -> NodeStatus:
-        """The status now, or that of up to KEPT_SECONDS ago."""
+        """Return the status now, or that of up to KEPT_SECONDS ago."""
         now = self.clock()
         if self._last is None or now - self._last[0] >= KEPT_SECONDS:
             self._last = now, self._build(now)
@@ -65,7 +65,7 @@ class StatusSource:
         return self._builder.reasons
 
     def json(self) -> bytes:
-        """The status as a JSON object."""
+        """Return the status as a JSON object."""
         status = self.status()
         if self._json is None or self._json[0] is not status:
             self._json = status, msgspec.json.encode(status)
@@ -105,8 +105,9 @@ class SupervisorFiles:
     def processes(
         self, ages: Mapping[str, float | None], now: float, wall: float
     ) -> tuple[list[ProcessStatus] | None, float | None]:
-        """The processes, and for how many seconds the node runs; None where the list cannot be read. `ages` are those
-        of the processes' last statuses."""
+        """Return the processes, and for how many seconds the node runs; None where the list cannot be read.
+
+        `ages` are those of the processes' last statuses."""
         if self._due is None or now >= self._due:
             self._due = now + FILES_SECONDS
             self._entries, self._figures = _entries(self._processes_file), _figures(self._metrics_file)
@@ -121,13 +122,13 @@ class SupervisorFiles:
         return [_status(entry, self._figures, ages, wall, shares) for entry in self._entries], uptime
 
     def _cpu_seconds(self) -> dict[tuple[str, int], float]:
-        """The CPU time of each process, by name and pid."""
+        """Return the CPU time of each process, by name and pid."""
         named = [(_name(entry, self._figures), entry.pid) for entry in self._entries]
         found = {key: self._figures.get(key[0], {}).get("cpu_seconds_total") for key in named}
         return {key: seconds for key, seconds in found.items() if seconds is not None}
 
     def _cpu_shares(self) -> dict[tuple[str, int], float]:
-        """The part of a core that each process used between the oldest and the newest sample that have it."""
+        """Return the part of a core that each process used between the oldest and the newest sample that have it."""
         shares: dict[tuple[str, int], float] = {}
         if not self._cpu:
             return shares
@@ -147,7 +148,7 @@ def _entries(path: str) -> list[ProcessEntry]:
 
 
 def _figures(path: Path) -> Figures:
-    """The figures of the supervisor's metrics by process and metric; none while the file is not there."""
+    """Return the figures of the supervisor's metrics by process and metric; none while the file is not there."""
     found: dict[str, dict[str, float]] = {}
     try:
         text = read_private_file(path, MAX_FILE).decode()

@@ -1,15 +1,20 @@
-"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end,
-no peers [LOG19]."""
+"""What becomes of each status: progress and conditions of the node in the log, and metrics [LOG7, LOG19, RPC94]."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
-from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.io.log.logger import Logger, get_logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.tables import UNKNOWN
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.derivation import DerivationWaits
+from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.status.node_state import SlowSync
 from rollup_node.stages.rpc.status.node_status import NodeStatus, State
+from rollup_node.stages.rpc.status.progress import Progress
 from rollup_node.stages.rpc.status.readiness import UnreadyReason
 
 PEERLESS_SECONDS = 25.0
@@ -24,7 +29,13 @@ ENDS = {
     Code.PROCESS_SILENT: "the process sends its status again",
     Code.SYNC_SLOW: "the sync gets on",
 }
+STEP_SECONDS = 1.0
+METRICS_SECONDS = 2.0
+"""Metrics are written as often."""
+
 _SYNCING = (State.STARTING, State.EL_SYNC, State.SYNCING)
+
+log = get_logger("progress")
 
 
 class _Seen(NamedTuple):
@@ -49,7 +60,7 @@ class StatusWatch:
         self._warn_at: dict[tuple[str, int | None], float] = {}
 
     def step(self, status: NodeStatus, reasons: Sequence[UnreadyReason]) -> None:
-        """Takes a status, and why the node is not ready."""
+        """Take a status, and why the node is not ready."""
         conditions = (*_reasons(status.state, reasons), *self._slow_sync(status), *self._no_peers(status))
         seen = {(each.code, each.subject): each for each in conditions}
         for key, each in seen.items():
@@ -72,7 +83,7 @@ class StatusWatch:
                 self._log.warn(each.text, code=each.code, do=each.do)
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
-        """A sync that has been slower than the chain for long."""
+        """Yield a sync that has been slower than the chain for long."""
         progress, chain_speed = status.progress, 1 / status.chain.block_time_s
         speed = progress.blocks_per_s
         if self._slow.step(status.state, speed, chain_speed, status.l1.lag_s, self._clock()):
@@ -95,10 +106,63 @@ class StatusWatch:
 
 
 def _reasons(state: State, reasons: Sequence[UnreadyReason]) -> Iterator[_Seen]:
-    """The reasons why the node is not ready. Lag is expected while it syncs."""
+    """Yield the reasons why the node is not ready. Lag is expected while it syncs."""
     for reason in reasons:
         code = reason.problem.code
         if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and state not in _SYNCING):
             text = f"{reason.process}: {reason.problem.text}"
             subject = reason.process if code is Code.PROCESS_SILENT else reason.head
             yield _Seen(code, "the node is not ready", {"reason": text}, subject)
+
+
+class ProgressLog:
+    """Looks at the status each second, and writes the lines that are due, and what is wrong with it."""
+
+    def __init__(self, source: StatusSource) -> None:
+        self._source = source
+        self._progress = Progress()
+        self._watch = StatusWatch(log, source.clock)
+        self.periodic_task = PeriodicTask("progress", self.step, is_aligned=True)
+
+    async def step(self) -> float:
+        """Write the line that is due, if any."""
+        status = self._source.status()
+        self._watch.step(status, self._source.reasons())
+        line = self._progress.step(status, self._source.clock())
+        if line is not None:
+            log.info(line.message, **line.fields)
+        return STEP_SECONDS
+
+
+class StatusMetrics:
+    """Sets the metrics every 2 seconds; what is not known is not a number."""
+
+    def __init__(self, source: StatusSource, meter: Meter) -> None:
+        self._source, self._meter = source, meter
+        self.periodic_task = PeriodicTask("status metrics", self.step, is_aligned=True)
+
+    async def step(self) -> float:
+        """Set all metrics."""
+        self.show(self._source.status())
+        return METRICS_SECONDS
+
+    def show(self, status: NodeStatus) -> None:
+        """Set the metrics of a status."""
+        meter, l1, progress, window = self._meter, status.l1, status.progress, status.sequencing_window
+        meter.set("ready", int(status.ready))
+        for state in State:
+            meter.set("sync_state", int(state is status.state), state=state.value)
+        for stage in DerivationWaits.__struct_fields__:
+            meter.set("sync_limited_by", int(stage == progress.limited_by), stage=stage)
+        heads = status.heads
+        for head, block in (("unsafe", heads.unsafe), ("safe", heads.safe), ("finalized", heads.finalized)):
+            meter.set("sync_head_age_seconds", UNKNOWN if block is None else block.age_s, head=head)
+        self._set("sync_l1_lag_seconds", l1.lag_s)
+        self._set("sync_l1_lag_blocks", l1.lag_blocks)
+        self._set("sync_blocks_per_second", progress.blocks_per_s)
+        self._set("sync_eta_seconds", progress.eta_s)
+        self._set("l1_requests_per_block", status.l1_req_per_block)
+        self._set("sequencing_window_left_blocks", None if window is None else window.left_blocks)
+
+    def _set(self, name: str, value: float | None) -> None:
+        self._meter.set(name, UNKNOWN if value is None else value)

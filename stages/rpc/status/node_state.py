@@ -19,8 +19,7 @@ SLOW_SECONDS = 20.0
 
 
 class NodeState:
-    """The state, which changes when another one has applied for a while. All times `now` are of one monotonic clock, in
-    seconds, and begin with this object. `since` is when the present state began to apply."""
+    """The state, which changes when another one has applied for a while; `since` is when the present one began."""
 
     def __init__(self, derives: bool) -> None:
         self.state = State.STARTING
@@ -31,7 +30,7 @@ class NodeState:
         self._other: tuple[State, float] | None = None
 
     def step(self, faults: Sequence[UnreadyReason], behind: int | None, now: float) -> State:
-        """The state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
+        """Return the state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
         if self._began is None:
             self._began = self._applied = self.since = now
         state = self._current(faults, behind)
@@ -61,14 +60,15 @@ class NodeState:
 
 
 def _is_el_sync(fault: UnreadyReason) -> bool:
-    """Whether the engine syncs by itself, be it without progress; a failed call of that name is another problem."""
+    """Return whether the engine syncs by itself; a failed call of that name is another problem."""
     problem = fault.problem
     return fault.process == "engine" and problem.subject == EL_SYNC and problem.code in (None, Code.EL_SYNC_STALLED)
 
 
 class L1Lag:
-    """How many L1 blocks derivation could read already, and whether that is more than a limit. It leaves `confs` blocks
-    below the head alone."""
+    """How many L1 blocks derivation could read already, and whether that is more than a limit.
+
+    It leaves `confs` blocks below the head alone."""
 
     def __init__(self, confs: int = 0) -> None:
         self._confs = confs
@@ -78,14 +78,13 @@ class L1Lag:
         self._kept_up: float | None = None
 
     def step(self, head: L1BlockRef | None, derivation: DerivationStatus | None, now: float) -> int | None:
-        """The blocks; None while unknown. With a supervisor too an idle derivation stays some blocks below the head,
-        and that distance does not count."""
+        """Return the blocks, None while unknown; the distance of an idle derivation to the head does not count."""
         self.behind = self._behind(head, derivation, now)
         return self.behind
 
     def is_over(self, limit: int, now: float) -> bool:
-        """Whether derivation has been more than `limit` blocks behind for HOLD_SECONDS, or has not kept up yet: a poll
-        of a fast L1 brings many blocks at once."""
+        """Return whether derivation has been more than `limit` behind for HOLD_SECONDS, or has not kept up yet."""
+        # A poll of a fast L1 brings many blocks at once.
         if self.behind is not None and self.behind <= limit:
             self._kept_up = now
         return self._kept_up is None or now - self._kept_up >= HOLD_SECONDS
@@ -103,8 +102,9 @@ class L1Lag:
 
 
 class SlowSync:
-    """Whether a sync does not come to an end: its safe head is no faster than the chain, and the L1 blocks that are
-    left to read do not become fewer, as they do before the first batch and between batches."""
+    """Whether a sync does not come to an end: its safe head is no faster than the chain, and its L1 lag stays.
+
+    The L1 blocks that are left to read become fewer before the first batch and between batches."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -112,8 +112,7 @@ class SlowSync:
         self._is_slow = False
 
     def step(self, state: State, speed: float | None, chain_speed: float, lag_s: int | None, now: float) -> bool:
-        """Takes the state, both speeds in blocks a second, and the seconds from the L1 block that is read to the L1
-        head; `now` in seconds of a monotonic clock."""
+        """Take the state, both speeds in blocks a second, and the seconds from the L1 block read to the L1 head."""
         if state is not State.SYNCING or speed is None or speed > chain_speed:
             self._since, self._is_slow = None, False
             return False

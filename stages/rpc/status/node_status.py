@@ -1,5 +1,4 @@
-"""The status of the node: the object that `/status.json` serves, and from which `/readyz`, the progress log and
-`rollup-node status` are made [RPC94]. None is what is not known, never zero."""
+"""The status of the node, which `/status.json` serves and the logs are made from [RPC94]; None for what is unknown."""
 
 from enum import StrEnum
 
@@ -54,8 +53,9 @@ class Heads(msgspec.Struct, frozen=True):
 
 
 class L1Status(msgspec.Struct, frozen=True):
-    """L1: `current` is the block that derivation reads, or the follow source's. `lag_blocks` counts the blocks that
-    derivation could read already, `lag_s` is the time from `current` to `head`."""
+    """L1: `current` is the block that derivation reads, or the follow source's.
+
+    `lag_blocks` counts the blocks that derivation could read already, `lag_s` is the time from `current` to `head`."""
 
     current: BlockStatus | None
     head: BlockStatus | None
@@ -66,9 +66,10 @@ class L1Status(msgspec.Struct, frozen=True):
 
 
 class DerivationProgress(msgspec.Struct, frozen=True):
-    """How fast the safe head follows L1 [LOG9, LOG17]: `target_block` is the L2 block of the L1 head's time; `eta_s`
-    and `limited_by` are there while the node is syncing; `waits_s` counts the seconds by neighbour since derivation
-    began."""
+    """How fast the safe head follows L1 [LOG9, LOG17]: `target_block` is the L2 block of the L1 head's time.
+
+    `eta_s` and `limited_by` are there while the node is syncing; `waits_s` counts the seconds by neighbour since
+    derivation began."""
 
     target_block: int | None
     blocks_per_s: float | None
@@ -78,8 +79,9 @@ class DerivationProgress(msgspec.Struct, frozen=True):
 
 
 class SequencingWindow(msgspec.Struct, frozen=True):
-    """L1 blocks from the safe head's L1 origin to the one that derivation reads. When none is left, the next L2 block
-    is derived without a batch."""
+    """L1 blocks from the safe head's L1 origin to the one that derivation reads.
+
+    When none is left, the next L2 block is derived without a batch."""
 
     size_blocks: int
     used_blocks: int
@@ -94,10 +96,9 @@ class SequencerStatus(msgspec.Struct, frozen=True):
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
-    """A process as the supervisor lists it. `heartbeat_age_s`, `cpu_s` and `resident_bytes` are up to 2 s old;
-    `status_age_s` is that of its last status in the rpc process. `cpu_share` is the part of a core that it used in the
-    last seconds. `queue` counts what waits in it: L1 blocks of l1 and derivation, requests of blobs, unsafe blocks of
-    engine."""
+    """A process as the supervisor lists it, up to 2 s ago; `status_age_s` is that of its last status.
+
+    `cpu_share` is the part of a core that it used in the last seconds, `queue` the number of items that wait in it."""
 
     name: str
     pid: int
@@ -132,10 +133,10 @@ class EndpointState(StrEnum):
 
 
 class EndpointStatus(msgspec.Struct, frozen=True):
-    """An endpoint that a process calls, since that process began. `kind` is `l1`, `beacon`, `da-server` or
-    `engine-api`, `in_use` whether it is called first. `requests` counts each call of a batch, `throttled` those that
-    were refused for their number; `latency_ms` is the mean of the latest answers. `error` is the last failure,
-    `error_age_s` old; `verdict` says why it is set aside, if it is."""
+    """An endpoint that a process calls, since that process began; `in_use` when it is called first.
+
+    `requests` counts each call of a batch, `throttled` those refused for their number; `latency_ms` is the mean of the
+    latest answers. `error` is the last failure; `verdict` says why it is set aside, if it is."""
 
     process: str
     kind: str
@@ -152,9 +153,9 @@ class EndpointStatus(msgspec.Struct, frozen=True):
 
 
 class DropStatus(msgspec.Struct, frozen=True):
-    """What derivation dropped for one reason with one effect: `count` since its process began, `count_1h` in the last
-    hour. `rule` is the id in docs/rules, `link` the section of the specs about it, `text` that of the last drop, at
-    `l1_block`."""
+    """What derivation dropped for one reason with one effect, since its process began and in the last hour.
+
+    `rule` is the id in docs/rules, `link` the section of the specs about it, `text` that of the drop at `l1_block`."""
 
     rule: str
     reason: str
@@ -167,8 +168,9 @@ class DropStatus(msgspec.Struct, frozen=True):
 
 
 class ProblemStatus(msgspec.Struct, frozen=True):
-    """What a process reports; `code` is that of docs/codes.md with what it `means` and what to `do`. `since` in Unix
-    seconds."""
+    """What a process reports; `code` is that of docs/codes.md with what it `means` and what to `do`.
+
+    `since` in Unix seconds."""
 
     process: str
     code: str | None
@@ -180,8 +182,9 @@ class ProblemStatus(msgspec.Struct, frozen=True):
 
 
 class StatusWarning(msgspec.Struct, frozen=True):
-    """What an operator should mend although the node is ready; `code` is that of docs/codes.md with what it `means` and
-    what to `do`. `due` is when it matters, in Unix seconds."""
+    """What an operator should mend although the node is ready.
+
+    `code` is that of docs/codes.md with what it `means` and what to `do`. `due` is when it matters, in Unix seconds."""
 
     code: str
     text: str
@@ -191,11 +194,10 @@ class StatusWarning(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready, whatever
-    `warnings` there are; `sentence`
-    says it all in one line; `state_age_s` is for how long the state has applied. `drops_1h` is what derivation dropped
-    in the last hour, `drops` the same by reason. `l1_req_per_block` are the calls to L1 for each L1 block that
-    derivation read in the last minutes, `compute_tasks` the tasks that compute has not completed."""
+    """The status at `time`, in Unix seconds, which `sentence` says in one line.
+
+    `reasons` are those of `/readyz`. `drops_1h` is what derivation dropped in the last hour, `drops` the same by
+    reason. `l1_req_per_block` are the calls to L1 for each L1 block that derivation read in the last minutes."""
 
     version: str
     time: float

@@ -25,7 +25,7 @@ class Progress:
         self._sync_began: tuple[float, int | None] | None = None
 
     def step(self, status: NodeStatus, now: float) -> Line | None:
-        """The line to write now, if one is due."""
+        """Return the line to write now, if one is due."""
         line = self._changed(status, now)
         if status.state is State.WAITING and not status.reasons:
             # What it waited for has come, and the state is about to change.
@@ -36,7 +36,7 @@ class Progress:
         return line or Line(status.state.value, _fields(status))
 
     def _changed(self, status: NodeStatus, now: float) -> Line | None:
-        """Takes a new state; the line `caught up`, or one without a time limit."""
+        """Take a new state; the line `caught up`, or one without a time limit."""
         if status.state is self._state:
             return None
         self._state, self._line_at = status.state, None

@@ -1,8 +1,11 @@
-"""Growth of numbers over a time: the speed of the safe head, recent drops, and what derivation waits for."""
+"""What changes over a time: speed of the safe head, drops, waits of derivation, and ages of the heads [RPC95]."""
 
 from collections import deque
 
+import msgspec
+
 from rollup_node.stages.messages.derivation import DerivationWaits
+from rollup_node.stages.rpc.status.node_status import NodeStatus
 
 RATE_SECONDS = 60.0
 MIN_RATE_SECONDS = 5.0
@@ -10,6 +13,9 @@ MIN_RATE_SECONDS = 5.0
 WAITS_SECONDS = 12.0
 DROPS_SECONDS, DROPS_STEP = 3600.0, 60.0
 REQUESTS_SECONDS, REQUESTS_STEP = 600.0, 10.0
+
+STEP_SECONDS = 10.0
+KEPT_SECONDS = 3600.0
 
 
 class RateWindow:
@@ -19,7 +25,7 @@ class RateWindow:
         self._samples: deque[tuple[float, int]] = deque()
 
     def add(self, number: int, now: float) -> None:
-        """Adds the number at a time. A smaller one than the last begins a new window: the chain was reset."""
+        """Add the number at a time. A smaller one than the last begins a new window: the chain was reset."""
         if self._samples and number < self._samples[-1][1]:
             self._samples.clear()
         if not self._samples or now - self._samples[-1][0] >= 1.0:
@@ -43,7 +49,7 @@ class RecentDrops:
         self._steps: deque[tuple[float, int]] = deque()
 
     def add(self, total: int, now: float) -> None:
-        """Takes the counter at a time."""
+        """Take the counter at a time."""
         last, self._total = self._total, total
         grown = 0 if last is None else total - last if total >= last else total
         if grown == 0:
@@ -55,7 +61,7 @@ class RecentDrops:
         self.recent(now)
 
     def recent(self, now: float) -> int:
-        """The growth of the last hour, to a minute; since the first count if that is less."""
+        """Return the growth of the last hour, to a minute; since the first count if that is less."""
         while self._steps and now - self._steps[0][0] > DROPS_SECONDS:
             self._steps.popleft()
         return sum(grown for _, grown in self._steps)
@@ -69,8 +75,9 @@ class RecentRequests:
         self._last = 0, 0
 
     def add(self, requests: int, block: int, now: float) -> None:
-        """Takes the count of requests and the block's number at a time. A smaller count or number than before begins
-        again: a process was restarted, or derivation reset."""
+        """Take the count of requests and the block's number at a time.
+
+        A smaller count or number than before begins again: a process was restarted, or derivation reset."""
         if requests < self._last[0] or block < self._last[1]:
             self._samples.clear()
         self._last = requests, block
@@ -80,7 +87,7 @@ class RecentRequests:
             self._samples.popleft()
 
     def per_block(self) -> float | None:
-        """Requests for each block; None while no block was read."""
+        """Return the requests for each block; None while no block was read."""
         if not self._samples:
             return None
         (_, first, lowest), (last, highest) = self._samples[0], self._last
@@ -95,23 +102,65 @@ class RecentWaits:
         self._before = DerivationWaits()
 
     def add(self, waits: DerivationWaits, now: float) -> None:
-        """Takes the counts at a time."""
+        """Take the counts at a time."""
         if not self._samples or now - self._samples[-1][0] >= 1.0:
             self._samples.append((now, waits))
         while now - self._samples[0][0] >= WAITS_SECONDS:
             self._before = self._samples.popleft()[1]
 
     def longest(self) -> str | None:
-        """The process that derivation waited for longest, or itself; None without a second to tell by."""
+        """Return the process that derivation waited for longest, or itself; None without a second to tell by."""
         return longest_wait(self._before, self._samples[-1][1]) if self._samples else None
 
 
 def longest_wait(before: DerivationWaits, after: DerivationWaits) -> str | None:
-    """What took most of the time between two statuses: the process that derivation waited for, or itself; None without
-    a second to tell by. After a restart of its process the counts begin again."""
+    """Return what took most of the time between two statuses: the process that derivation waited for, or itself.
+
+    None without a second to tell by. After a restart of its process the counts begin again."""
     names = DerivationWaits.__struct_fields__
     if any(getattr(after, name) < getattr(before, name) for name in names):
         before = DerivationWaits()
     grown = {name: getattr(after, name) - getattr(before, name) for name in names}
     longest = max(grown, key=grown.__getitem__)
     return longest if grown[longest] else None
+
+
+_Ages = tuple[int, float | None, float | None, float | None, float | None]
+"""Time, and the ages of the L1 head and of the unsafe, safe and finalized heads."""
+
+
+class HistoryColumns(msgspec.Struct, frozen=True):
+    """Samples of the heads' ages in seconds, each `step_s`, in columns; None for a head that was not known."""
+
+    step_s: float
+    time: list[int]
+    l1_head: list[float | None]
+    unsafe: list[float | None]
+    safe: list[float | None]
+    finalized: list[float | None]
+
+
+class HeadHistory:
+    """One sample every STEP_SECONDS for KEPT_SECONDS; all times are those of the statuses."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Ages] = deque(maxlen=int(KEPT_SECONDS / STEP_SECONDS))
+
+    def add(self, status: NodeStatus) -> None:
+        """Take a status, unless the last sample is younger than STEP_SECONDS.
+
+        A clock that was set back begins a new history."""
+        time = int(status.time)
+        if self._samples and time < self._samples[-1][0]:
+            self._samples.clear()
+        if self._samples and time - self._samples[-1][0] < STEP_SECONDS:
+            return
+        heads = status.heads
+        blocks = status.l1.head, heads.unsafe, heads.safe, heads.finalized
+        l1, unsafe, safe, finalized = (None if block is None else block.age_s for block in blocks)
+        self._samples.append((time, l1, unsafe, safe, finalized))
+
+    def columns(self) -> HistoryColumns:
+        """Return the samples of the last hour."""
+        columns = [list(column) for column in zip(*self._samples, strict=True)] or [[] for _ in range(5)]
+        return HistoryColumns(STEP_SECONDS, *columns)

@@ -1,15 +1,18 @@
-"""Readiness of the node: the reasons that `/readyz` gives while it is not ready [RPC2, RPC92, RPC93]."""
+"""Why the node is not ready [RPC2, RPC92, RPC93], and warnings about forks to come [UPG22, ENG42]."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.config import RollupConfig, utc_time
 from rollup_node.stages.protocol.texts import duration
-from rollup_node.stages.rpc.status.node_status import DerivationProgress, Heads, L1Status, NodeStatus
+from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
+from rollup_node.stages.rpc.status.node_status import DerivationProgress, Heads, L1Status, NodeStatus, StatusWarning
 
 STALE_SECONDS = 3.0
 
@@ -42,8 +45,7 @@ def process_faults(
     l1: L1Heads | None,
     engine: EngineStatus | None,
 ) -> list[UnreadyReason]:
-    """What is wrong, process by process. `health` are the problems that each process publishes, `ages` the seconds
-    since its last status, None before the first."""
+    """Return what is wrong by the problems that each process publishes, and the seconds since its last status."""
     faults: list[UnreadyReason] = []
     for process, age in ages.items():
         if age is None:
@@ -74,7 +76,7 @@ def slow_sync_reason(progress: DerivationProgress, chain_speed: float) -> Unread
 
 
 def age_reasons(heads: Heads, limits: ReadyLimits) -> list[UnreadyReason]:
-    """The L2 heads that are older than the options allow [RPC92]."""
+    """Return the L2 heads that are older than the options allow [RPC92]."""
     reasons = []
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
         if limit and head is not None and head.age_s > limit:
@@ -88,8 +90,9 @@ def _reason(process: str, text: str, code: Code | None = None, head: str = "") -
 
 
 def read_lag(values: list[str]) -> float | None:
-    """The seconds of the query `?lag=`, None without one [RPC93]. Raises ValueError, with a line for the client, for
-    anything but one plain number."""
+    """Return the seconds of the query `?lag=`, None without one [RPC93].
+
+    Raises ValueError, with a line for the client, for anything but one plain number."""
     if not values:
         return None
     if len(values) > 1 or not _SECONDS.fullmatch(values[0]):
@@ -105,3 +108,42 @@ def lag_reason(status: NodeStatus, seconds: float) -> str | None:
     if head.age_s <= seconds:
         return None
     return f"lag: the unsafe head {head.number} is {head.age_s:.1f} s old; the request allows {seconds:g} s"
+
+
+def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:
+    """Return the bundles of this chain that may be wrong, until the safe head is well after the fork.
+
+    `wall` in Unix seconds."""
+    code = Code.BUNDLE_UNCONFIRMED
+    return [
+        StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork), each.time)
+        for each in unconfirmed_bundles(rollup)
+        if safe is None or not each.is_proven(safe.timestamp)
+    ]
+
+
+def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[StatusWarning]:
+    """Return the forks that the engine seems not to know, until they begin; `wall` in Unix seconds."""
+    code = Code.FORK_MISMATCH
+    return [
+        StatusWarning(code.text, doubt_text(each, wall), code.meaning, code.remedy, each.time)
+        for each in doubts
+        if each.time > wall
+    ]
+
+
+def doubt_text(doubt: ForkDoubt, wall: float) -> str:
+    """Return the line for an operator; `wall` in Unix seconds."""
+    return f"{doubt.fork} begins at {utc_time(doubt.time)}, in {duration(doubt.time - wall)}, and {doubt.reason}"
+
+
+def bundle_warning(found: ForkBundle, wall: float) -> str:
+    """Return the line for an operator; `wall` in Unix seconds."""
+    due = f"activates in {duration(found.time - wall)}" if found.time > wall else "has activated"
+    bundle = f"its upgrade bundle {found.bundle.sha256[:8]} ({found.bundle.found}) is not confirmed by a release"
+    return f"{found.fork} {due} ({utc_time(found.time)}), and {bundle}"
+
+
+def bundle_remedy(fork: str) -> str:
+    """Return what the operator can do, for this fork."""
+    return Code.BUNDLE_UNCONFIRMED.remedy.replace("lagoon", fork)

@@ -43,21 +43,53 @@ from rollup_node.stages.rpc.status.readiness import (
     ReadyLimits,
     UnreadyReason,
     age_reasons,
+    engine_warnings,
     l1_lag_reason,
     slow_sync_reason,
+    upgrade_warnings,
 )
-from rollup_node.stages.rpc.status.rule_links import rule_link
-from rollup_node.stages.rpc.status.upgrade_warnings import engine_warnings, upgrade_warnings
 
 MAX_SENTENCE = 300
 THROTTLED_SECONDS = 60.0
 L1_ENDPOINT = "l1"
 _DIGITS = re.compile("[0-9]+")
 
+SPECS = "https://specs.optimism.io/"
+_DERIVATION = "protocol/derivation.html"
+_SPAN_BATCHES = "protocol/delta/span-batches.html"
+
+_SECTIONS = {
+    "AD": "experimental/alt-da.html",
+    "AQ": f"{_DERIVATION}#payload-attributes-derivation",
+    "BE": f"{_DERIVATION}#batch-format",
+    "BF": f"{_DERIVATION}#batcher-transaction-format",
+    "BL": "protocol/ecotone/derivation.html#ecotone-blob-retrieval",
+    "BQ": f"{_DERIVATION}#batch-queue",
+    "BS": "protocol/holocene/derivation.html#span-batches",
+    "CA": "protocol/holocene/derivation.html#channel-bank",
+    "CB": f"{_DERIVATION}#channel-bank",
+    "CV": f"{_SPAN_BATCHES}#span-batch-format",
+    "E": f"{_DERIVATION}#batch-queue",
+    "FU": f"{_SPAN_BATCHES}#batch-queue",
+    "O": f"{_DERIVATION}#l1-retrieval",
+    "P": f"{_DERIVATION}#frame-format",
+    "PS": f"{_DERIVATION}#resetting-the-pipeline",
+    "PX": f"{_SPAN_BATCHES}#batch-queue",
+    "Q": "protocol/holocene/derivation.html#frame-queue",
+    "RD": f"{_DERIVATION}#channel-format",
+    "RS": f"{_DERIVATION}#resetting-the-pipeline",
+    "ST": f"{_DERIVATION}#channel-format",
+    "T": f"{_DERIVATION}#l1-traversal",
+    "V": f"{_DERIVATION}#batch-queue",
+    "X": f"{_SPAN_BATCHES}#batch-queue",
+}
+"""By the letters of the rule's id."""
+
+_LETTERS = re.compile("[A-Z]+")
+
 
 class NodeFacts(NamedTuple):
-    """What is the same as long as the node runs; `network` is None where its name is not known, `l1_confs` is
-    `verifier.l1-confs`."""
+    """What is the same as long as the node runs; `network` is None where its name is not known."""
 
     version: str
     network: str | None
@@ -68,8 +100,7 @@ class NodeFacts(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is known at one moment; None for what is not. `drops` are those since derivation started, `drop_counts` the
-    same by reason. `endpoints` and `queues` are those of each process, `fork_doubts` those about the engine."""
+    """What is known at one moment; None for what is not. `drops` are those since derivation started."""
 
     l1: L1Heads | None
     engine: EngineStatus | None
@@ -86,9 +117,7 @@ class Snapshot(NamedTuple):
 
 
 class StatusBuilder:
-    """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when. All
-    times `now` are of one monotonic clock, in seconds, and begin with this object. `reasons` are those of the last
-    status."""
+    """Makes one status after the other, with what needs a while to be seen; `reasons` are those of the last one."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
@@ -102,7 +131,7 @@ class StatusBuilder:
         self._since: dict[tuple[str, str], float] = {}
 
     def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
-        """The status now; `wall` in Unix seconds."""
+        """Return the status now; `wall` in Unix seconds."""
         self._add(seen, now)
         facts, engine, rollup = self._facts, seen.engine, self._facts.rollup
         head = None if seen.l1 is None else seen.l1.head
@@ -151,7 +180,7 @@ class StatusBuilder:
         )
 
     def _warnings(self, engine: EngineStatus | None, wall: float) -> list[StatusWarning]:
-        """Of a node that makes blocks: one that follows another node and does not sequence takes them as they are."""
+        # One that follows another node and does not sequence takes blocks as they are.
         if not self._facts.derives and (engine is None or not engine.sequencer_enabled):
             return []
         return upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
@@ -228,7 +257,7 @@ class StatusBuilder:
         )
 
     def _problems(self, faults: Sequence[UnreadyReason], now: float, wall: float) -> list[ProblemStatus]:
-        """The faults, each since it is there without a pause; numbers in its text may change."""
+        """Return the faults, each since it is there without a pause; numbers in its text may change."""
         before, self._since = self._since, {}
         problems = []
         for fault in faults:
@@ -243,14 +272,14 @@ class StatusBuilder:
 
 
 def active_fork(rollup: RollupConfig, wall: float) -> str:
-    """The name of the last fork that is active at a time in Unix seconds."""
+    """Return the name of the last fork that is active at a time in Unix seconds."""
     times = rollup.fork_times
     active = [fork.name for fork in FORKS if times.get(fork.name, wall + 1) <= wall]
     return active[-1] if active else "bedrock"
 
 
 def next_fork(rollup: RollupConfig, wall: float) -> ForkTime | None:
-    """The fork that comes next after a time in Unix seconds, if one is scheduled."""
+    """Return the fork that comes next after a time in Unix seconds, if one is scheduled."""
     times = rollup.fork_times
     coming = sorted((time, fork.name) for fork in FORKS if (time := times.get(fork.name, 0)) > wall)
     return ForkTime(coming[0][1], coming[0][0], int(coming[0][0] - wall)) if coming else None
@@ -349,3 +378,10 @@ def _sentence(state: State, reasons: list[str], l1: L1Status, progress: Derivati
     if state is State.SYNCED and l1.head is not None:
         return f"{state}: in step with L1 block {l1.head.number}"
     return state.value
+
+
+def rule_link(rule: str) -> str | None:
+    """Return the address of the section that a rule belongs to; None for a rule of which the specs say nothing."""
+    letters = _LETTERS.match(rule)
+    section = None if letters is None else _SECTIONS.get(letters.group())
+    return None if section is None else SPECS + section

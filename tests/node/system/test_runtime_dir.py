@@ -21,7 +21,7 @@ from rollup_node.node.system.runtime_dir import (
     take_lock,
 )
 from rollup_node.stages.io.files.private_files import UnsafeFileError
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 from tests.support.processes.leftovers import Leftovers
 
 SHORT = 20

@@ -16,10 +16,9 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.engine import AttributesOutcome
 from tests.stages.engine.conftest import Play
-from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock
 from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
-from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.engine.fake_engine import FakeExecutionEngine, sequencing_engine
 
 TIMEOUT = 0.4
 
@@ -76,8 +75,7 @@ class ConductedNode(EngineNode):
 @asynccontextmanager
 async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator[ConductedNode]:
     """A node of blocks every second whose clock is five times as fast; the sequencer is stopped."""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
+    engine = sequencing_engine()
     async with engine.serving(), FakeConductor(is_leader=is_leader).serving() as conductor:
         node = ConductedNode(engine, conductor, directory)
         async with node.running():
@@ -97,20 +95,6 @@ def test_the_leader_sequences_what_the_conductor_has_stored(play: Play, tmp_path
             await node.until(lambda: len({each.id for each in node.published}) == node.height)
             assert node.conductor.count("leader") <= 2, "it is not asked for before each block"
             assert b'rpc="conductor"' in node.meter.text()
-
-    play(scene())
-
-
-def test_only_the_leader_can_be_started(play: Play, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with conducted(tmp_path, is_leader=False) as node:
-            assert (await node.begin()).error == "sequencer is not the leader, aborting"
-            node.conductor.answers = [503] * 2
-            failed = (await node.begin(2)).error
-            assert failed is not None and failed.startswith(
-                "sequencer leader check failed: CONDUCTOR-UNREACHABLE: 127.0.0.1:"
-            )
-            assert not node.is_active and node.conductor.committed == []
 
     play(scene())
 
@@ -168,47 +152,9 @@ def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_c
     play(scene())
 
 
-def test_a_conductor_that_is_slow_or_fails_for_a_while_loses_no_block(play: Play, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with conducted(tmp_path) as node:
-            await node.begin()
-            await node.until(lambda: node.height >= 1)
-            node.conductor.answers = [503, {"error": {"code": -32000, "message": "no quorum"}}, b"<html>"]
-            height = node.height
-            await node.until(lambda: node.height >= height + 2)
-            await node.until(lambda: node.health == ())
-            times = [payload.timestamp for _, payload in sorted(node.engine.canonical().items())]
-            assert times == list(range(1_001, 1_001 + len(times)))
-            node.check()
-
-    play(scene())
-
-
-def test_a_conductor_that_goes_away_is_a_problem_until_the_leader_is_overridden(play: Play, tmp_path: Path) -> None:
-    """[CND7]"""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
-
-    async def scene() -> None:
-        async with engine.serving():
-            async with FakeConductor().serving() as conductor:
-                node = ConductedNode(engine, conductor, tmp_path)
-            async with node.running():
-                failed = await node.begin()
-                assert failed.error is not None and "cannot connect" in failed.error
-                assert await node.admin(OverrideLeaderRequest(2)) == ControlResponse(2, None, None)
-                assert not node.is_active
-                assert (await node.begin(3)).error is None
-                await node.until(lambda: node.height >= 2 and node.health == ())
-                assert conductor.requests == []
-
-    play(scene())
-
-
 def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(play: Play, tmp_path: Path) -> None:
     """[CND6, CND8]"""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
+    engine = sequencing_engine()
     state = tmp_path / "sequencer.state"
 
     def life(conductor: FakeConductor, number: int) -> ConductedNode:

@@ -4,8 +4,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadEntry
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.messages.control import SafeHeadRequest
@@ -41,30 +39,6 @@ def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEng
         assert (engine.safe, engine.finalized) == (hashes[6], hashes[6])
 
     run(scene, **EL_SYNC)
-
-
-@pytest.mark.condition("C6")
-def test_another_life_of_the_process_syncs_on(
-    chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
-) -> None:
-    hashes = empty(chain, engine)
-
-    async def scene() -> None:
-        async with engine.serving():
-            async with EngineNode(chain, engine, tmp_path, **EL_SYNC).running() as node:
-                await node.until(lambda: node.has_problem("EL sync"))
-                await node.gossip(chain.payloads[hashes[9]])
-                await node.until(lambda: "engine_forkchoiceUpdatedV3" in engine.calls)
-            engine.fetch()
-            async with EngineNode(chain, engine, tmp_path, incarnation=2, **EL_SYNC).running() as node:
-                await node.until(lambda: node.has_problem("EL sync: waiting"))
-                await node.gossip(chain.payloads[hashes[10]])
-                start = await node.start()
-                assert start.safe_head.number == 6 and start.reset >> 32 == 2
-            async with EngineNode(chain, engine, tmp_path, incarnation=3, **EL_SYNC).running() as node:
-                assert (await node.start()).safe_head.number == 6, "it is finalized: no sync again"
-
-    play(scene())
 
 
 def test_derivation_resumes_at_the_last_recorded_safe_head(

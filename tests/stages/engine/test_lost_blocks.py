@@ -2,60 +2,13 @@
 start is found where the engine is, the p2p process has what this node published, and the chain goes on from there.
 And one that has its first blocks without their transactions."""
 
-from pathlib import Path
-
 import pytest
 
 from rollup_node.stages.messages.control import PostUnsafePayloadRequest, StartSequencerRequest, StopSequencerRequest
-from rollup_node.stages.messages.engine import AttributesReady
-from tests.stages.engine.conftest import Play, Run, RunOn
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
-from tests.support.engine.engine_node import EngineNode, chain_clock, follow
-from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json
-
-
-@pytest.mark.fault("F44")
-def test_a_verifier_takes_the_lost_blocks_from_its_peers_again(
-    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
-) -> None:
-    refs = follow(chain, engine, 5)
-    blocks = [chain.payloads[ref.hash] for ref in [*refs, *chain.build(6)[6:]][1:]]
-
-    async def scene(node: EngineNode) -> None:
-        await node.until(lambda: node.unsafe == 5)
-        engine.lose(2)
-        await node.gossip(blocks[5])
-        await node.until(lambda: node.unsafe == 2)
-        assert any("answers SYNCING" in line for line in node.failures)
-        await node.gossip(*blocks[2:5])
-        await node.until(lambda: node.unsafe == 6)
-
-    run(scene, p2p=True)
-
-
-@pytest.mark.fault("F44")
-def test_derivation_builds_the_lost_blocks_again(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    refs = follow(chain, engine, 5, safe=5)
-
-    async def scene(node: EngineNode) -> None:
-        first = await node.start()
-        await node.until(lambda: node.status is not None and node.status.unsafe == refs[5])
-        for sequence, ref in enumerate(refs[1:], start=1):
-            await node.derive(first, sequence, refs[sequence - 1], chain.attributes(refs[sequence - 1], 100), 101)
-            assert node.results[-1].safe_head == ref
-        engine.lose(3)
-        attributes = chain.attributes(refs[5], 100)
-        message = AttributesReady(first.reset, 6, refs[5], attributes, chain.l1_ref(101), True)
-        await node.until(lambda: len(node.starts) > 1, lambda: node.blocks.send(message))
-        again = node.starts[-1]
-        await node.until(lambda: node.unsafe == 3)
-        assert again.safe_head.number <= 3
-        for sequence, at in enumerate(range(again.safe_head.number, 5), start=1):
-            await node.derive(again, sequence, refs[at], chain.attributes(refs[at], 100), 101)
-        assert engine.head == refs[5].hash
-        await node.until(lambda: node.unsafe == 5)
-
-    run(scene)
+from tests.stages.engine.conftest import RunOn
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.engine_node import EngineNode, chain_clock
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json, sequencing_engine
 
 
 @pytest.mark.fault("F44")
@@ -74,25 +27,6 @@ def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn)
         assert node.unsafe == 200 and node.failures == []
 
     run_on(engine)(scene, offset_el_safe=300.0)
-
-
-@pytest.mark.fault("F44")
-def test_an_engine_without_the_transactions_of_a_block_on_the_walk_is_named(run_on: RunOn) -> None:
-    """[STA18] It may be about to download them, after which the node goes on."""
-    chain = chain_with()
-    engine = FakeExecutionEngine(chain)
-    refs = follow(chain, engine, 30, safe=20)
-    engine.pruned = 4
-    words = "block 4: it came without transactions, which are pruned or not downloaded yet"
-
-    async def scene(node: EngineNode) -> None:
-        await node.until(lambda: any(words in line for line in (*node.failures, *node.health)))
-        assert node.unsafe == -1
-        engine.pruned = 0
-        await node.until(lambda: node.unsafe == 30)
-        assert (await node.start()).safe_head == refs[0]
-
-    run_on(engine)(scene)
 
 
 @pytest.mark.fault("F44")
@@ -118,9 +52,8 @@ def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_o
 def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
     """Without a p2p process that has its blocks. A head that it sequenced is built on without being read; another one
     is read, and found to be lost."""
-    chain = chain_with(block_time=1)
-    engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
+    engine = sequencing_engine()
+    chain = engine.chain
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: len(engine.canonical()) >= 4)
@@ -142,13 +75,6 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn
         assert times == list(range(1_001, 1_001 + len(times)))
 
     run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)
-
-
-def sequencing_engine() -> FakeExecutionEngine:
-    """An engine of a chain with a block a second."""
-    engine = FakeExecutionEngine(chain_with(block_time=1))
-    engine.head = engine.chain.genesis.hash
-    return engine
 
 
 SEQUENCER = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "p2p": True}
@@ -176,25 +102,3 @@ def test_a_sequencer_puts_its_published_blocks_back(run_on: RunOn) -> None:
         assert all(published[number] == canonical[number] for number in published.keys() & canonical.keys())
 
     run_on(engine)(scene, clock=chain_clock(speed=5), **SEQUENCER)
-
-
-def test_the_next_life_of_the_engine_process_puts_back_what_the_last_one_published(play: Play, tmp_path: Path) -> None:
-    """[SEQ39] The execution engine is killed with it."""
-    engine = sequencing_engine()
-
-    async def scene() -> None:
-        async with engine.serving():
-            clock = chain_clock(speed=5)
-            async with EngineNode(engine.chain, engine, tmp_path, clock=clock, **SEQUENCER).running() as node:
-                await node.until(lambda: len(node.published) >= 5)
-            top = node.published[-1].payload.block_number
-            engine.lose(top - 3)
-            engine.pool = [engine.chain.user]
-            again = EngineNode(engine.chain, engine, tmp_path, incarnation=2, clock=clock, **SEQUENCER)
-            again.published = list(node.published)
-            async with again.running():
-                await again.until(lambda: len(again.published) >= top + 2)
-            numbers = [request.payload.block_number for request in again.published]
-            assert numbers == list(range(1, len(numbers) + 1))
-
-    play(scene())

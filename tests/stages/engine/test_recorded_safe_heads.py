@@ -6,10 +6,8 @@ from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavail
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
-from rollup_node.stages.messages.control import SafeHeadRequest
-from rollup_node.stages.messages.engine import StartRequest
 from tests.support.chains.chain_fixture import ChainFixture
-from tests.support.engine.core_harness import DERIVATION, CoreHarness, started
+from tests.support.engine.core_harness import CoreHarness, started
 
 
 def recording(chain: ChainFixture) -> CoreHarness:
@@ -119,24 +117,6 @@ def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture
     assert harness.start is not None and harness.done(WorkRecovered)[-1].task == "safe head database"
 
 
-def test_a_reset_while_a_safe_head_is_written(chain: ChainFixture) -> None:
-    """Its end says nothing about the writes after the reset, and comes before them."""
-    harness = recording(chain)
-    written = made_safe(harness)
-    harness.request(StartRequest(harness.core.status().reset, "L1 reorg"), DERIVATION)
-    harness.wait(SEARCH_PAUSE)
-    harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    assert harness.core.heads is not None
-    assert [pending for pending in harness.open if pending.purpose is CallPurpose.SAFE_HEAD_WRITE] == [written]
-    first = harness.start
-    harness.answer(written)
-    (reset,) = (pending for pending in harness.step() if pending.purpose is CallPurpose.SAFE_HEAD_WRITE)
-    assert isinstance(reset.call, ResetSafeHeads) and harness.start == first
-    harness.answer(reset)
-    harness.derive()
-    assert harness.start is not None and first is not None and harness.start.reset > first.reset
-
-
 def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixture) -> None:
     """The start at the new safe head changes no entry, and is sent when the entry is on disk."""
     harness = recording(chain)
@@ -149,15 +129,6 @@ def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixtur
     assert harness.start is not None and harness.start.safe_head.number == 1
     harness.run_until_idle()
     assert isinstance(made_safe(harness).call, RecordSafeHead)
-
-
-def test_safe_heads_are_read_on_behalf_of_rpc(chain: ChainFixture) -> None:
-    harness = recording(chain)
-    harness.request(SafeHeadRequest(7, 100))
-    (pending,) = harness.step()
-    assert pending.call == SafeHeadRequest(7, 100) and pending.purpose is CallPurpose.SAFE_HEAD
-    harness.answer(pending)
-    assert [each.id for each in harness.responses] == [7] and harness.step() == []
 
 
 def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.rpc.connections import Connection, ConnectionTable, Limits, Phase, counted_address
+from rollup_node.stages.rpc.connections import ClientConnection, ConnectionTable, Limits, Phase, counted_address
 
 LIMITS = Limits(connections=4, per_address=3, held_bytes=100)
 
 
-def opened(table: ConnectionTable, *peers: str) -> list[Connection]:
+def opened(table: ConnectionTable, *peers: str) -> list[ClientConnection]:
     return [table.open(peer, float(time)) for time, peer in enumerate(peers)]
 
 
@@ -108,7 +108,7 @@ def test_addresses_are_counted_by_customer(peer: str | None, counted: str) -> No
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 60)), max_size=60))
 def test_a_server_that_obeys_stays_within_its_limits(steps: list[tuple[int, int, int]]) -> None:
     table = ConnectionTable(LIMITS)
-    alive: list[Connection] = []
+    alive: list[ClientConnection] = []
     for time, (address, action, size) in enumerate(steps):
         if action == 0 or not alive:
             alive.append(table.open(f"10.0.0.{address}", time))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import (
     MAX_STRING,
+    Method,
     Parser,
     block_hash,
     boolean,
@@ -18,6 +19,7 @@ from rollup_node.stages.rpc.parameters import (
     string,
     subnet,
 )
+from rollup_node.stages.rpc.process.node_view import NodeView
 
 
 @pytest.mark.parametrize(
@@ -99,3 +101,11 @@ def test_parsers_refuse_other_values(parser: Parser, given: Any, message: str) -
     with pytest.raises(JsonRpcError) as error:
         parse_params([given], (parser,))
     assert error.value.code == -32602 and error.value.message.endswith(message)
+
+
+async def answer(node: NodeView) -> None:
+    """A handler."""
+
+
+def test_the_namespace_is_the_part_before_the_underscore() -> None:
+    assert Method("interop_pullEvent", answer).namespace == "interop"

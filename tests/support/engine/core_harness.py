@@ -89,8 +89,6 @@ class CoreHarness:
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
         self.engine = ModelEngine(chain) if engine is None else engine
-        if not self.engine.head:
-            self.engine.head = chain.genesis.hash
         settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
         stopped = bool(settings.get("sequencer_stopped", False))
         self.core = EngineCore(EngineConfig("http://localhost/", bytes(32), 10.0, **settings), stopped=stopped)
@@ -224,6 +222,19 @@ class CoreHarness:
     def call(self, work: CallPurpose) -> PendingCall:
         """The open call of this work."""
         return next(pending for pending in self.open if pending.purpose is work)
+
+    def until(self, kind: type, work: CallPurpose | None = None) -> PendingCall:
+        """Works until a call of this kind, and of this work if given, is open."""
+        for _ in range(300):
+            self.step()
+            for pending in self.open:
+                if isinstance(pending.call, kind) and work in (None, pending.purpose):
+                    return pending
+            if self.open:
+                self.answer(self.open[0])
+            else:
+                self.sleep()
+        raise AssertionError(f"no such call: {self.core.log.lines()[-20:]}")
 
     def done(self, kind: type[A]) -> list[A]:
         """The actions of a kind so far."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncOptions, ELSyncState
+from rollup_node.stages.engine.el_sync.el_sync import RESEND_SECONDS, ELSync, ELSyncOptions, ELSyncState
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
@@ -26,7 +26,6 @@ class Bench:
         self.chain = chain_with()
         self.refs = self.chain.build(LENGTH)
         self.engine = ModelEngine(self.chain)
-        self.engine.head = self.chain.genesis.hash
         self.engine.lost = {ref.hash for ref in self.refs[1:]}
         self.record = record
         options = ELSyncOptions(True, kind, offset, sequencer, safe_heads=record is not None, is_given=is_given)
@@ -71,6 +70,12 @@ class Bench:
                 return
             self.answer()
         raise AssertionError("calls without end")
+
+    def fetch(self) -> None:
+        """The engine fetches the chain, and the target is sent again."""
+        self.engine.fetch()
+        self.monotonic += RESEND_SECONDS
+        self.run()
 
     def state(self) -> ELSyncState:
         return self.sync.state

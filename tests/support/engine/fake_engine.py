@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.transactions import decode_transaction
 from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.model_engine import ModelEngine
 
 SECRET = b"\x42" * 32
@@ -212,3 +212,8 @@ class SlowEngine(FakeExecutionEngine):
             self.slow.append(body["method"])
             await self.ready.wait()
         return await super().handle(request)
+
+
+def sequencing_engine(l1_step: int = 12) -> FakeExecutionEngine:
+    """An engine at genesis of a chain with a block every second."""
+    return FakeExecutionEngine(chain_with(block_time=1, l1_step=l1_step))

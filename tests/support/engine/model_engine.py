@@ -27,14 +27,14 @@ from tests.support.chains.chain_fixture import ChainFixture, genesis_payload
 
 
 class ModelEngine:
-    """`head`, `safe` and `finalized` are hashes, empty for a label that is not set; `pool` are transactions for blocks
-    that are open to it; `lost` are blocks that it has no more; `accepted` are the forkchoice states of its life,
-    `syncing_to` is the number of the block that it fetches the chain to."""
+    """`head`, first that of genesis, `safe` and `finalized` are hashes, empty for a label that is not set; `pool` are
+    transactions for blocks that are open to it; `lost` are blocks that it has no more; `accepted` are the forkchoice
+    states of its life, `syncing_to` is the number of the block that it fetches the chain to."""
 
     def __init__(self, chain: ChainFixture) -> None:
         self.chain = chain
         self.genesis = genesis_payload()
-        self.head = self.safe = self.finalized = b""
+        self.head, self.safe, self.finalized = chain.genesis.hash, b"", b""
         self.builds: dict[bytes, tuple[L2BlockRef, PayloadAttributes]] = {}
         self.pool: list[bytes] = []
         self.lost: set[Hash] = set()

@@ -19,7 +19,7 @@ from rollup_node.node.system.process_table import ProcessSpec, command_processes
 from rollup_node.node.system.runtime_dir import METRICS
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
@@ -36,7 +36,7 @@ STATES = {
 }
 
 
-class NeighbourStage:
+class NeighbourStage(Stage):
     """A process that publishes one state for good."""
 
     periodic_tasks: Sequence[PeriodicTask] = ()
@@ -46,18 +46,6 @@ class NeighbourStage:
         for message in (STATES[role], Health(())):
             if message is not None:
                 status.set(message)
-
-    async def start(self) -> None:
-        """Does nothing."""
-
-    async def close(self) -> None:
-        """Does nothing."""
-
-    def reset(self, error: Exception) -> None:
-        """Does nothing."""
-
-    def report(self, problems: tuple[str, ...]) -> None:
-        """Does nothing."""
 
 
 def build(config: str, bus: Bus, meter: Meter) -> NeighbourStage:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, TABLE
-from rollup_node.stages.io.metrics.metric import ExposedMetric
+from rollup_node.stages.io.metrics.tables import ExposedMetric
 
 ADDED = {"instance", "job"}
 """Labels that Prometheus adds."""

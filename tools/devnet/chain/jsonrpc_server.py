@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jwt_token import token_error

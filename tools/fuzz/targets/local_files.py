@@ -48,7 +48,7 @@ from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata, PeerScores
 from rollup_node.stages.protocol.types import BlockId
-from rollup_node.stages.rpc.metrics_merge import merge_expositions
+from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup
 from rollup_node.tools.fuzz.targets.discovery import _STRANGER_RECORD
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of

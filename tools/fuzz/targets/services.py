@@ -12,8 +12,13 @@ import msgspec
 from rollup_node.node.checks.engine import offered_methods
 from rollup_node.node.checks.execution import check_chain
 from rollup_node.stages.blobs.process.da_client import InputReading
-from rollup_node.stages.io.http.body import BodyEncodingError, BodyTooLargeError, decompressed
-from rollup_node.stages.io.http.connection import HttpConnection, HttpError
+from rollup_node.stages.io.http.connection import (
+    BodyEncodingError,
+    BodyTooLargeError,
+    HttpConnection,
+    HttpError,
+    decompressed,
+)
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.io.http.web_socket import _clock_difference

@@ -5,8 +5,8 @@ import ssl
 
 from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.io.http.endpoint_errors import tls_reason
+from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.log.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import SignerConfig
 

@@ -16,7 +16,7 @@ from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
 from rollup_node.stages.derivation.process.stage import build
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.metric import PREFIX
+from rollup_node.stages.io.metrics.tables import PREFIX
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus

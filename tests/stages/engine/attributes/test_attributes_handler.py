@@ -26,8 +26,6 @@ from rollup_node.stages.protocol.transactions import decode_transaction, encode_
 from tests.support.chains.chain_fixture import USER, ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
 
-EPOCH = 101
-
 
 def test_builds_on_the_tip(chain: ChainFixture) -> None:
     handler = started(chain, chain.genesis, chain.genesis)
@@ -334,13 +332,6 @@ def test_an_invalid_payload_is_replaced_then_critical(chain: ChainFixture, statu
         step_through(handler, PayloadAnswer(status))
 
 
-def test_an_invalid_payload_is_dropped_before_holocene(chain_before_holocene: ChainFixture) -> None:
-    handler = at_step(chain_before_holocene, AttributesStep.INSERT)
-    outcome = step_through(handler, PayloadAnswer("INVALID", "bad state root"))
-    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
-    assert outcome.reason is not None and "bad state root" in outcome.reason.text
-
-
 @pytest.mark.fault("F40")
 @pytest.mark.parametrize(
     ("answer", "error"),
@@ -430,17 +421,6 @@ def test_answers_that_nobody_asked_for_are_ignored(chain: ChainFixture) -> None:
         is None
     )
     assert handler.next() == due
-
-
-def test_a_restart_of_derivation_keeps_the_tip(chain: ChainFixture) -> None:
-    refs = chain.build(3)
-    handler = started(chain, refs[3], refs[1])
-    handler.offer(derived(chain, refs[1]))
-    handler.controller.restart()
-    handler.start(2, chain.known[refs[1].hash].config)
-    assert handler.reset == 2 and handler.next() is None
-    assert handler.controller.heads == Heads(refs[3], refs[1], refs[1], refs[0])
-    assert handler.controller.forkchoice_due() is None
 
 
 ANSWERS = st.sampled_from(

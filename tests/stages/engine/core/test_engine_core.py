@@ -14,7 +14,6 @@ from rollup_node.stages.engine.calls.actions import (
 )
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef, Lane
 from rollup_node.stages.engine.calls.engine_api import (
-    ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
     GetBlockRef,
@@ -25,12 +24,12 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
-from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
+from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import AltDaConfig, ForeignFork
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
-from tests.support.engine.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
+from tests.support.engine.core_harness import DERIVATION, P2P, CoreHarness, started
 from tests.support.engine.model_engine import ModelEngine
 
 FINALIZED = "finalized L2 block"
@@ -108,17 +107,6 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     assert harness.responses[-1].error is None, "the admin call is answered once the new start is confirmed"
 
 
-def test_answers_to_no_open_call_are_ignored(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.derive()
-    (pending,) = harness.step()
-    harness.answer(pending)
-    before = harness.core.status()
-    harness.core.answer(pending, ForkchoiceAnswer("SYNCING"), harness.now)
-    assert harness.core.status() == before and harness.failures == []
-    assert harness.core.log.lines()[-1].endswith("answer 8 ForkchoiceAnswer(status=SYNCING payload_id=None error=None)")
-
-
 # --- lanes ---------------------------------------------------------------------------------------------------------
 
 
@@ -140,28 +128,6 @@ def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> N
     assert output.call == OutputRequest(2, 0), "outputs are read one at a time, in their order"
 
 
-def test_a_queue_of_outputs_that_never_empties_does_not_starve_derivation(chain: ChainFixture) -> None:
-    """Every answered output is followed by another request; each read of derivation is answered within two calls."""
-    harness, outputs = started(chain), 10
-    for number in range(1, outputs + 1):
-        harness.request(OutputRequest(number, 0))
-    for number in range(20):
-        read = L2BlocksRequest(1, number % 3, 3 + number)
-        harness.request(read, DERIVATION)
-        responses = len(harness.done(SendToDerivation))
-        calls = 0
-        while len(harness.done(SendToDerivation)) == responses:
-            outputs += 1
-            harness.request(OutputRequest(outputs, 0))
-            harness.step()
-            harness.answer(harness.open[0])
-            calls += 1
-        response = harness.done(SendToDerivation)[-1].message
-        assert isinstance(response, L2BlocksResponse)
-        assert calls <= 2 and (response.first, response.last) == (read.first, read.last)
-    assert 1 < len(harness.responses) < outputs, "outputs are answered beside them, and some are always waiting"
-
-
 def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.request(OutputRequest(1, 0))
@@ -180,15 +146,6 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     for pending in slow:
         harness.answer(pending)
     assert len(harness.done(SendToP2P)) == len(harness.done(SendToRpc)) == 1
-
-
-def test_reads_are_answered_after_a_reset(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.request(OutputRequest(1, 0))
-    harness.step()
-    harness.request(ResetDerivationRequest(2))
-    harness.answer(harness.call(CallPurpose.OUTPUT))
-    assert harness.responses[-1].id == 1
 
 
 def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> None:
@@ -311,15 +268,6 @@ def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: Ch
     assert "call 10 attributes NewPayload(payload=payload(1:" in lines[-2]
 
 
-def test_requests_of_another_life_of_derivation_find_their_way_back(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.request(L2BlocksRequest(1, 0, 1), DERIVATION)
-    harness.request(OutputRequest(1, 0), RPC)
-    harness.run_until_idle()
-    assert {action.peer for action in harness.done(SendToRpc)} == {RPC}
-    assert {action.peer for action in harness.done(SendToDerivation)} == {DERIVATION}
-
-
 def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3))
     harness.derive()
@@ -383,18 +331,6 @@ def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(cha
     harness.run_until_idle()
     assert "has lost the safe block" in harness.failures[-1]
     assert harness.core.heads is not None and harness.core.heads.safe == chain.genesis
-
-
-def test_attributes_of_a_start_that_was_given_up_are_not_offered(chain: ChainFixture) -> None:
-    harness = started(chain)
-    old = harness.start
-    assert old is not None
-    harness.request(StartRequest(old.reset, None), DERIVATION)
-    late = AttributesReady(old.reset, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(105), True)
-    harness.request(late, DERIVATION)
-    assert [pending.purpose for pending in harness.step()] == [CallPurpose.START]
-    harness.run_until_idle()
-    assert harness.core.status().safe == chain.genesis
 
 
 # --- the end of a network that left --------------------------------------------------------------------------------

@@ -184,6 +184,7 @@ def test_a_verifier_has_no_sdm_opt_in(chain: ChainFixture) -> None:
     assert not harness.core.status().sdm_opt_in
 
 
+@pytest.mark.fault("F54")
 def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> None:
     """[RPC53, SEQ19]"""
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)

@@ -43,9 +43,7 @@ def test_a_block_above_the_head_starts_the_sync_and_the_end_is_behind_the_target
     assert update.forkchoice.finalized == ZERO_HASH, "[ELS6]"
     assert bench.sync.take_events() == [ELSyncStarted(10, bench.refs[10].hash)]
     assert bench.sync.in_progress and not bench.sync.needs_start
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
+    bench.fetch()
     assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED and bench.sync.needs_start
     assert bench.heads() == (10, 6, 6), "8 s are 4 blocks"
     bench.sync.finish()
@@ -59,20 +57,11 @@ def test_the_offset_is_rounded_up_in_whole_seconds(seconds: float, block_time: i
     assert offset_blocks(seconds, block_time) == blocks
 
 
-def test_the_offset_ends_at_genesis() -> None:
-    bench = syncing(offset=1000.0)
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
-    assert bench.heads() == (10, 0, 0)
-
-
-def test_without_an_offset_the_target_is_safe() -> None:
-    bench = syncing(offset=0.0)
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
-    assert bench.heads() == (10, 10, 10)
+@pytest.mark.parametrize(("offset", "number"), [(1000.0, 0), (0.0, 10)], ids=["ends at genesis", "none"])
+def test_the_offset_of_the_safe_head(offset: float, number: int) -> None:
+    bench = syncing(offset=offset)
+    bench.fetch()
+    assert bench.heads() == (10, number, number)
 
 
 @pytest.mark.option("l2.enginekind", by="kind")
@@ -82,9 +71,7 @@ def test_heads_known_before_do_not_go_back(kind: str) -> None:
     bench.has(8, finalized=3, safe=5)
     bench.sync.offer(bench.payload(10))
     bench.run()
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
+    bench.fetch()
     assert bench.heads() == (10, 5, 3)
 
 
@@ -253,9 +240,7 @@ def test_the_offset_shrinks_where_the_engine_lacks_blocks() -> None:
 def test_the_offset_shrinks_for_one_try_when_blocks_below_are_missing() -> None:
     bench = syncing(offset=16.0)
     bench.sync.lacks_block()
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
+    bench.fetch()
     assert bench.heads() == (10, 2, 2)
     bench.sync.lacks_block()
     bench.run()
@@ -267,9 +252,7 @@ def test_the_offset_shrinks_for_one_try_when_blocks_below_are_missing() -> None:
 
 def test_at_the_synced_block_itself_a_higher_one_is_synced_to() -> None:
     bench = syncing(offset=2.0)
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
+    bench.fetch()
     bench.sync.offer(bench.payload(11))
     bench.sync.lacks_block()
     bench.run()

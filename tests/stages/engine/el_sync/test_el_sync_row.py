@@ -11,7 +11,6 @@ from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceUpdate,
     GetBlock,
     NewPayload,
-    PayloadAnswer,
     Unavailable,
 )
 from rollup_node.stages.engine.el_sync.el_sync import LISTEN_SECONDS, RESEND_SECONDS, ELSyncState
@@ -100,20 +99,6 @@ def test_from_an_empty_engine_to_derivation() -> None:
     assert finished["unsafe"] == node.refs[10] and finished["seconds"] >= RESEND_SECONDS
     assert (node.engine.safe, node.engine.finalized) == (node.refs[6].hash, node.refs[6].hash)
     node.derive()
-
-
-def test_blocks_after_the_target_follow_from_the_queue() -> None:
-    """The unsafe tip moves while the engine fetches the target."""
-    node = Node()
-    node.gossip(8)
-    node.harness.wait(RESEND_SECONDS)
-    node.engine.fetch()
-    node.engine.lost = {node.refs[number].hash for number in (9, 10, 11, 12)}
-    node.harness.step()
-    node.harness.gossip(node.chain.payloads[node.refs[9].hash])
-    node.harness.gossip(node.chain.payloads[node.refs[10].hash])
-    node.harness.run_until_idle()
-    assert node.heads() == (10, 4, 4)
 
 
 def test_a_gap_between_the_target_and_the_tip_is_requested_from_peers_where_the_engine_does_not_fetch_it() -> None:
@@ -213,16 +198,6 @@ def test_a_restart_of_the_process_in_the_middle(fetched: int) -> None:
     node.derive()
 
 
-def test_a_restart_after_the_end_goes_on_from_the_finalized_block() -> None:
-    node = Node()
-    node.gossip(10)
-    node.engine.fetch()
-    node.wait(RESEND_SECONDS)
-    node.begin()
-    assert node.state() is ELSyncState.FINISHED and node.heads()[0] == 10
-    node.derive()
-
-
 @pytest.mark.condition("C6")
 def test_the_engine_dies_in_every_state() -> None:
     node = Node()
@@ -285,24 +260,6 @@ def test_an_engine_without_the_history_behind_the_offset_starts_nearer_to_the_ti
     assert node.heads() == (10, 8, 8)
 
 
-def test_an_invalid_block_is_dropped_and_the_next_one_is_tried() -> None:
-    node = Node()
-    node.harness.gossip(node.chain.payloads[node.refs[9].hash])
-    while (
-        node.harness.head_call() is None
-        or node.harness.call(CallPurpose.EL_SYNC).call.__class__.__name__ != "NewPayload"
-    ):
-        if node.harness.open:
-            node.harness.answer(node.harness.open[0])
-        node.harness.step()
-    node.harness.answer(node.harness.call(CallPurpose.EL_SYNC), PayloadAnswer("INVALID", "bad"))
-    node.harness.run_until_idle()
-    assert node.harness.logged("dropping invalid unsafe block")[0]["number"] == 9
-    node.engine.fetch()
-    node.gossip(10)
-    assert node.heads()[0] == 10
-
-
 def test_the_only_sequencer_does_not_wait_for_a_sync_that_cannot_come() -> None:
     node = Node(sequencer_enabled=True, sequencer_l1_confs=0)
     assert node.state() is ELSyncState.FINISHED and node.harness.logged("skipping EL sync")
@@ -327,19 +284,6 @@ def test_a_sequencer_with_an_old_head_listens_for_a_minute() -> None:
     assert not other.el_sync.in_progress
     other.request(StartSequencerRequest(2, node.refs[0].hash))
     assert other.responses[-1].error is None
-
-
-def test_a_sequencer_whose_chain_is_known_to_others_syncs_to_it() -> None:
-    node = Node(sequencer_enabled=True, sequencer_stopped=True)
-    other = CoreHarness(node.chain, node.engine, **node.config)
-    other.wait(3600.0)
-    other.run_until_idle()
-    other.gossip(node.chain.payloads[node.refs[10].hash])
-    other.run_until_idle()
-    node.engine.fetch()
-    other.wait(RESEND_SECONDS)
-    other.run_until_idle()
-    assert other.core.heads is not None and other.core.heads.unsafe.number == 10
 
 
 def test_unreadable_labels_are_no_labels() -> None:

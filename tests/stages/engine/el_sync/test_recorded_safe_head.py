@@ -26,9 +26,7 @@ def recorded(*numbers: int, other: int | None = None) -> SafeHeadModel:
 def synced(record: SafeHeadModel) -> Bench:
     """After a sync to block 10."""
     bench = syncing(record=record)
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
+    bench.fetch()
     return bench
 
 
@@ -61,9 +59,7 @@ def test_a_recorded_safe_head_counts_before_the_engine_s_safe_label() -> None:
     bench.has(7, finalized=3, safe=7)
     bench.sync.offer(bench.payload(10))
     bench.run()
-    bench.engine.fetch()
-    bench.monotonic += RESEND_SECONDS
-    bench.run()
+    bench.fetch()
     assert bench.heads() == (10, 4, 4)
 
 

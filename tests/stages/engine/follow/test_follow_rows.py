@@ -45,17 +45,6 @@ def test_l1_finality_does_not_move_the_finalized_head() -> None:
     assert follower.heads == (20, 16, 14, 8)
 
 
-def test_a_source_that_goes_back_is_named_once_and_changes_nothing() -> None:
-    """[FSR7]"""
-    follower = Follower(20)
-    follower.says(16, 14, 8)
-    for _ in range(2):
-        follower.says(12, 10, 6)
-    assert follower.heads == (20, 16, 14, 8)
-    behind = follower.harness.logged("the follow source's safe head went back")
-    assert [(line["source"].number, line["safe"].number) for line in behind] == [(10, 14)]
-
-
 def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
     """[FSR3] Our own blocks are not inserted meanwhile. If it takes longer, it is a problem for /readyz."""
     follower = Follower(2, (34, 34, 8))
@@ -100,22 +89,6 @@ def test_a_sequencer_goes_on_without_a_block_that_no_engine_has(step: int) -> No
     assert follower.heads[1:] == (0, 0, 0) and follower.problem() is not None
     follower.says(17, 16, 8)
     assert follower.heads[0] > grown[-1] and follower.heads[1:] == (17, 16, 8) and follower.problem() is None
-
-
-def test_a_source_that_lies_now_and_then_does_not_stop_a_sequencer() -> None:
-    """[FSR3] The chain is held once a minute."""
-    follower = Follower(20, sequencer_enabled=True)
-    other = follower.branch(follower.refs[17], 40)
-    follower.engine.lost |= {ref.hash for ref in other}
-    tip, seconds = follower.heads[0], 120
-    for second in range(seconds):
-        if second // 4 % 2:
-            follower.shows(17, 16, 8)
-        else:
-            follower.shows(30, 17, 8, [*follower.refs[:18], *other])
-        follower.run(1)
-    missing = seconds // follower.chain.rollup.block_time - (follower.heads[0] - tip)
-    assert missing <= 1
 
 
 def test_another_chain_is_moved_to() -> None:
@@ -167,22 +140,6 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     published = follower.harness.done(act.PublishBlock)
     assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]
     assert {each.derived for each in published} == {14}
-
-
-def test_an_engine_that_moves_to_the_fetched_chain_by_itself_is_followed_by_an_update() -> None:
-    """[FSR3] It has the replacement before our heads have: they do not become heads of two chains."""
-    follower = Follower(20)
-    follower.says(10, 8, 4)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
-    follower.engine.lost |= {ref.hash for ref in others[9:]}
-    follower.says(14, 12, 4, others)
-    follower.engine.fetch()
-    follower.engine.head = others[14].hash
-    follower.round()
-    follower.round()
-    assert follower.heads == (14, 14, 12, 4)
-    assert [line["new"] for line in follower.harness.logged(MOVED)] == [others[14]]
-    assert not follower.harness.done(act.ResetStarted)
 
 
 def test_what_is_shown_ends_with_a_new_start() -> None:
@@ -332,19 +289,6 @@ def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
     assert {each.task for each in follower.harness.done(act.WorkFailed)} == {"follow source"}
 
 
-def test_a_target_is_checked_on_an_l1_that_is_behind_until_it_has_its_origins() -> None:
-    follower = _waiting_for_a_lost_source()
-    follower.engine.fetch()
-    follower.harness.l1_head = 102
-    follower.run(5)
-    assert follower.heads == (2, 0, 0, 0)
-    assert "our L1 does not have L1 block 105" in follower.harness.failures[-1]
-    follower.harness.l1_head = 130
-    follower.run(12)
-    assert follower.heads == (34, 34, 34, 0)
-    assert "follow target" in {each.task for each in follower.harness.done(act.WorkRecovered)}
-
-
 def test_an_engine_that_has_the_target_and_still_syncs_is_asked_again() -> None:
     follower = _waiting_for_a_lost_source()
     follower.engine.fetch()
@@ -378,28 +322,6 @@ def _waiting_for_a_lost_source(**config: Any) -> Follower:
     assert follower.heads[1] == 0 and follower.engine.syncing_to == 34
     follower.harness.source = None
     return follower
-
-
-def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
-    follower = Follower(20)
-    follower.chain.reorg("b", 102)
-    follower.says(16, 14, 8)
-    assert follower.heads[1:] == (0, 0, 0)
-    assert follower.results()[-1] is FollowResult.L1_MISMATCH
-
-
-def test_a_target_that_is_refused_is_not_tried_for_good() -> None:
-    """The engine has fetched the chain of a lie: it takes what the source says then."""
-    follower = Follower(2)
-    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
-    follower.engine.lost |= {ref.hash for ref in others[9:]}
-    follower.harness.source = FollowStatus(None, others[14], follower.refs[12], follower.refs[4])
-    follower.round()
-    assert follower.heads[0] == 2
-    follower.engine.fetch()
-    follower.says(24, 22, 10)
-    follower.round()
-    assert follower.heads == (24, 24, 22, 10)
 
 
 CHAIN = chain_with(l1_step=2)

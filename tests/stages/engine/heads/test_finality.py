@@ -67,13 +67,6 @@ def test_an_unknown_l1_block_is_asked_for_again(chain: ChainFixture) -> None:
     assert finality.next(refs[0]) == NeedCanonicalL1(104)
 
 
-def test_a_signal_that_goes_back_is_refused(chain: ChainFixture) -> None:
-    finality, _ = filled(chain)
-    assert finality.note_finalized_l1(chain.l1_ref(104))
-    assert not finality.note_finalized_l1(chain.l1_ref(103))
-    assert finality.finalized_l1 == chain.l1_ref(104)
-
-
 def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> None:
     finality, refs = filled(chain)
     assert finality.note_finalized_l1(chain.l1_ref(2047))

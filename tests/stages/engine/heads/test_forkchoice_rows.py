@@ -7,7 +7,6 @@ from rollup_node.stages.engine.calls.actions import (
     Count,
     Lasts,
     Observe,
-    PublishBlock,
     PublishStatus,
     ResetStarted,
     ShowProblem,
@@ -27,26 +26,11 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
 
 BUSY = ErrorAnswer(-32000, "busy")
-
-
-def until(harness: CoreHarness, work: CallPurpose, kind: type) -> PendingCall:
-    """Works until this call is open."""
-    for _ in range(40):
-        harness.step()
-        pending = harness.head_call()
-        if pending is not None and pending.purpose is work and isinstance(pending.call, kind):
-            return pending
-        if harness.open:
-            harness.answer(harness.open[0])
-        else:
-            harness.sleep()
-    raise AssertionError(f"no such call: {harness.core.log.lines()[-20:]}")
 
 
 def next_block(chain: ChainFixture, harness: CoreHarness) -> ExecutionPayload:
@@ -96,7 +80,7 @@ def test_a_failed_update_does_not_hold_up_derivation(chain: ChainFixture) -> Non
     """The update of an unsafe block is repeated with its own pause; attributes of a build carry the heads."""
     harness = started(chain)
     harness.gossip(next_block(chain, harness))
-    update = until(harness, CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate)
+    update = harness.until(ForkchoiceUpdate, CallPurpose.UNSAFE_BLOCK)
     harness.answer(update, Unavailable("connection reset"))
     assert harness.step() == []
     harness.derive()
@@ -111,19 +95,6 @@ def test_an_invalid_unsafe_block_is_dropped(chain: ChainFixture) -> None:
     harness.answer(insert, PayloadAnswer("INVALID", "bad state root"))
     assert "bad state root" in harness.logged("dropping invalid unsafe block")[0]["reason"]
     assert harness.step() == [] and harness.failures == []
-
-
-def test_no_unsafe_block_is_inserted_while_a_derived_one_is_built(chain: ChainFixture) -> None:
-    harness = started(chain)
-    payload = next_block(chain, harness)
-    harness.derive()
-    (build,) = harness.step()
-    harness.answer(build, BUSY)
-    harness.gossip(payload)
-    assert harness.step() == [], "the build is tried again in a second"
-    harness.wait(1)
-    (again,) = harness.step()
-    assert again.purpose is CallPurpose.ATTRIBUTES
 
 
 # --- answers held until the heads are confirmed --------------------------------------------------------------------
@@ -182,7 +153,7 @@ def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> N
 def until_build(harness: CoreHarness) -> PendingCall:
     """Works until the call that begins a block of the sequencer is open."""
     while True:
-        pending = until(harness, CallPurpose.SEQUENCER, ForkchoiceUpdate)
+        pending = harness.until(ForkchoiceUpdate, CallPurpose.SEQUENCER)
         if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
             return pending
         harness.answer(pending)
@@ -205,7 +176,7 @@ def test_the_sequencer_waits_for_an_engine_that_syncs() -> None:
 
 def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None:
     harness = sequencing()
-    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
+    fetch = harness.until(GetPayload, CallPurpose.SEQUENCER)
     harness.wait(0.25)
     harness.answer(fetch)
     assert harness.done(Observe) == [Observe("sequencer_sealing_seconds", 0.25)]
@@ -222,7 +193,7 @@ def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None
 
 def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() -> None:
     harness = sequencing()
-    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
+    fetch = harness.until(GetPayload, CallPurpose.SEQUENCER)
     harness.answer(fetch, Unavailable("connection reset"))
     assert harness.done(WorkFailed) == [] and [each.fields for each in harness.done(Lasts)] == [
         {"reason": "connection reset"}
@@ -238,7 +209,7 @@ def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() 
 
 def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
     harness = sequencing()
-    until(harness, CallPurpose.SEQUENCER, NewPayload)
+    harness.until(NewPayload, CallPurpose.SEQUENCER)
     harness.answer(harness.open[0])
     (update,) = harness.step()
     harness.answer(update, BUSY)
@@ -250,64 +221,14 @@ def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
     assert harness.done(SequencedBlock)[0].block.ref.number == 1
 
 
-def test_a_lost_build_is_counted_and_dropped() -> None:
-    harness = sequencing()
-    fetch = until(harness, CallPurpose.SEQUENCER, GetPayload)
-    harness.answer(fetch, ErrorAnswer(-38001, "unknown payload"))
-    assert len(harness.done(Count)) == 1 and harness.done(PublishBlock) == []
-    assert harness.step() == []
-    harness.wait(1)
-    (again,) = harness.step()
-    assert isinstance(again.call, ForkchoiceUpdate) and again.call.attributes is not None
-
-
-def test_a_derived_build_pauses_the_sequencer() -> None:
-    harness = sequencing()
-    until(harness, CallPurpose.SEQUENCER, GetPayload)
-    harness.derive(harness.chain.user)
-    harness.answer(harness.open[0], BUSY)
-    build = until(harness, CallPurpose.ATTRIBUTES, ForkchoiceUpdate)
-    harness.answer(build, BUSY)
-    harness.wait(0.5)
-    assert harness.step() == [], "neither the old job nor a new one goes on meanwhile"
-
-
-def test_a_stop_is_answered_when_the_engine_has_the_last_block() -> None:
-    harness = sequencing()
-    until(harness, CallPurpose.SEQUENCER, NewPayload)
-    harness.request(StopSequencerRequest(1))
-    assert harness.responses == []
-    harness.answer(harness.open[0])
-    (update,) = harness.step()
-    assert harness.responses == []
-    harness.answer(update)
-    harness.step()
-    assert harness.core.heads is not None
-    assert [response.head for response in harness.responses] == [harness.core.heads.unsafe.hash]  # type: ignore[union-attr]
-    assert harness.status.sequencer_active is False
-
-
 # --- forkchoice updates --------------------------------------------------------------------------------------------
-
-
-def test_a_refused_forkchoice_resets(chain: ChainFixture) -> None:
-    harness = started(chain)
-    payload = next_block(chain, harness)
-    harness.gossip(payload)
-    update = until(harness, CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate)
-    harness.answer(update, ErrorAnswer(-38002, "invalid forkchoice state"))
-    assert harness.core.heads is None and harness.done(WorkFailed)[-1].task == "unsafe blocks"
-    harness.wait(1)
-    harness.run_until_idle()
-    assert harness.status.unsafe == chain.ref(payload), "it is still queued, and inserted on the new start"
-    assert harness.done(WorkRecovered)[-1] == WorkRecovered("unsafe blocks", 1)
 
 
 def test_each_move_of_the_heads_is_published(chain: ChainFixture) -> None:
     """A derived block as soon as the engine has validated it, which is before the update that makes it the head."""
     harness = started(chain)
     harness.derive(chain.user)
-    insert = until(harness, CallPurpose.ATTRIBUTES, NewPayload)
+    insert = harness.until(NewPayload, CallPurpose.ATTRIBUTES)
     before = len(harness.done(PublishStatus))
     harness.answer(insert)
     assert len(harness.done(PublishStatus)) == before + 1
@@ -326,7 +247,7 @@ def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixt
     harness.run_until_idle()
     assert harness.status.unsafe is not None and harness.status.unsafe != chain.ref(payload)
     harness.derive(chain.user)
-    build = until(harness, CallPurpose.ATTRIBUTES, ForkchoiceUpdate)
+    build = harness.until(ForkchoiceUpdate, CallPurpose.ATTRIBUTES)
     harness.answer(build, ForkchoiceAnswer("INVALID"))
     (restore,) = harness.step()
     assert isinstance(restore.call, ForkchoiceUpdate) and restore.call.forkchoice.head == payload.block_hash

@@ -16,7 +16,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.replacement import replacement_attributes
-from rollup_node.stages.engine.interop.interop import EXHAUSTED_SECONDS, RESET_SECONDS, Interop, block_ref
+from rollup_node.stages.engine.interop.interop import EXHAUSTED_SECONDS, Interop, block_ref
 from rollup_node.stages.engine.interop.interop_row import (
     MAX_EARLY,
     Decision,
@@ -34,11 +34,9 @@ from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.stages.rpc.event_stream import EventStream
 from tests.stages.engine.interop.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness
-from tests.support.engine.model_engine import ModelEngine
 
 INITIAL = InteropEvent(reset="cannot continue derivation until Engine has been reset")
 
@@ -266,17 +264,6 @@ def test_a_replacement_that_is_another_block_is_a_wish_for_a_reset() -> None:
     assert event.reset is not None and "cannot be replaced: the engine sealed" in event.reset
 
 
-def test_derivation_is_reported() -> None:
-    harness = managed(interop_chain())
-    refs = blocks(harness)
-    take_events(harness)
-    harness.report_idle()
-    pair = DerivedPair(harness.chain.l1_ref(harness.l1_head), block_ref(refs[3]))
-    traversal, exhausted = take_events(harness)
-    assert traversal == InteropEvent(derivation_update=pair, derivation_origin_update=pair.source)
-    assert exhausted == InteropEvent(exhaust_l1=pair)
-
-
 def elapse(harness: CoreHarness, seconds: float) -> None:
     """The process sleeps as long as the core lets it, for so many seconds in all."""
     end = harness.now.monotonic + seconds
@@ -327,40 +314,6 @@ def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
         assert not any(event.exhaust_l1 for event in take_events(harness))
 
 
-def pass_events(harness: CoreHarness, stream: EventStream) -> None:
-    """The rpc process gets the events."""
-    for number, event in harness.core.interop.events:
-        stream.add(number, event)
-
-
-def test_a_subscriber_that_comes_late_gets_the_reset() -> None:
-    harness, stream = waiting(interop_chain()), EventStream()
-    pass_events(harness, stream)
-    found: list[dict[str, Any]] = []
-    stream.subscribe(notify := found.append)
-    elapse(harness, RESET_SECONDS + 0.1)
-    pass_events(harness, stream)
-    assert found == [{"data": {"reset": INITIAL.reset}}]
-    harness.move_l1(harness.l1_head + 1)
-    pass_events(harness, stream)
-    assert found == [{"data": {"reset": INITIAL.reset}}], "not twice at once"
-    elapse(harness, 1.0)
-    harness.move_l1(harness.l1_head + 1)
-    pass_events(harness, stream)
-    assert len(found) == 2, "an L1 head repeats it too"
-    decide(harness, ForceStart(None))
-    elapse(harness, 12.0)
-    pass_events(harness, stream)
-    found.clear()
-    stream.unsubscribe(notify)
-    harness.request(ResetDerivationRequest(1))
-    pass_events(harness, stream)
-    stream.subscribe(found.append)
-    elapse(harness, RESET_SECONDS + 0.1)
-    pass_events(harness, stream)
-    assert found == [{"data": {"reset": "requested by admin_resetDerivationPipeline"}}]
-
-
 def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     harness = waiting(interop_chain())
     problems = [action for action in harness.actions if isinstance(action, ShowProblem)]
@@ -376,15 +329,6 @@ def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     harness.request(ResetDerivationRequest(2))
     reason = "requested by admin_resetDerivationPipeline"
     assert harness.done(ShowProblem)[-1] == ShowProblem("start", Problem(None, text, reason))
-
-
-def test_without_the_option_nothing_changes(chain: ChainFixture) -> None:
-    engine = ModelEngine(chain)
-    harness = CoreHarness(chain, engine)
-    harness.move_l1(harness.l1_head)
-    harness.run_until_idle()
-    assert harness.status.unsafe == chain.genesis and harness.core.interop.events == type(harness.core.interop.events)()
-    assert harness.status.cross_unsafe is None and harness.status.provided_l1 is None
 
 
 def test_promotions_that_come_before_the_heads_are_bounded() -> None:

@@ -2,7 +2,6 @@
 request."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.timing.conditions import until
 
 
 class L1Process:
@@ -42,11 +42,6 @@ class L1Process:
         numbers = range(max(0, request.last - request.count + 1), request.last + 1) if there else ()
         refs = tuple(self.chain.l1_ref(number) for number in numbers)
         self.server.send(peer, L1RefsResponse(request.last, refs, self.error))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -107,9 +102,9 @@ def test_an_l1_process_that_does_not_answer(l1: L1Process, play: Play) -> None:
         async with running_buses(l1.buses):
             l1.silent = True
             reading = asyncio.create_task(l1.client.ref(200))
-            await l1.until(lambda: len(l1.requests) == 1)
+            await until(lambda: len(l1.requests) == 1)
             l1.now += 2 * REPEAT_SECONDS
-            await l1.until(lambda: len(l1.requests) == 2)
+            await until(lambda: len(l1.requests) == 2)
             l1.now += PATIENCE_SECONDS
             with pytest.raises(TemporaryError, match="the l1 process does not answer"):
                 await reading
@@ -125,12 +120,12 @@ def test_blocks_are_requested_again_until_others_are(l1: L1Process, chain: Chain
                 l1.client.request(first, 2)
             l1.now += 2 * REPEAT_SECONDS
             l1.client.request(101, 2)
-            await l1.until(lambda: len(l1.requests) == 3)
+            await until(lambda: len(l1.requests) == 3)
             assert l1.requests == [L1BlocksRequest(100, 2), L1BlocksRequest(101, 2), L1BlocksRequest(101, 2)]
             assert l1.engine is not None
             for number in (100, 103, 101, 102):
                 l1.server.send(l1.engine, L1BlockResponse(chain.l1(number)))
-            await l1.until(lambda: len(l1.blocks) == 2)
+            await until(lambda: len(l1.blocks) == 2)
             assert [message.block.header.number for message in l1.blocks] == [101, 102], "only what is wanted now"
 
     play(scene())

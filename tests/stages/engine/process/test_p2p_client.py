@@ -1,7 +1,5 @@
 """What is requested from the p2p process, and how long a block is sent to it."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import ProcessId
@@ -20,6 +18,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.timing.conditions import until
 
 
 class Peers:
@@ -44,11 +43,6 @@ class Peers:
         for message in messages:
             assert self.server.send(self.engine, message)
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
-
     def errors(self) -> float:
         """Publishing errors so far."""
         lines = self.meter.text().decode().splitlines()
@@ -64,18 +58,18 @@ def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_pa
         async with running_buses(peers.buses):
             peers.client.publish(payload, parent, 0)
             peers.client.repeat(0)
-            await peers.until(lambda: len(peers.received) == 2)
+            await until(lambda: len(peers.received) == 2)
             assert peers.received == [PublishRequest(1, payload, parent, 0), UnsafeBlocksRequest(0, None)]
             peers.now += 1.1
             peers.client.repeat(7)
-            await peers.until(lambda: len(peers.received) == 4)
+            await until(lambda: len(peers.received) == 4)
             assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload, parent, 0)]
             peers.send(PublishResponse(1, None), PublishResponse(99, "of no request"), UnsafeBlock(payload))
-            await peers.until(lambda: peers.blocks == [UnsafeBlock(payload)])
+            await until(lambda: peers.blocks == [UnsafeBlock(payload)])
             peers.now += 1.1
             peers.client.repeat(8)
             peers.client.request(9, payload)
-            await peers.until(lambda: len(peers.received) == 6)
+            await until(lambda: len(peers.received) == 6)
             gap = GapEnd(1, payload.block_hash, payload.parent_hash)
             assert peers.received[4:] == [UnsafeBlocksRequest(8, None), UnsafeBlocksRequest(9, gap)]
             assert peers.errors() == 0
@@ -93,9 +87,9 @@ def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp
             for _ in range(MAX_PUBLISHING + 1):
                 peers.client.publish(payload, parent, 0)
             assert peers.errors() == 1
-            await peers.until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
+            await until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
             peers.send(PublishResponse(2, "node has no p2p signer"))
-            await peers.until(lambda: peers.errors() == 2)
+            await until(lambda: peers.errors() == 2)
             peers.now += MAX_PUBLISHING_SECONDS + 1
             peers.client.repeat(7)
             assert peers.errors() == MAX_PUBLISHING + 1
@@ -115,13 +109,13 @@ def test_the_latest_blocks_are_requested_after_those_that_are_not_published_yet(
         async with running_buses(peers.buses):
             peers.client.publish(payload, parent, 0)
             peers.client.request_latest(parent.id)
-            await peers.until(lambda: len(peers.received) == 3)
+            await until(lambda: len(peers.received) == 3)
             publish = PublishRequest(1, payload, parent, 0)
             assert peers.received == [publish, publish, LatestBlocksRequest(parent.id)]
             response = LatestBlocksResponse(parent.id, (payload,))
             peers.send(PublishResponse(1, None), response)
-            await peers.until(lambda: peers.blocks == [response])
+            await until(lambda: peers.blocks == [response])
             peers.client.request_latest(parent.id)
-            await peers.until(lambda: len(peers.received) == 4)
+            await until(lambda: len(peers.received) == 4)
 
     play(scene())

@@ -115,7 +115,6 @@ def test_a_node_records_what_it_derives(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run, tmp_path: Path
 ) -> None:
     """[SDB2, SDB8]: genesis at L1 block 0, then the last block of each L1 block."""
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         start = await node.start()

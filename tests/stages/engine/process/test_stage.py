@@ -8,10 +8,8 @@ import pytest
 
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import (
-    ControlResponse,
     OutputRequest,
     OutputResponse,
-    ResetDerivationRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -20,23 +18,21 @@ from rollup_node.stages.messages.engine import (
     AttributesReady,
     EngineStatus,
     L2BlocksRequest,
-    StartRequest,
 )
 from rollup_node.stages.protocol.output_root import output_root
 from tests.stages.engine.conftest import Play, Run, RunOn
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
-from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, sequencing_engine
 
 
 def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         start = await node.start()
         assert start.safe_head == chain.genesis and start.base == chain.rollup.genesis.l1
         assert start.safe_config == start.base_config == chain.rollup.genesis.system_config
-        assert start.reset == 1 << 32 | 1
+        assert start.reset == 5 << 32 | 1, "a new life has higher numbers"
         parent = chain.genesis
         for sequence in (1, 2, 3):
             attributes = chain.attributes(parent, 100, [chain.user])
@@ -50,7 +46,7 @@ def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeEx
         assert node.health == ()
         assert b'refs_number{layer="l2",type="l2_safe"} 3.0' in node.meter.text()
 
-    run(scene)
+    run(scene, incarnation=5)
 
 
 def test_consolidates_then_builds_beyond_the_tip(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
@@ -90,47 +86,9 @@ def test_an_l1_reorg_gives_a_new_start(chain: ChainFixture, engine: FakeExecutio
     run(scene)
 
 
-def test_derivation_begins_again_without_a_search(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    refs = follow(chain, engine, 6)
-
-    async def scene(node: EngineNode) -> None:
-        first = await node.start()
-        for sequence in (1, 2):
-            await node.derive(first, sequence, refs[sequence - 1], chain.attributes(refs[sequence - 1], 100), 101)
-        second = await node.start(first.reset)
-        assert second.reset > first.reset and second.safe_head == refs[2]
-        await node.derive(second, 1, refs[2], chain.attributes(refs[2], 100), 101)
-        assert engine.head == refs[6].hash
-
-    run(scene)
-
-
-def test_a_new_life_has_higher_reset_numbers(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
-
-    async def scene(node: EngineNode) -> None:
-        assert (await node.start()).reset == 5 << 32 | 1
-
-    run(scene, incarnation=5)
-
-
-def test_an_invalid_block_is_replaced(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
-    engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad"}]
-
-    async def scene(node: EngineNode) -> None:
-        start = await node.start()
-        applied = await node.derive(start, 1, chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]), 101)
-        assert applied.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
-        assert len(chain.payloads[applied.safe_head.hash].transactions) == 1
-
-    run(scene)
-
-
 def test_an_engine_that_goes_away_loses_nothing(
     chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
 ) -> None:
-    engine.head = chain.genesis.hash
 
     async def scene() -> None:
         async with engine.serving():
@@ -189,7 +147,6 @@ def test_an_engine_that_stays_away_is_watched_with_pauses(
 
 
 def test_an_l1_that_cannot_be_asked_is_waited_for(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
 
     async def scene(node: EngineNode) -> None:
         node.l1_error = Problem(None, "", "endpoint is away")
@@ -215,22 +172,6 @@ def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, r
         node.move_l1(106, 101)
         node.move_l1(107, 105)
         await node.until(lambda: engine.finalized == refs[3].hash)
-
-    run(scene)
-
-
-def test_a_finalized_l1_block_on_another_branch_resets(
-    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
-) -> None:
-    refs = follow(chain, engine, 2)
-
-    async def scene(node: EngineNode) -> None:
-        start = await node.start()
-        await node.derive(start, 1, refs[0], chain.attributes(refs[0], 100), 103)
-        chain.reorg("b", 103)
-        node.move_l1(106, 104)
-        await node.until(lambda: any("is not canonical" in line for line in node.failures))
-        await node.until(lambda: len(node.starts) > 1, lambda: node.blocks.send(StartRequest(start.reset, None)))
 
     run(scene)
 
@@ -272,43 +213,6 @@ def test_output_at_block(chain: ChainFixture, engine: FakeExecutionEngine, run: 
         assert missing.error is not None and missing.error.endswith("not found")
 
     run(scene)
-
-
-def test_the_output_of_old_blocks_needs_a_proof(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    refs = follow(chain, engine, 3)
-    engine.answers["eth_getProof"] = [EngineFailure(-32000, "pruned")]
-
-    async def scene(node: EngineNode) -> None:
-        await node.start()
-        found = await node.output(OutputRequest(1, 2))
-        assert found.error is not None and "pruned" in found.error
-        assert found.error.startswith(f"failed to get L2 output at block 0x{refs[2].hash.hex()}:2: ")
-
-    run(scene, withdrawal_root_from_state=True)
-
-
-def test_control_of_a_node_that_does_not_sequence(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    engine.head = chain.genesis.hash
-
-    async def scene(node: EngineNode) -> None:
-        await node.start()
-        assert await node.admin(StartSequencerRequest(1, chain.genesis.hash)) == ControlResponse(
-            1, "sequencer is not enabled", None
-        )
-        assert await node.admin(StopSequencerRequest(2)) == ControlResponse(2, "sequencer is not enabled", None)
-        count = len(node.starts)
-        assert await node.admin(ResetDerivationRequest(3)) == ControlResponse(3, None, None)
-        assert len(node.starts) > count
-
-    run(scene)
-
-
-def sequencing_engine(l1_step: int = 12) -> FakeExecutionEngine:
-    """An engine at genesis, with a block every second."""
-    chain = chain_with(block_time=1, l1_step=l1_step)
-    engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
-    return engine
 
 
 @pytest.mark.option("sequencer.enabled")
@@ -378,36 +282,3 @@ def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> Non
         assert first is not None and node.status is not None and node.status.reset > first.reset
 
     run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)
-
-
-def test_reads_of_derivation_do_not_wait_behind_outputs(
-    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
-) -> None:
-    """The queue of optimism_outputAtBlock requests is never empty, and every engine call takes a while; the first call
-    after the request of derivation reads the overlap blocks, and outputs go on."""
-    refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
-        start = await node.start()
-        engine.delay = 0.02
-        sent = 0
-
-        def keep_asking() -> None:
-            nonlocal sent
-            while sent < len(node.responses) + 30:
-                sent += 1
-                node.control.send(OutputRequest(sent, 2))
-
-        await node.until(lambda: len(node.responses) > 3, keep_asking)
-        node.blocks.send(L2BlocksRequest(start.reset, 1, 3))
-        while not node.overlap_blocks:
-            keep_asking()
-            await asyncio.sleep(0)
-        assert [each.ref for each in node.overlap_blocks[0].blocks] == refs[1:]
-        events = [line.split(" ", 1)[1] for line in node.stage.core.log.lines()]
-        arrival = next(place for place, event in enumerate(events) if event.startswith("request L2BlocksRequest"))
-        assert " overlap blocks " in next(event for event in events[arrival:] if event.startswith("call"))
-        responses = len(node.responses)
-        await node.until(lambda: len(node.responses) > responses, keep_asking)
-
-    run(scene)

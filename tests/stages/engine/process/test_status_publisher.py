@@ -1,7 +1,5 @@
 """What rpc and derivation see of the engine process: heads with their metrics, and problems from three sides."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from rollup_node.stages.engine.calls.actions import Severity, WorkFailed
@@ -16,6 +14,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.timing.conditions import until
 
 
 class Observer:
@@ -47,11 +46,6 @@ class Observer:
         lines = self.meter.text().decode().splitlines()
         return next(float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} "))
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
-
 
 def test_the_length_of_the_unsafe_queue(tmp_path: Path, play: Play) -> None:
     """[RPC94]"""
@@ -59,9 +53,9 @@ def test_the_length_of_the_unsafe_queue(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
         observer = Observer(tmp_path)
         async with running_buses(observer.buses):
-            await observer.until(lambda: observer.queues == [0])
+            await until(lambda: observer.queues == [0])
             observer.publisher.set_queue_length(7)
-            await observer.until(lambda: observer.queues == [0, 7])
+            await until(lambda: observer.queues == [0, 7])
 
     play(scene())
 
@@ -75,7 +69,7 @@ def test_how_the_execution_engine_answers(tmp_path: Path, play: Play) -> None:
         async with running_buses(observer.buses):
             observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
             expected = EndpointCounts("engine-api", "engine:1", True, 1, 0, 0, 4.0, False, "", 0, 0)
-            await observer.until(lambda: observer.endpoints == [expected])
+            await until(lambda: observer.endpoints == [expected])
 
     play(scene())
 
@@ -90,7 +84,7 @@ def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path, play: Play
             observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
             assert observer.metric("sequencer_active") == 0
             observer.publisher.publish(status)
-            await observer.until(lambda: bool(observer.status) and observer.status[-1] == status)
+            await until(lambda: bool(observer.status) and observer.status[-1] == status)
 
         head = refs[8]
         assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == 8
@@ -119,15 +113,15 @@ def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, pl
             publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0), Code.RETRYING)
             publisher.set_runtime_problems((Problem(None, "watch", "on another chain"),))
             expected = ("searching", "RETRYING: drive: away", "watch: on another chain")
-            await observer.until(lambda: bool(observer.health) and observer.health[-1] == expected)
+            await until(lambda: bool(observer.health) and observer.health[-1] == expected)
             assert observer.metric("activity_problems") == 2
             publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "busy", 2.0), Code.ENGINE_ANSWER)
             publisher.set_problem("start", None)
             publisher.set_runtime_problems(())
-            await observer.until(lambda: observer.health[-1] == ("ENGINE-ANSWER: drive: busy",))
+            await until(lambda: observer.health[-1] == ("ENGINE-ANSWER: drive: busy",))
             publisher.clear_failure("drive")
             publisher.clear_failure("finalize")
-            await observer.until(lambda: observer.health[-1] == ())
+            await until(lambda: observer.health[-1] == ())
             assert observer.metric("activity_problems") == 0
 
     play(scene())

@@ -28,10 +28,10 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from tests.stages.engine.conftest import RunOn
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import RPC, CoreHarness, started
 from tests.support.engine.engine_node import EngineNode
-from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.engine.fake_engine import sequencing_engine
 
 
 class SlowDisk:
@@ -62,11 +62,11 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
     return found
 
 
+@pytest.mark.option("rpc.admin-state")
 def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: Path, disk: SlowDisk) -> None:
     """[ADM5]: a start that is refused by the time it is stored is not what another life begins with."""
-    chain = chain_with(block_time=1)
-    engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
+    engine = sequencing_engine()
+    chain = engine.chain
     file = AdminStateFile(str(tmp_path / "admin.json"))
     (block,) = (chain.payloads[ref.hash] for ref in chain.build(1)[1:])
 
@@ -99,9 +99,7 @@ def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: P
 
 def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: RunOn, tmp_path: Path) -> None:
     """[ADM7]: or else the next life of the process undoes what was answered with success."""
-    chain = chain_with(block_time=1)
-    engine = FakeExecutionEngine(chain)
-    engine.head = chain.genesis.hash
+    engine = sequencing_engine()
     path = tmp_path / "node" / "sequencer.state"
     path.parent.mkdir()
 

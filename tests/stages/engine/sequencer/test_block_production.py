@@ -9,8 +9,6 @@ from rollup_node.stages.engine.calls.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
-    NewPayload,
-    Unavailable,
 )
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
@@ -63,33 +61,6 @@ def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     assert machine.next(due, NOW) == due
 
 
-def test_a_commit_that_fails_is_the_problem_until_its_block_is_inserted(chain: ChainFixture) -> None:
-    """[CND5, CND6]"""
-    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, True, conductor_enabled=True)
-    machine = BlockProduction(config, stopped=False)
-    assert not machine.sequencer.active, "whatever the options say"
-    machine.sequencer.on_start(heads(chain, chain.genesis), NOW)
-    assert machine.sequencer.start(chain.genesis.hash, NOW) is None
-    give_l1(machine, chain, 101, 100, 101)
-    engine = ModelEngine(chain)
-    engine.head = chain.genesis.hash
-    for _ in range(3):
-        call = machine.next(None, NOW + 2)
-        assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None
-    commit = machine.sequencer.next_commit(NOW + 2)
-    assert commit is not None and machine.next(None, NOW + 2) is None
-    machine.sequencer.commit_failed(commit.payload, Unavailable("refused"), NOW + 2)
-    assert machine.next(None, NOW + 3) is None
-    assert str(machine.sequencer.problem) == "sequencer: failed to commit unsafe payload to conductor: refused"
-    commit = machine.sequencer.next_commit(NOW + 3)
-    assert commit is not None and machine.sequencer.committed(commit.payload, NOW + 3)
-    insert = machine.next(None, NOW + 3)
-    assert insert == NewPayload(commit.payload) and machine.sequencer.problem is not None
-    machine.answer(insert, engine.answer(insert), NOW + 3)
-    machine.sequencer.commit_failed(commit.payload, Unavailable("late"), NOW + 3)
-    assert machine.sequencer.problem is None
-
-
 def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
@@ -102,21 +73,6 @@ def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     assert machine.next(None, NOW) == call
     assert machine.answer(call, ForkchoiceAnswer("VALID", b"job"), NOW) is None
     assert machine.wait_until() == NOW + 2 - 0.05
-
-
-@pytest.mark.fault("F54")
-@pytest.mark.parametrize("recover", [False, True])
-def test_blocks_in_recover_mode_have_deposits_alone(chain: ChainFixture, recover: bool) -> None:
-    """The mode is changed while the sequencer runs."""
-    machine = production(chain)
-    machine.set_recover(recover)
-    give_l1(machine, chain, 101, 100, 101)
-    call = machine.next(None, NOW)
-    assert call is not None
-    machine.answer(call, ModelEngine(chain).answer(call), NOW)
-    call = machine.next(None, NOW)
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    assert call.attributes.no_tx_pool is recover
 
 
 def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> None:
@@ -154,22 +110,6 @@ def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> N
     give_l1(machine, chain, 101, 100, 101)
     with pytest.raises(InconsistentOriginError):
         machine.next(None, NOW)
-
-
-def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    assert str(machine.sequencer.problem) == "sequencer: no origin"
-    machine.sequencer.stop()
-    assert machine.next(None, NOW + 5) is None and machine.sequencer.problem is None
-
-
-def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
-    machine = production(chain)
-    give_l1(machine, chain, 101, 100, 101)
-    machine.sequencer.retry_later(TemporaryError("no origin"), NOW)
-    machine.on_reset()
-    assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None
 
 
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:

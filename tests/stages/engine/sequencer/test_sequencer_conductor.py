@@ -34,15 +34,6 @@ def test_a_block_is_inserted_once_it_is_committed(chain: ChainFixture) -> None:
     insert(chain, sequencer, payload, START + 2)
 
 
-def test_a_failed_commit_is_due_again_in_a_second(chain: ChainFixture) -> None:
-    sequencer, payload = fetched(chain)
-    sequencer.next_commit(START + 2)
-    sequencer.commit_failed(payload, Unavailable("refused"), START + 3)
-    assert str(sequencer.problem) == "sequencer: failed to commit unsafe payload to conductor: refused"
-    assert sequencer.next_commit(START + 3.99) is None and sequencer.wait_until() == START + 4
-    assert sequencer.next_commit(START + 4) == CommitPayload(payload)
-
-
 def test_another_tip_drops_the_block_that_is_being_committed(chain: ChainFixture) -> None:
     sequencer, payload = fetched(chain)
     sequencer.next_commit(START + 2)

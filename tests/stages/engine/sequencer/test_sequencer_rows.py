@@ -5,7 +5,7 @@ import pytest
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Lasts, ShowProblem, WorkFailed
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
-from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
 from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS, AdminRequests
 from rollup_node.stages.messages.control import (
@@ -44,20 +44,6 @@ def running() -> CoreHarness:
     harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
     assert harness.responses[-1] == ControlResponse(1, None, None)
     return harness
-
-
-def until(harness: CoreHarness, kind: type) -> PendingCall:
-    """Works until a call of this kind is open."""
-    for _ in range(60):
-        harness.step()
-        found = [pending for pending in harness.open if isinstance(pending.call, kind)]
-        if found:
-            return found[0]
-        if harness.open:
-            harness.answer(harness.open[0])
-        else:
-            harness.sleep()
-    raise AssertionError(f"no such call: {harness.core.log.lines()[-20:]}")
 
 
 def inserts(harness: CoreHarness) -> list[PendingCall]:
@@ -143,24 +129,9 @@ def test_a_start_outlives_a_reset() -> None:
 # --- commits -------------------------------------------------------------------------------------------------------
 
 
-def test_a_block_is_committed_before_it_is_published_and_inserted() -> None:
-    harness = running()
-    fetch = until(harness, GetPayload)
-    harness.answer(fetch)
-    (commit,) = harness.step()
-    assert commit.purpose is CallPurpose.COMMIT and isinstance(commit.call, CommitPayload)
-    assert harness.published == [] and inserts(harness) == []
-    harness.answer(commit, Committed())
-    assert harness.published == [commit.call.payload]
-    (insert,) = harness.step()
-    assert insert.call == NewPayload(commit.call.payload)
-    harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
-
-
 def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     for _ in range(3):
         harness.answer(commit, AWAY)
         harness.wait(0.99)
@@ -182,7 +153,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
 
 def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_commit() -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     harness.derive(harness.chain.user)
     for _ in range(6):
         harness.step()
@@ -196,25 +167,13 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
     assert inserts(harness) == []
 
 
-def test_an_answer_from_before_a_reset_commits_nothing() -> None:
-    harness = running()
-    commit = until(harness, CommitPayload)
-    harness.request(ResetDerivationRequest(2))
-    harness.answer(commit, Committed())
-    assert harness.published == []
-    harness.wait(1)
-    harness.run_until_idle()
-    harness.derive()
-    assert isinstance(until(harness, CommitPayload).call, CommitPayload), "the next block is committed as well"
-
-
 # --- stop ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_stop_during_a_commit_waits_for_the_block() -> None:
     """[CND9]"""
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     harness.request(StopSequencerRequest(2))
     assert harness.step() == [] and harness.status.sequencer_active
     harness.answer(commit, Committed())
@@ -227,7 +186,7 @@ def test_a_stop_during_a_commit_waits_for_the_block() -> None:
 @pytest.mark.parametrize("between_tries", [False, True])
 def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: bool) -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     if between_tries:
         harness.answer(commit, AWAY)
     harness.request(StopSequencerRequest(2))
@@ -244,7 +203,7 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
 def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Leadership | Unavailable) -> None:
     """[SEQ27]"""
     harness = running()
-    insert = until(harness, NewPayload)
+    insert = harness.until(NewPayload)
     harness.request(StopSequencerRequest(2))
     (leader,) = harness.step()
     assert leader.call == GetLeader()
@@ -267,7 +226,7 @@ def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Lead
 def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leadership | Unavailable) -> None:
     """The block is inserted, but the engine does not answer to the update that makes it the head."""
     harness = running()
-    harness.answer(until(harness, NewPayload))
+    harness.answer(harness.until(NewPayload))
     (update,) = harness.step()
     harness.request(StopSequencerRequest(2))
     (leader,) = harness.step()
@@ -299,27 +258,10 @@ def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
     assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
 
 
-def test_after_an_override_the_conductor_is_not_asked_any_more() -> None:
-    """[CND7]"""
-    harness = conducted()
-    harness.request(OverrideLeaderRequest(1))
-    harness.request(OverrideLeaderRequest(2))
-    assert len(harness.logged(OVERRIDDEN)) == 1
-    assert not harness.status.sequencer_active, "it only stands for the leader's answer"
-    harness.request(start_request(harness, 3))
-    assert harness.responses == [ControlResponse(number, None, None) for number in (1, 2, 3)]
-    until(harness, NewPayload)
-    assert len(harness.published) == 1
-    harness.request(StopSequencerRequest(4))
-    assert harness.step() == []
-    harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
-
-
 @pytest.mark.parametrize("between_tries", [False, True])
 def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: bool) -> None:
     harness = running()
-    commit = until(harness, CommitPayload)
+    commit = harness.until(CommitPayload)
     if between_tries:
         harness.answer(commit, AWAY)
     harness.request(start_request(harness, 2))
@@ -370,18 +312,6 @@ def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() ->
     for pending in harness.step():
         harness.answer(pending, AWAY)
     assert [each.id for each in harness.responses] == [1] and harness.responses[0].error is None
-
-
-def test_a_conducted_node_without_heads_does_not_wait_either() -> None:
-    harness = running()
-    harness.request(ResetDerivationRequest(2))
-    harness.request(StopSequencerRequest(3))
-    for _ in range(3):
-        for pending in harness.step():
-            harness.answer(pending, Leadership(False) if pending.call == GetLeader() else AWAY)
-        harness.wait(1)
-    assert harness.responses[-1] == ControlResponse(3, None, harness.chain.genesis.hash)
-    assert not harness.status.sequencer_active
 
 
 def test_admin_requests_are_done_together() -> None:

@@ -47,14 +47,6 @@ class Searcher:
         return [(call.first, call.last) for call in self.calls if isinstance(call, GetBlockRefs)]
 
 
-def test_a_start_at_genesis(chain: ChainFixture) -> None:
-    refs = chain.build(3)
-    found = Searcher(chain, refs[3]).run()
-    assert found.heads == Heads(refs[3], refs[0], refs[0], refs[0])
-    assert (found.safe, found.safe_config) == (refs[0], chain.rollup.genesis.system_config)
-    assert (found.base.base, found.base.config) == (chain.rollup.genesis.l1, chain.rollup.genesis.system_config)
-
-
 def test_l1_block_0_is_found_for_the_l2_genesis(chain: ChainFixture) -> None:
     """[SDB8]"""
     refs = chain.build(3)
@@ -221,15 +213,6 @@ def test_heads_that_are_known_need_only_a_base(chain: ChainFixture) -> None:
     search = PipelineStartSearch(chain.rollup, heads=heads)
     with pytest.raises(MissingBlockError, match="is to be its safe head"):
         search.answer(None)
-
-
-def test_a_search_may_start_behind_the_tip() -> None:
-    chain = chain_with(seq_window_size=2)
-    refs = chain.build(200)
-    searcher = Searcher(chain, refs[200])
-    searcher.engine.safe = b""
-    found = searcher.run(PipelineStartSearch(chain.rollup, offset=30))
-    assert found.heads == Heads(refs[200], refs[170], refs[170], refs[170])
 
 
 @pytest.mark.parametrize("answer", [Unavailable("away"), 5], ids=["unavailable", "of another kind"])

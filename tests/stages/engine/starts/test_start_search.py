@@ -163,13 +163,6 @@ def test_recovery_where_nothing_was_ever_final() -> None:
     assert Engine(near, None, None).run(chain).finalized == chain.genesis
 
 
-def test_safe_and_finalized_of_the_recovery_are_behind_the_tip() -> None:
-    chain = chain_with(seq_window_size=2)
-    far = chain.build(200)
-    assert Engine(far, None, None).run(chain, offset=30) == heads(far[200], far[170], far[170])
-    assert Engine(far, None, None).run(chain, offset=300) == heads(far[200], far[0], far[0])
-
-
 @pytest.mark.parametrize(("pruned", "safe"), [(170, 170), (171, 185), (190, 193), (200, 200), (201, 200)])
 def test_safe_and_finalized_of_the_recovery_are_where_the_engine_has_blocks(pruned: int, safe: int) -> None:
     """[STA2] The offset is halved, at last to nothing."""
@@ -331,21 +324,6 @@ def test_few_blocks_are_read(timeout: int, granite: int) -> None:
     found, reads = search(rollup, chain, len(chain) - 1)
     assert found == plain_walk(rollup, chain, len(chain) - 1)
     assert reads <= (50 if timeout == 20 else 12)
-
-
-def test_a_shorter_timeout_before_granite_ends_the_walk_above_genesis() -> None:
-    chain = chain_of_epochs([1, 1, 1])
-    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + 2 * L1_TIME}
-    rollup = make_rollup(times, channel_timeout=1)
-    found = search(rollup, chain, 2)[0]
-    assert found == plain_walk(rollup, chain, 2)
-    assert found.base.number == GENESIS_L1 + 1
-
-
-def test_real_blocks(chain: ChainFixture) -> None:
-    refs = chain.build(120)
-    blocks = [chain.known[ref.hash] for ref in refs]
-    assert search(chain.rollup, blocks, 120)[0] == plain_walk(chain.rollup, blocks, 120)
 
 
 def test_a_missing_or_foreign_block_resets(chain: ChainFixture) -> None:

@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose
-from rollup_node.stages.engine.calls.engine_api import GetPayload, NewPayload, PayloadAnswer, Unavailable
+from rollup_node.stages.engine.calls.engine_api import GetPayload, PayloadAnswer, Unavailable
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
 from rollup_node.stages.engine.unsafe.lost_blocks_row import PROBLEM
 from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
-from rollup_node.stages.messages.p2p import LatestBlocksResponse
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
@@ -105,19 +103,6 @@ def test_more_blocks_than_are_sent_at_once() -> None:
     build(harness, 1)
     assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
     assert harness.logged(BACK)[-1]["blocks"] == 38
-
-
-def test_a_block_that_was_published_and_not_inserted() -> None:
-    """The engine dies between getPayload and newPayload."""
-    harness = sequencing()
-    until(harness, lambda: any(isinstance(each.call, NewPayload) for each in harness.open))
-    insert = next(each for each in harness.open if isinstance(each.call, NewPayload))
-    published = harness.published[-1]
-    assert isinstance(insert.call, NewPayload) and insert.call.payload == published
-    harness.engine.lose(height(harness) - 1)
-    harness.answer(insert)
-    build(harness, 2)
-    assert harness.keeps.refused == [] and harness.engine.canonical()[published.block_number] == published
 
 
 def test_another_life_of_the_engine_process_gets_the_blocks_back() -> None:
@@ -241,15 +226,6 @@ def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
     assert all(harness.engine.canonical()[each.block_number] == each for each in others)
 
 
-def test_a_gap_below_a_block_of_others_that_nobody_fills() -> None:
-    harness = sequencing(4)
-    top, at = height(harness), lose(harness, 2)
-    harness.gossip(blocks_of_others(harness, at, 4)[-1])
-    before = harness.now.monotonic
-    until(harness, lambda: height(harness) >= top)
-    assert harness.now.monotonic >= before + OTHERS_SECONDS and harness.keeps.refused == []
-
-
 def test_an_engine_that_refuses_one_of_them() -> None:
     harness = sequencing()
     top, at = height(harness), lose(harness, 2)
@@ -288,17 +264,6 @@ def answer_but(harness: CoreHarness, work: CallPurpose) -> None:
         harness.sleep()
 
 
-def test_a_second_crash_on_the_way_begins_again() -> None:
-    harness = sequencing()
-    signed = list(harness.keeps.signed)
-    lose(harness, 3)
-    until(harness, lambda: is_open(harness, CallPurpose.UNSAFE_BLOCK))
-    harness.answer(harness.call(CallPurpose.UNSAFE_BLOCK))
-    harness.engine.lose(height(harness) - 1)
-    build(harness, 2)
-    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
-
-
 # --- stopped, started, and no sequencer ----------------------------------------------------------------------------
 
 
@@ -334,31 +299,6 @@ def test_a_stop_waits_for_the_blocks_and_answers_the_last_one() -> None:
     assert height(harness) == last.block_number and not harness.status.sequencer_active
 
 
-def test_a_start_on_the_head_that_the_engine_has_waits_for_them() -> None:
-    harness = sequencing(sequencer_stopped=False)
-    signed = list(harness.keeps.signed)
-    lose(harness, 2)
-    harness.request(StopSequencerRequest(1))
-    until(harness, lambda: is_open(harness, CallPurpose.LOST_BLOCKS))
-    head = harness.core.heads
-    assert head is not None
-    harness.request(StartSequencerRequest(2, head.unsafe.hash))
-    build(harness, 1)
-    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
-
-
-def test_with_a_conductor_the_committed_blocks_are_put_back() -> None:
-    harness = sequencing(0, conductor_enabled=True)
-    harness.request(StartSequencerRequest(1, harness.chain.genesis.hash))
-    build(harness, 4)
-    signed = list(harness.keeps.signed)
-    lose(harness, 2)
-    build(harness, 1)
-    assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
-    assert all(each in harness.committed for each in harness.keeps.signed)
-    assert len({each.block_number for each in harness.committed}) == len(harness.committed)
-
-
 def test_a_verifier_gets_the_blocks_of_its_peers_back() -> None:
     """[SEQ43]"""
     harness = started(chain_with(), p2p=True)
@@ -386,12 +326,3 @@ def test_where_it_is_not_done(config: dict[str, Any]) -> None:
     harness = CoreHarness(chain_with(), sequencer_enabled=True, **config)
     harness.run_until_idle()
     assert harness.done(RequestLatestBlocks) == []
-
-
-def test_an_answer_that_nobody_asked_for_is_ignored() -> None:
-    harness = sequencing()
-    first = harness.keeps.signed[0]
-    odd = msgspec.structs.replace(first, block_number=99)
-    harness.core.on_message(LatestBlocksResponse(harness.chain.genesis.id, (odd,)), harness.now)
-    build(harness, 1)
-    assert harness.logged(FOUND) == []

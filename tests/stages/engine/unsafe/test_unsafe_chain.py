@@ -270,50 +270,6 @@ def test_beyond_the_bound_the_lowest_numbers_go_first() -> None:
     assert MAX_BYTES == 500 * 1024 * 1024
 
 
-def test_the_same_hash_is_not_queued_twice_but_several_blocks_of_a_height_are() -> None:
-    queue = queue_of(block(3))
-    assert not queue.add(block(3))
-    assert queue.add(block(3, branch=1)) and len(queue) == 2
-    queue.drop(block(3).block_hash)
-    assert queue.add(block(3))
-
-
-def test_the_block_after_the_head_is_next_and_stays_until_the_head_moves() -> None:
-    queue = queue_of(block(4), block(3))
-    assert queue.next(queue_heads(2)) == block(3)
-    assert queue.next(queue_heads(2)) == block(3) and len(queue) == 2
-    assert queue.next(queue_heads(3)) == block(4) and len(queue) == 1
-    assert queue.next(queue_heads(4)) is None and len(queue) == 0
-
-
-@pytest.mark.parametrize(
-    ("payload", "at"),
-    [
-        (block(3), queue_heads(3)),
-        (block(3, branch=9), queue_heads(3)),
-        (block(2), queue_heads(3)),
-        (block(2), queue_heads(3, safe=2)),
-        (block(4, branch=9), queue_heads(3)),
-        (block(4, branch=0, parent_branch=9), queue_heads(3)),
-    ],
-    ids=["the head itself", "a sibling of the head", "below the head", "safe", "another chain", "wrong parent"],
-)
-def test_what_the_heads_rule_out_is_dropped(payload: ExecutionPayload, at: Heads) -> None:
-    queue = queue_of(payload, block(5))
-    assert queue.next(at) is None
-    assert queue.lowest == block(5)
-
-
-def test_a_sibling_that_fits_follows_one_that_does_not() -> None:
-    queue = queue_of(block(4, branch=9), block(4))
-    assert queue.next(queue_heads(3)) == block(4)
-
-
-def test_a_block_after_a_gap_waits() -> None:
-    queue = queue_of(block(9))
-    assert queue.next(queue_heads(3)) is None and len(queue) == 1
-
-
 def test_any_block_can_be_dropped() -> None:
     queue = queue_of(block(4), block(5), block(7), block(6))
     assert queue.highest == block(7)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -172,14 +171,6 @@ def test_retry_after_is_kept() -> None:
     assert failure_of(answering(body, 429)).retry_after is None
 
 
-def test_a_slow_endpoint_times_out() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        await asyncio.sleep(5)
-        return web.Response()
-
-    assert "no answer within 0.05 s" in str(failure_of(handler, timeout=0.05))
-
-
 def test_response_size_is_limited() -> None:
     assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
 
@@ -219,39 +210,6 @@ def test_a_refused_connection_names_the_endpoint_only() -> None:
         await client.close()
 
     asyncio.run(run())
-
-
-def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
-    seen: list[Any] = []
-
-    async def handler(request: web.Request) -> web.StreamResponse:
-        seen.append(request.transport)
-        if len(seen) == 2:
-            assert request.transport is not None
-            request.transport.close()
-        return await echo(request)
-
-    async def use(client: JsonRpcClient) -> list[Any]:
-        return [await client.call("eth_x", i) for i in range(3)]
-
-    assert with_client(handler, use) == [["eth_x", [i]] for i in range(3)]
-    assert len(seen) == 4
-
-
-def test_headers_are_made_for_each_request() -> None:
-    tokens = iter(["one", "two"])
-    seen: list[str] = []
-
-    async def handler(request: web.Request) -> web.Response:
-        seen.append(request.headers["Authorization"])
-        return await echo(request)
-
-    async def use(client: JsonRpcClient) -> None:
-        await client.call("a")
-        await client.call("b")
-
-    with_client(handler, use, headers=lambda: {"Authorization": next(tokens)})
-    assert seen == ["one", "two"]
 
 
 @pytest.mark.option("l1.max-concurrency")
@@ -298,27 +256,6 @@ def test_calls_beyond_the_rate_wait(rate: float, least: float) -> None:
         return time.monotonic() - started
 
     assert with_client(echo, use, rate_limit=rate, max_batch=1) >= least
-
-
-def test_each_request_asks_for_its_tls_context() -> None:
-    """An error of the function is passed on, and plain HTTP does without TLS."""
-    contexts = []
-
-    def tls() -> ssl.SSLContext:
-        contexts.append(ssl.create_default_context())
-        if len(contexts) > 1:
-            raise LookupError("no certificate")
-        return contexts[-1]
-
-    async def use(client: JsonRpcClient) -> None:
-        assert await client.call("m") == 7
-        with pytest.raises(LookupError):
-            await client.call("m")
-
-    async def handler(request: web.Request) -> web.Response:
-        return web.json_response(reply(7, orjson.loads(await request.read())["id"]))
-
-    with_client(handler, use, tls=tls)
 
 
 FAILURE = b'{"id":1,"error":{"code":-5,"message":"no"}}'

@@ -8,6 +8,7 @@ from rollup_node.stages.io.log.lasting_conditions import (
     MAX_TEXT,
     LastingCondition,
     LastingConditions,
+    RepeatedWarnings,
     shortened,
 )
 from rollup_node.stages.io.log.logger import get_logger
@@ -128,3 +129,22 @@ def test_hours(several: Several) -> None:
         several.conditions.report("head", Code.L1_UNREACHABLE, "away")
         several.now += 7384
     assert several.lines()[1].endswith("waited=2h3m tried=2")
+
+
+@pytest.mark.condition("C15")
+def test_one_line_a_minute_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    warnings = RepeatedWarnings(get_logger("part"), lambda: now)
+    for _ in range(300):
+        warnings.warn("one", "it failed", error="no")
+        now += 0.2
+    warnings.warn("two", "another kind")
+    warnings.warn("one", "it failed", error="still no")
+    now += EVERY_SECONDS
+    warnings.warn("one", "it failed", error="again")
+    assert capsys.readouterr().err.splitlines() == [
+        "warn part: it failed error=no",
+        "warn part: another kind",
+        "warn part: it failed error=still no repeated=299",
+        "warn part: it failed error=again",
+    ]

@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, METRICS, TABLE, Meter, UnknownMetricError
-from rollup_node.stages.io.metrics.metric import Metric, MetricType
+from rollup_node.stages.io.metrics.meter import (
+    LABELLED_FAMILIES,
+    METRICS,
+    TABLE,
+    Meter,
+    UnknownMetricError,
+    show_head,
+    show_l1_block,
+    show_payload,
+)
+from rollup_node.stages.io.metrics.tables import Metric, MetricType
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 
 ROOT = Path(__file__).parents[4]
 ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
@@ -131,7 +142,9 @@ def test_every_role_is_one_of_the_processes() -> None:
 
 def counted_names(folder: Path) -> set[str]:
     """The names that the sources in a folder count, set or observe."""
-    calls = re.compile(r'\.(?:count|set|observe|counter|_count_size|_set)\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"')
+    calls = re.compile(
+        r'(?:\.(?:count|set|observe|counter|_count_size|_set)|\bObserve)\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"'
+    )
     return {name for path in folder.rglob("*.py") for name in calls.findall(path.read_text()) if name in METRICS}
 
 
@@ -149,3 +162,34 @@ def test_each_metric_is_counted_by_its_process_alone() -> None:
         if metric.name not in shared | runtime:
             missing = [role for role in metric.processes if metric.name not in counted[role]]
             assert metric.processes and not missing, f"{metric.name} is not counted by {missing}"
+
+
+HASH = bytes(range(1, 33))
+
+
+def test_an_l1_block() -> None:
+    meter = Meter("l1")
+    show_l1_block(meter, "l1_head", L1BlockRef(HASH, 7, HASH, 1000))
+    text = meter.text().decode()
+    assert 'refs_number{layer="l1",type="l1_head"} 7.0' in text
+    assert 'refs_time{layer="l1",type="l1_head"} 1000.0' in text
+    assert f'refs_hash{{layer="l1",type="l1_head"}} {float(int.from_bytes(HASH[:8], "little"))!r}' in text
+    assert 'refs_latency{layer="l1",type="l1_head"} -' in text
+
+
+def test_a_head_without_a_timestamp_has_neither_time_nor_latency() -> None:
+    meter = Meter("engine")
+    show_head(meter, "l2_safe", L2BlockRef(HASH, 7, HASH, 0, BlockId(3, HASH), 2))
+    text = meter.text().decode()
+    assert 'refs_number{layer="l1_origin",type="l2_safe"} 3.0' in text
+    assert 'refs_seqnr{type="l2_safe"} 2.0' in text
+    assert "refs_time{" not in text and "refs_latency{" not in text
+
+
+def test_a_block_without_its_origin() -> None:
+    chain = ChainFixture(make_rollup())
+    meter, payload = Meter("engine"), chain.payloads[chain.build(1)[1].hash]
+    show_payload(meter, "received_payload", payload)
+    text = meter.text().decode()
+    assert 'refs_number{layer="l2",type="received_payload"} 1.0' in text
+    assert 'refs_time{layer="l2",type="received_payload"} 1002.0' in text and "l1_origin" not in text

@@ -3,8 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
+from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, Meter
 from rollup_node.stages.rpc.process import metrics_server
+from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 
@@ -47,3 +53,103 @@ def test_scrapes_within_a_second_share_one_merge(
         assert 'op_node_default_activity_problems{process="l1"} 2' in await scrape()
 
     with_rpc(scenario, metrics_enabled=True)
+
+
+class Every(frozenset[str]):
+    """The names of all families."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY = Every()
+
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def series(text: str) -> Series:
+    """All samples; the test fails when one is there twice, or a family comes in two pieces."""
+    found: Series = {}
+    families = [family for family in text_string_to_metric_families(text)]
+    assert len({family.name for family in families}) == len(families)
+    for family in families:
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def test_each_sample_gets_its_process() -> None:
+    l1, engine = Meter("l1"), Meter("engine")
+    for meter, amount in ((l1, 1), (engine, 2)):
+        meter.count("pipeline_resets", amount)
+        meter.observe("rpc_client_request_duration_seconds", amount, rpc="l1", method='odd "{name}",process="')
+    l1.set("refs_number", 5, layer="l1", type="l1_head")
+    texts = {"l1": l1.text().decode(), "engine": engine.text().decode()}
+    merged = merge_expositions(texts, EVERY)
+    found = series(merged)
+    prefix = "op_node_default_"
+    assert found[f"{prefix}pipeline_resets_total", (("process", "l1"),)] == 1
+    assert found[f"{prefix}pipeline_resets_total", (("process", "engine"),)] == 2
+    assert found[f"{prefix}refs_number", (("layer", "l1"), ("process", "l1"), ("type", "l1_head"))] == 5
+    name = f"{prefix}rpc_client_request_duration_seconds_sum"
+    labels = (("method", 'odd "{name}",process="'), ("process", "engine"), ("rpc", "l1"))
+    assert found[name, labels] == 2
+    assert merged.count(f"# TYPE {prefix}pipeline_resets_total counter\n") == 1
+
+
+def test_a_sample_that_names_a_process_keeps_it() -> None:
+    meter = Meter("supervisor")
+    meter.set("process_up", 1, process="l1")
+    meter.set("up", 1)
+    assert series(merge_expositions({"supervisor": meter.text().decode()}, EVERY)) == {
+        ("process_up", (("process", "l1"),)): 1,
+        ("op_node_default_up", (("process", "supervisor"),)): 1,
+    }
+
+
+def test_what_one_process_counts_keeps_its_labels() -> None:
+    l1, engine = Meter("l1"), Meter("engine")
+    for meter in (l1, engine):
+        meter.expose(meter.process)
+    engine.set("refs_number", 7, layer="l2", type="l2_safe")
+    texts = {"l1": l1.text().decode(), "engine": engine.text().decode()}
+    found = series(merge_expositions(texts, LABELLED_FAMILIES))
+    prefix = "op_node_default_"
+    assert found[f"{prefix}refs_number", (("layer", "l2"), ("type", "l2_safe"))] == 7
+    assert found[f"{prefix}pipeline_resets_total", ()] == 0
+    assert {labels for name, labels in found if name == f"{prefix}activity_problems"} == {
+        (("process", "l1"),),
+        (("process", "engine"),),
+    }
+
+
+def test_nothing_merges_to_nothing() -> None:
+    assert merge_expositions({}, EVERY) == merge_expositions({"l1": ""}, EVERY) == ""
+
+
+def test_lines_that_are_no_samples_are_left_out() -> None:
+    assert (
+        merge_expositions({"l1": "# a comment\n#\n\n}{\n0x\nup 1\nbare{} 2\n"}, EVERY)
+        == 'up{process="l1"} 1\nbare{process="l1"} 2\n'
+    )
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=3))
+def test_any_label_text_survives(labels: list[tuple[str, float]]) -> None:
+    registry = CollectorRegistry()
+    gauge = Gauge("g", "a gauge", ["who"], registry=registry)
+    counter = Counter("c", "a counter", ["who"], registry=registry)
+    Histogram("h", "a histogram", registry=registry).observe(1)
+    for text, value in labels:
+        gauge.labels(text).set(value)
+        counter.labels(text).inc()
+    one = generate_latest(registry).decode()
+    plain = series(one)
+    merged = series(merge_expositions({"a": one, "b": one}, EVERY))
+    assert merged == {
+        (name, tuple(sorted((*labels, ("process", process))))): value
+        for (name, labels), value in plain.items()
+        for process in ("a", "b")
+    }

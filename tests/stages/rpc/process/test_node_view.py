@@ -5,10 +5,15 @@ import asyncio
 import msgspec
 import pytest
 
-from rollup_node.stages.messages.control import ControlResponse
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.derivation.process.derivation_log import DropBuffer
+from rollup_node.stages.derivation.reasons.batches import EpochUnknown
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.messages.control import ControlResponse, StopSequencerRequest
+from rollup_node.stages.messages.derivation import DropEffect, DropsRequest
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.rpc.process import node_view
-from tests.support.rpc.harness import L2, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, L2, RpcHarness, RunWithRpc
 
 
 def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
@@ -26,5 +31,73 @@ def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
             asyncio.get_running_loop().call_later(0.2, rpc.status["engine"].set, status)
             await rpc.call(f"admin_{method}Sequencer", *params)
             assert await rpc.call("admin_sequencerActive") is active
+
+    with_rpc(scenario)
+
+
+def test_a_request_is_repeated_until_it_is_answered(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        rpc.on_control = lambda request: (
+            ControlResponse(request.id, None, L2.hash) if len(rpc.control_requests) >= 3 else None
+        )
+        assert await rpc.call("admin_stopSequencer") == "0x" + L2.hash.hex()
+        assert rpc.control_requests[0] == rpc.control_requests[2] == StopSequencerRequest(1)
+
+    with_rpc(scenario)
+
+
+def test_only_so_many_requests_are_pending(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_view, "MAX_PENDING", 2)
+    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        client = rpc.stage.node.control
+        waiting = [asyncio.create_task(client.request(StopSequencerRequest)) for _ in range(3)]
+        await rpc.until(lambda: len({request.id for request in rpc.control_requests}) == 2)
+        rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
+        async with asyncio.timeout(10):
+            assert [response.id for response in await asyncio.gather(*waiting)] == [1, 2, 3]
+
+    with_rpc(scenario)
+
+
+def test_requests_have_ids_of_their_own_and_late_responses_are_ignored(with_rpc: RunWithRpc) -> None:
+    async def scenario(rpc: RpcHarness) -> None:
+        rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
+        for _ in range(2):
+            assert await rpc.stage.node.control.request(StopSequencerRequest) is not None
+        assert len({request.id for request in rpc.control_requests}) == 2
+
+    with_rpc(scenario)
+
+
+def test_drops_are_fetched_page_by_page(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
+    buffer = DropBuffer(kept=500)
+    for number in range(700):
+        buffer.add(Dropped(DropEffect.DROPPED, EpochUnknown(number), L1))
+
+    async def scenario(rpc: RpcHarness) -> None:
+        lost: set[int] = set()
+
+        def answer_the_repetition(client: ProcessId, request: DropsRequest) -> None:
+            if request.id in lost:
+                server.send(client, buffer.answer(request))
+            lost.add(request.id)
+
+        server = rpc.buses["derivation"].serve("derivation.drops", answer_the_repetition)
+        found = await rpc.call("explain_drops")
+        assert found["total"] == 700
+        assert [drop["values"]["epoch"] for drop in found["drops"]] == list(range(200, 700))
+        assert found["drops"][0] == {
+            "l1_block": {"hash": "0x" + L1.hash.hex(), "number": 10},
+            "effect": "dropped",
+            "rule": "V8",
+            "reason": "epoch_unknown",
+            "text": "batch dropped: epoch 200 is not known yet [V8]",
+            "values": {"epoch": 200},
+        }
 
     with_rpc(scenario)

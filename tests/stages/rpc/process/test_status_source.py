@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.rpc.process.status_source import (
     CPU_SAMPLES,
     FILES_SECONDS,

@@ -1,25 +1,49 @@
 """What is wrong with the status of the whole node is a line with a code and the remedy, and one at the end."""
 
+import asyncio
+import math
+from collections import Counter
+from typing import cast
+
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.metrics.tables import STATES
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, StatusWatch
+from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.process.status_source import StatusSource
+from rollup_node.stages.rpc.process.status_watch import (
+    METRICS_SECONDS,
+    PEERLESS_SECONDS,
+    ProgressLog,
+    StatusMetrics,
+    StatusWatch,
+)
 from rollup_node.stages.rpc.status.node_state import SLOW_SECONDS
 from rollup_node.stages.rpc.status.node_status import (
+    BlockStatus,
     ChainStatus,
     DerivationProgress,
     Heads,
-    L1Status,
     NodeStatus,
     Peers,
+    SequencingWindow,
     State,
     StatusWarning,
 )
-from rollup_node.stages.rpc.status.readiness import UnreadyReason
+from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
+from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.node_statuses import UNKNOWN
 
 CHAIN = ChainStatus(None, 1, 10, 2, "jovian", None)
 OLD = UnreadyReason(
@@ -34,25 +58,13 @@ AWAY = UnreadyReason("blobs", Problem(None, "", "away"))
 def status(
     state: State, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
 ) -> NodeStatus:
-    return NodeStatus(
-        version="v1",
-        time=0.0,
-        uptime_s=None,
+    return msgspec.structs.replace(
+        UNKNOWN,
         chain=CHAIN,
         state=state,
-        state_age_s=0.0,
-        sentence="",
         ready=True,
-        reasons=[],
-        heads=Heads(None, None, None),
-        l1=L1Status(None, None, None, None, None, None),
         progress=DerivationProgress(None, speed, None, limited_by, None),
-        sequencing_window=None,
-        sequencer=None,
         peers=None if peers is None else Peers(peers, 0),
-        drops_1h=None,
-        problems=[],
-        processes=None,
     )
 
 
@@ -159,3 +171,188 @@ def test_a_node_without_peers(watched: Watched) -> None:
     assert line == f"warn progress: no peer is connected code=PEERS-NONE do={Code.PEERS_NONE.remedy}"
     (end,) = watched.lines(status(State.SYNCED, peers=1))
     assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
+
+
+@pytest.fixture
+def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
+    found: list[log.Record] = []
+    monkeypatch.setattr(log, "_configuration", log.Configuration("rpc", log.Level.INFO, found.append))
+    return found
+
+
+def test_statuses_become_lines(with_rpc: RunWithRpc, records: list[log.Record]) -> None:
+    """[LOG7] From the processes' own messages; a line every 12 s of the clock."""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        now = 0.0
+        progress = ProgressLog(StatusSource(rpc.stage.node, lambda: now, lambda: 203.0))
+        assert await progress.step() == 1.0
+        await rpc.until_ready()
+        rpc.status["derivation"].set(Drops(3, ()))
+        rpc.status["p2p"].set(PeerStatus(22, 8))
+        await rpc.until(lambda: (rpc.stage.node.drops_total, rpc.stage.node.peer_status is None) == (3, False))
+        for second in range(5, 30):
+            now = float(second)
+            await progress.step()
+        lines = [record for record in records if record.component == "progress"]
+        assert [line.message for line in lines] == ["starting", "synced", "synced", "synced"]
+        assert {line.level for line in lines} == {log.Level.INFO}
+        assert lines[-1].fields == {
+            "unsafe": "20 (3.0 s)",
+            "safe": "20 (3.0 s)",
+            "finalized": 20,
+            "l1": "10 (1m43s)",
+            "peers": 22,
+            "drops_1h": 0,
+        }
+
+    with_rpc(scenario, p2p=True)
+
+
+DAY, STEP = 86_400, 6
+LINES_OF_A_DAY = 8000
+PEERS_LOST = range(20_000, 20_300)
+L1_AWAY = range(50_000, 51_200)
+L1_STANDS = range(70_000, 70_090)
+
+
+class DayAtTheTip:
+    """The status of a verifier of a chain with blocks of 2 s through a day: a batch each two minutes, L1 away for 20
+    minutes, seven slots without a block, and no peers for five minutes."""
+
+    def __init__(self) -> None:
+        facts = NodeFacts("v1", "test", ROLLUP, True, ReadyLimits(12))
+        self._builder, self.now = StatusBuilder(facts), 0
+
+    def clock(self) -> float:
+        return float(self.now)
+
+    def reasons(self) -> list[UnreadyReason]:
+        return self._builder.reasons
+
+    def status(self) -> NodeStatus:
+        now = self.now
+        seen = L1_AWAY.start if now in L1_AWAY else L1_STANDS.start if now in L1_STANDS else now
+        head, unsafe, safe = seen // 12, now // 2, (seen - 60) // 120 * 60
+        l1, current = _l1_ref(head), _l1_ref(head - (now % 12 < 1))
+        engine = EngineStatus(1, _l2_ref(unsafe), _l2_ref(safe), None, None, _l2_ref(max(safe - 400, 0)), False, False)
+        faults = (
+            (UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect")),)
+            if now in L1_AWAY
+            else ()
+        )
+        snapshot = Snapshot(
+            L1Heads(l1, l1, l1),
+            engine,
+            DerivationStatus(1, current, True, 0),
+            PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8),
+            0,
+            faults,
+        )
+        return self._builder.build(snapshot, float(now), float(ROLLUP.genesis.l2_time + now))
+
+
+def _l1_ref(number: int) -> L1BlockRef:
+    return L1BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, ROLLUP.genesis.l2_time + 12 * max(number, 0))
+
+
+def _l2_ref(number: int) -> L2BlockRef:
+    time = ROLLUP.genesis.l2_time + 2 * max(number, 0)
+    return L2BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, time, BlockId(max(number, 0) // 6, ZERO_HASH), 0)
+
+
+def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
+    day = DayAtTheTip()
+    progress = ProgressLog(cast(StatusSource, day))
+
+    async def steps() -> None:
+        for day.now in range(0, DAY, STEP):
+            await progress.step()
+
+    asyncio.run(steps())
+    messages = Counter(record.message for record in records)
+    assert messages["synced"] > 6500 and messages["waiting"] > 90, messages
+    assert len(records) < 0.92 * LINES_OF_A_DAY, "the rest is for other processes, which log changes alone"
+    warnings = [record for record in records if record.level is log.Level.WARN]
+    assert {record.fields["code"] for record in warnings} == {"PEERS-NONE"} and len(warnings) <= 6
+
+
+NOTHING = Snapshot(None, None, None, None, None, ())
+
+
+def shown(meter: Meter) -> dict[str, float]:
+    """The values by name, and the value of the only label."""
+    return {
+        sample.name.removeprefix("op_node_default_")
+        + "".join(f" {each}" for each in sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(meter.text().decode())
+        for sample in family.samples
+    }
+
+
+def metrics_of(status: NodeStatus, source: StatusSource) -> dict[str, float]:
+    meter = Meter("rpc")
+    meter.expose("rpc")
+    StatusMetrics(source, meter).show(status)
+    return shown(meter)
+
+
+def test_states_are_those_of_the_table() -> None:
+    assert {state.value for state in State} == set(STATES)
+
+
+def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) -> None:
+    async def scenario(rpc: RpcHarness) -> None:
+        source = StatusSource(rpc.stage.node)
+        facts = NodeFacts("v1", None, ROLLUP, True, ReadyLimits(0, 0, 0))
+        nothing = StatusBuilder(facts).build(NOTHING, 0.0, 1000.0)
+        found = metrics_of(nothing, source)
+        unknown = {name for name, value in found.items() if math.isnan(value)}
+        assert {
+            "sync_eta_seconds",
+            "sync_head_age_seconds safe",
+            "sync_l1_lag_seconds",
+            "sync_blocks_per_second",
+        } < unknown
+        assert found["sync_state starting"] == 1 and found["sync_state syncing"] == 0
+
+        change = msgspec.structs.replace
+        block = BlockStatus(7, "0x", 990, 10.5)
+        syncing = change(
+            nothing,
+            state=State.SYNCING,
+            ready=True,
+            heads=Heads(block, change(block, age_s=20.0), None),
+            l1=change(nothing.l1, lag_blocks=55, lag_s=660),
+            progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
+            sequencing_window=SequencingWindow(100, 40, 60),
+            l1_req_per_block=3.1,
+        )
+        found = metrics_of(syncing, source)
+        expected = {
+            "ready": 1,
+            "sync_state syncing": 1,
+            "sync_state starting": 0,
+            "sync_limited_by blobs": 1,
+            "sync_limited_by engine": 0,
+            "sync_head_age_seconds unsafe": 10.5,
+            "sync_head_age_seconds safe": 20,
+            "sync_l1_lag_blocks": 55,
+            "sync_l1_lag_seconds": 660,
+            "sync_blocks_per_second": 2.5,
+            "sync_eta_seconds": 12,
+            "l1_requests_per_block": 3.1,
+            "sequencing_window_left_blocks": 60,
+        }
+        assert {name: found[name] for name in expected} == expected
+
+    with_rpc(scenario)
+
+
+def test_the_task_shows_the_present_status(with_rpc: RunWithRpc) -> None:
+    async def scenario(rpc: RpcHarness) -> None:
+        tasks = {task.name: task for task in rpc.stage.periodic_tasks}
+        assert await tasks["status metrics"].step() == METRICS_SECONDS
+        await asyncio.sleep(0)
+
+    with_rpc(scenario, metrics_enabled=True)

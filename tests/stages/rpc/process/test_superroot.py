@@ -12,7 +12,7 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.process import process_client
+from rollup_node.stages.rpc.process import node_view
 from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 
 SAFE = msgspec.structs.replace(L2, timestamp=190)
@@ -97,7 +97,7 @@ def test_current_l1_is_not_newer_than_the_heads(
     with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """[RPC33, RPC43a]: L1 block 11 is read while the engine process answers with heads from before it."""
-    monkeypatch.setattr(process_client, "REPEAT_SECONDS", 0.02)
+    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.02)
 
     async def scenario(rpc: RpcHarness) -> None:
         def answer(request: Any) -> Message | None:

@@ -1,9 +1,21 @@
 """Rates, recent drops and waits."""
 
+import msgspec
 import pytest
 
 from rollup_node.stages.messages.derivation import DerivationWaits
-from rollup_node.stages.rpc.status.rates import REQUESTS_SECONDS, RateWindow, RecentDrops, RecentRequests, RecentWaits
+from rollup_node.stages.rpc.status.node_status import BlockStatus, Heads
+from rollup_node.stages.rpc.status.rates import (
+    KEPT_SECONDS,
+    REQUESTS_SECONDS,
+    STEP_SECONDS,
+    HeadHistory,
+    RateWindow,
+    RecentDrops,
+    RecentRequests,
+    RecentWaits,
+)
+from tests.support.rpc.node_statuses import UNKNOWN
 
 
 def test_a_rate_begins_again_after_a_reset() -> None:
@@ -60,3 +72,27 @@ def test_recent_waits_are_those_of_the_last_twelve_seconds() -> None:
     assert waits.longest() == "engine"
     waits.add(DerivationWaits(l1=30, engine=5), 40)
     assert waits.longest() is None
+
+
+STEP = int(STEP_SECONDS)
+
+
+def test_one_sample_each_step_for_an_hour() -> None:
+    """[RPC95]"""
+    history = HeadHistory()
+    for second in range(0, 2 * int(KEPT_SECONDS), 5):
+        heads = Heads(BlockStatus(7, "0x", 1, 0.5 + second), None, None)
+        history.add(msgspec.structs.replace(UNKNOWN, time=1000.7 + second, heads=heads))
+    found = history.columns()
+    assert found.step_s == STEP_SECONDS
+    assert found.time == [1000 + second for second in range(int(KEPT_SECONDS), 2 * int(KEPT_SECONDS), STEP)]
+    assert found.unsafe[0] == KEPT_SECONDS + 0.5
+    assert set(found.safe) == set(found.finalized) == set(found.l1_head) == {None}
+
+
+def test_a_clock_that_is_set_back_begins_again() -> None:
+    history = HeadHistory()
+    assert history.columns().time == []
+    for time in (1000.0, 1010.0, 500.0, 505.0, 510.0):
+        history.add(msgspec.structs.replace(UNKNOWN, time=time))
+    assert history.columns().time == [500, 510]

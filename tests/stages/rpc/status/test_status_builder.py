@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.stages.messages.base import Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
@@ -13,7 +14,15 @@ from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, State
 from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
-from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder, active_fork, next_fork
+from rollup_node.stages.rpc.status.status_builder import (
+    SPECS,
+    NodeFacts,
+    Snapshot,
+    StatusBuilder,
+    active_fork,
+    next_fork,
+    rule_link,
+)
 from tests.support.rpc.harness import ROLLUP
 
 NOTHING = Snapshot(None, None, None, None, None, ())
@@ -258,3 +267,13 @@ def test_forks() -> None:
     fork = next_fork(PLANNED, 1500)
     assert fork is not None and (fork.name, fork.in_s) == ("ecotone", 1000)
     assert next_fork(PLANNED, 2500) is None
+
+
+def test_the_rule_of_every_reason_has_a_link() -> None:
+    """[RPC95]"""
+    assert [reason.rule for reason in REASONS if rule_link(reason.rule) is None] == []
+    assert rule_link("PX6a") == f"{SPECS}protocol/delta/span-batches.html#batch-queue"
+
+
+def test_other_ids_have_none() -> None:
+    assert rule_link("LHD2") is None and rule_link("") is None and rule_link("7") is None

@@ -1,13 +1,33 @@
-"""The names of op-node, against its own list."""
+"""Rows of the metric tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.metrics.metric import PREFIX
-from rollup_node.stages.io.metrics.op_node_metrics import MISSING_METRICS, OP_NODE_METRICS
+from rollup_node.stages.io.metrics.tables import (
+    MISSING_METRICS,
+    OP_NODE_METRICS,
+    PREFIX,
+    ExposedMetric,
+    Metric,
+    MetricType,
+)
 from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
+
+
+def test_an_event_is_two_metrics() -> None:
+    event = Metric("resets", MetricType.EVENT, "Resets", ("type",))
+    assert list(event.exposed()) == [
+        ExposedMetric("op_node_default_resets_total", "counter", ("type",), "Resets"),
+        ExposedMetric("op_node_default_last_resets_unix", "gauge", ("type",), "Resets: Unix time of the last"),
+    ]
+
+
+def test_other_types_are_one() -> None:
+    up = Metric("process_up", MetricType.GAUGE, "Up", prefix="")
+    assert list(up.exposed()) == [ExposedMetric("process_up", "gauge", (), "Up")]
+
 
 Row = tuple[str, str, tuple[str, ...]]
 

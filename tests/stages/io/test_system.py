@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import socket
+import subprocess
+import sys
 
 import pytest
 
-from rollup_node.stages.io.accepting import stop_accepting
+from rollup_node.stages.io.system import stop_accepting
 
 
 @pytest.mark.parametrize("iterations", range(8))
@@ -43,3 +45,24 @@ def test_a_connection_of_any_moment_is_known_or_refused(
     made.clear()
     gc.collect()
     assert (list(recwarn), unraisable) == ([], [])
+
+
+PROGRAM = """
+from pathlib import Path
+from rollup_node.stages.io.system import map_large_blocks
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+assert map_large_blocks()
+before = resident()
+for _ in range(3):
+    blocks = [b"x" * (4 << 20) for _ in range(20)]
+    del blocks[:-1]
+print(resident() - before)
+"""
+
+
+def test_large_blocks_are_given_back_although_a_newer_one_stays() -> None:
+    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 8 << 20, "one block of 4 MiB and what the interpreter needs"

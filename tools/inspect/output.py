@@ -8,7 +8,7 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 
 
 async def write_text(descriptor: int, text: str) -> None:
-    """Writes all of `text`, however long the reader takes.
+    """Write all of `text`, however long the reader takes.
 
     Raises ExitRequested when the reader is gone or the device is full; the latter is reported on standard error."""
     try:

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from rollup_node.stages.io.files.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.tools.inspect.output import write_text
 
 
 def test_everything_arrives_however_slow_the_reader_is() -> None:

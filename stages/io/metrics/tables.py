@@ -1,9 +1,76 @@
-"""The metrics of op-node, with its names, types and labels: those that mean something here, and the others with the
-reason why they do not. Source: `op-node doc metrics` of 1.16 [MET2 to MET25]."""
+"""The tables of all metrics: those of op-node, with its names, types and labels, and our own [MET2 to MET26].
 
+The source of the former, and of those that mean nothing here, is `op-node doc metrics` of 1.16."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
 from itertools import product
+from typing import NamedTuple
 
-from rollup_node.stages.io.metrics.metric import Metric, MetricType, MissingMetric
+from rollup_node.stages.messages.derivation import DerivationWaits, DropEffect
+
+PREFIX = "op_node_default_"
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class MetricType(Enum):
+    """COUNTER only rises, GAUGE takes any value, HISTOGRAM counts observations in buckets.
+
+    EVENT is the pair `<name>_total` and `last_<name>_unix` [MET3]."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    EVENT = "event"
+
+
+class ExposedMetric(NamedTuple):
+    """A metric as Prometheus sees it: the full name, and `counter`, `gauge` or `histogram`."""
+
+    name: str
+    type: str
+    labels: tuple[str, ...]
+    help: str
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric, of the roles `processes`, or of every process and then with the label `process`.
+
+    It is exposed from the start with `initial`, or with labels as zero for each tuple of label values in `series`.
+    `prefix` is empty for names that Prometheus itself prescribes [MET2]."""
+
+    name: str
+    type: MetricType
+    help: str
+    labels: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
+    series: tuple[tuple[str, ...], ...] = ()
+    buckets: tuple[float, ...] = SECONDS
+    prefix: str = PREFIX
+    initial: float = 0.0
+
+    def exposed(self) -> Iterator[ExposedMetric]:
+        """Yield the one metric, or the two of an event, that Prometheus sees."""
+        if self.type is MetricType.EVENT:
+            yield ExposedMetric(f"{self.prefix}{self.name}_total", "counter", self.labels, self.help)
+            when = f"{self.help}: Unix time of the last"
+            yield ExposedMetric(f"{self.prefix}last_{self.name}_unix", "gauge", self.labels, when)
+        else:
+            yield ExposedMetric(self.prefix + self.name, self.type.value, self.labels, self.help)
+
+
+class MissingMetric(NamedTuple):
+    """A metric of op-node that this node does not expose, by its name without prefix, and why."""
+
+    name: str
+    type: MetricType
+    labels: tuple[str, ...]
+    why: str
+
 
 COUNTER, GAUGE, HISTOGRAM, EVENT = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM, MetricType.EVENT
 
@@ -177,4 +244,107 @@ MISSING_METRICS: tuple[MissingMetric, ...] = (
     MissingMetric("events_process_time", COUNTER, ("event_type", "deriver"), _EVENTS),
     MissingMetric("events_rate_limited_total", COUNTER, (), _EVENTS),
     MissingMetric("events_last_rate_limited_unix", GAUGE, (), _EVENTS),
+)
+
+# --- the metrics that op-node does not have: of processes, endpoints, how the node follows L1, what is dropped ---
+
+UNKNOWN = math.nan
+"""The value of a gauge as long as it is not known: neither a panel nor an alert takes it for zero."""
+
+STATES = ("starting", "EL sync", "syncing", "synced", "following", "waiting")
+
+_PROCESS, _ENDPOINT = ("process",), ("rpc", "endpoint")
+
+OWN_METRICS: tuple[Metric, ...] = (
+    # Processes, by the supervisor [MET5]
+    Metric("process_up", GAUGE, "1 while the process is ready", _PROCESS, _SUPERVISOR, prefix=""),
+    Metric("process_restarts_total", COUNTER, "Restarts of the process", _PROCESS, _SUPERVISOR, prefix=""),
+    Metric("process_incarnation", GAUGE, "Starts of the process", _PROCESS, _SUPERVISOR, prefix=""),
+    Metric("process_heartbeat_age_seconds", GAUGE, "Time since the last heartbeat", _PROCESS, _SUPERVISOR, prefix=""),
+    Metric(
+        "process_resident_memory_bytes",
+        GAUGE,
+        "Resident memory; each process counts shared memory, so the sum is too high",
+        _PROCESS,
+        _SUPERVISOR,
+        prefix="",
+    ),
+    Metric(
+        "process_proportional_memory_bytes",
+        GAUGE,
+        "Memory with a proportional share of shared memory (PSS); the sum is the memory of the node",
+        _PROCESS,
+        _SUPERVISOR,
+        prefix="",
+    ),
+    Metric("process_cpu_seconds_total", COUNTER, "User and system CPU time", _PROCESS, _SUPERVISOR, prefix=""),
+    # Every process, by its runtime
+    Metric("activity_errors_total", COUNTER, "Failed steps of periodic tasks", ("activity", "severity")),
+    Metric("activity_problems", GAUGE, "Periodic tasks whose last step failed"),
+    Metric("bus_events_total", COUNTER, "Messages and tasks of the bus that failed, by event", ("event",)),
+    Metric("log_lines_dropped_total", COUNTER, "Log lines dropped because the output was blocked"),
+    # How the node follows L1, by rpc [RPC94]
+    Metric("ready", GAUGE, "1 while /readyz answers 200", (), _RPC),
+    Metric("sync_state", GAUGE, "1 for the state of the node", ("state",), _RPC, tuple((name,) for name in STATES)),
+    Metric("sync_head_age_seconds", GAUGE, "Age of the unsafe, safe or finalized head", ("head",), _RPC),
+    Metric(
+        "sync_l1_lag_seconds",
+        GAUGE,
+        "Time from the L1 block that derivation reads to the L1 head",
+        (),
+        _RPC,
+        initial=UNKNOWN,
+    ),
+    Metric("sync_l1_lag_blocks", GAUGE, "L1 blocks that derivation could already read", (), _RPC, initial=UNKNOWN),
+    Metric("sync_blocks_per_second", GAUGE, "L2 blocks that become safe per second", (), _RPC, initial=UNKNOWN),
+    Metric("sync_eta_seconds", GAUGE, "Time until the node has caught up, while it syncs", (), _RPC, initial=UNKNOWN),
+    Metric(
+        "sync_limited_by",
+        GAUGE,
+        "1 for the process that derivation waits for most, while the node syncs",
+        ("stage",),
+        _RPC,
+        tuple((name,) for name in DerivationWaits.__struct_fields__),
+    ),
+    Metric(
+        "l1_requests_per_block",
+        GAUGE,
+        "Calls to L1 for each L1 block that derivation read, over ten minutes",
+        (),
+        _RPC,
+        initial=UNKNOWN,
+    ),
+    Metric(
+        "sequencing_window_left_blocks", GAUGE, "L1 blocks left of the sequencing window", (), _RPC, initial=UNKNOWN
+    ),
+    # Endpoints, by l1 and blobs
+    Metric("endpoint_calls_total", COUNTER, "Calls to the endpoint; each call of a batch counts", _ENDPOINT, _SOURCES),
+    Metric("endpoint_throttled_total", COUNTER, "Requests refused because there were too many", _ENDPOINT, _SOURCES),
+    Metric("endpoint_in_use", GAUGE, "1 for the endpoint that is called first", _ENDPOINT, _SOURCES),
+    Metric("endpoint_usable", GAUGE, "0 while the endpoint is set aside", _ENDPOINT, _L1),
+    Metric("endpoint_failures_total", COUNTER, "Failures of the endpoint, by fault", (*_ENDPOINT, "fault"), _SOURCES),
+    Metric("l1_blocks_fetched_total", COUNTER, "L1 blocks fetched and verified", (), _L1),
+    # What is dropped, refused or closed
+    Metric(
+        "rpc_server_connections_closed_total",
+        COUNTER,
+        "Connections closed because they were malformed, late, too many or too large",
+        ("server", "reason"),
+        _RPC,
+    ),
+    Metric("derivation_drops_total", COUNTER, "Data dropped by derivation, by rule", ("effect", "rule"), _DERIVATION),
+    Metric(
+        "derivation_drop_effects_total",
+        COUNTER,
+        "Data dropped by derivation, by effect only",
+        ("effect",),
+        _DERIVATION,
+        tuple((effect.value,) for effect in DropEffect),
+    ),
+    Metric("follow_source_requests_total", COUNTER, "Polls of the follow source", ("result",), ("engine",)),
+    # p2p [MET18]
+    Metric("p2p_held_bytes", GAUGE, "Bytes received from peers or kept for them", (), _P2P),
+    Metric("p2p_streams_dropped_total", COUNTER, "Streams dropped because of the bytes they held", ("protocol",), _P2P),
+    Metric("p2p_discovery_nodes", GAUGE, "Nodes in the discovery table", ("kind",), _P2P),
+    Metric("p2p_discovery_drops_total", COUNTER, "Discovery datagrams dropped", ("reason",), _P2P),
 )
