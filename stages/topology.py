@@ -4,7 +4,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.messages import base, blobs, control, derivation, endpoints, engine, interop, l1, p2p
+from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p
 
 CHANNELS: tuple[Channel, ...] = (
     Channel(
@@ -12,7 +12,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "l1",
         ("derivation", "engine", "p2p", "rpc"),
-        down=l1.L1Heads | l1.RuntimeConfig | endpoints.Endpoints | base.QueueLength | base.Health,
+        down=l1.L1Heads | l1.RuntimeConfig | base.Endpoints | base.QueueLength | base.Health,
     ),
     Channel(
         "l1.blocks",
@@ -35,7 +35,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "blobs",
         ("rpc",),
-        down=endpoints.Endpoints | base.QueueLength | base.Health,
+        down=base.Endpoints | base.QueueLength | base.Health,
     ),
     Channel(
         "blobs.contents",
@@ -77,12 +77,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "engine",
         ("derivation", "rpc"),
-        down=engine.EngineStatus
-        | engine.Halting
-        | engine.ForkDoubts
-        | endpoints.Endpoints
-        | base.QueueLength
-        | base.Health,
+        down=engine.EngineStatus | engine.Halting | engine.ForkDoubts | base.Endpoints | base.QueueLength | base.Health,
     ),
     Channel(
         "engine.control",

@@ -48,7 +48,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "64 MiB": "stages.rpc.process.interop_server.MAX_WAITING_BYTES",
         "10 s": "stages.rpc.process.interop_server.SEND_SECONDS",
     },
-    "promotions by a supervisor": {"1,000 wait": "stages.engine.interop.interop_row.MAX_EARLY"},
+    "promotions by a supervisor": {"1,000 wait": "stages.engine.heads.interop.MAX_EARLY"},
     "a request for a profile": {
         "16 connections": "stages.rpc.process.stage.PPROF_LIMITS.connections",
         "8 per address": "stages.rpc.process.stage.PPROF_LIMITS.per_address",
@@ -77,8 +77,8 @@ NUMBERS: dict[str, dict[str, str]] = {
         "256 MiB": "stages.protocol.answer_limits.L2_BLOCK.bytes",
         "8,000,000": "stages.protocol.answer_limits.L2_BLOCK.values",
     },
-    "an answer of the conductor": {"64 KiB": "stages.engine.calls.io.conductor_client.MAX_ANSWER"},
-    "a status of the follow source": {"64 KiB": "stages.engine.calls.io.follow_client.MAX_ANSWER"},
+    "an answer of the conductor": {"64 KiB": "stages.engine.process.neighbour_clients.MAX_ANSWER"},
+    "a status of the follow source": {"64 KiB": "stages.engine.process.neighbour_clients.MAX_ANSWER"},
     "calls of a supervisor": {
         "1 MiB": "stages.engine.process.interop_server.MAX_RESPONSE_BYTES",
         "4 blocks": "stages.engine.process.interop_server.MAX_RECEIPTS",

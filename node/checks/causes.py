@@ -8,7 +8,7 @@ from typing import NamedTuple
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error
-from rollup_node.stages.engine.calls.io.failures import TOKEN_CODES, code_of
+from rollup_node.stages.engine.process.engine_client import TOKEN_CODES, code_of
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, tls_code
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from rollup_node.node.checks.finding import Finding, error, ok, warning
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity, fork_doubts
-from rollup_node.stages.engine.calls.io.client import chain_config, engine_identity
+from rollup_node.stages.engine.process.engine_client import chain_config, engine_identity
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig

@@ -15,7 +15,7 @@ from rollup_node.node.checks.engine import check_coming_forks, check_identity, e
 from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, error, ok, require, warning
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.engine.calls.io.follow_client import FollowClient, WrongChainError
+from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateError, AdminStateFile
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig

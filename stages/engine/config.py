@@ -9,19 +9,14 @@ from rollup_node.stages.protocol.l1_chains import L1Chain
 class EngineConfig(msgspec.Struct, frozen=True):
     """The execution engine's endpoint, the chain, and how to sequence.
 
-    `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
-    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `halt` is the level at which an
-    outdated protocol version halts the node. `sequencer_state_file` keeps what admin calls set about the sequencer, for
-    the life of the node, and `admin_state_file` whether it is started, over restarts. A conductor decides about that by
-    itself; it is at `conductor_url`, and a call takes at most `conductor_timeout` seconds. `p2p`: there is a p2p
-    process; `fill_gaps`: blocks that the unsafe chain lacks may be requested from it, and `gaps_from_engine`: the
-    engine fetches them first [UNS6]. `safedb_path` is the file of the safe head database; None: safe heads are not
-    recorded. `el_sync`: the engine fetches the chain first; `offset_el_safe` is how far behind its end the safe head is
-    set then, in seconds [ELS5]. `interop`: a supervisor manages the node [IOP4]. With `follow_url` the heads of that
-    node are followed, and there is no derivation process; a call takes at most `follow_timeout` seconds. With
-    `bundle_auto` the node takes the upgrade bundle of the chain if it carries it; it writes bundles to `bundle_dir`
-    [UPG25, UPG26]. Unless `engine_kind_given` the engine's name decides, and `engine_kind` is that of an engine without
-    one. `network` is the built-in network with the chain's fork times, empty for none."""
+    Times are seconds, `sequencer_l1_confs` and the finality values L1 blocks, None for the rule's own number,
+    `sequencer_max_safe_lag` L2 blocks, 0 for none. `sequencer_state_file` keeps what admin calls set for the life of
+    the node, `admin_state_file` over restarts; a conductor decides by itself. `fill_gaps`: blocks that the unsafe chain
+    lacks may be requested from the p2p process, and `gaps_from_engine`: the engine fetches them first [UNS6].
+    `offset_el_safe` is how far behind the end of EL sync the safe head is set [ELS5]. With `follow_url` there is no
+    derivation process. `bundle_auto` takes the upgrade bundle of the chain, if the node carries it [UPG25, UPG26].
+    Unless `engine_kind_given` the engine's name decides, and `engine_kind` is that of an engine without one. `network`
+    is the built-in network with the chain's fork times, empty for none."""
 
     url: str
     jwt_secret: bytes

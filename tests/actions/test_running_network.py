@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -25,7 +25,7 @@ CHAIN = chain_with()
 TIMEOUT = 1.0
 MEGABYTES = 400
 """A body that is refused may have 256 MiB."""
-FAST = {"rollup_node.stages.engine.calls.backoff.MAX_SECONDS": 0.2}
+FAST = {"rollup_node.stages.engine.heads.context.MAX_SECONDS": 0.2}
 RESETS = [0]
 """The starts that the process has given, each of which the next attack has it abandon."""
 
@@ -122,7 +122,7 @@ def test_an_attack_by_the_engine(shared: SharedStage, name: str) -> None:
 
 DECODED = """
 import os, sys
-from rollup_node.stages.engine.calls.io import answers
+from rollup_node.stages.engine.process import engine_answers as answers
 from rollup_node.stages.io.http.json_answers import decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload

@@ -24,7 +24,7 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes

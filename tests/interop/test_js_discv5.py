@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall, OutgoingPacket
+from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry, parse_enr
 from tests.support.foreign.js_peers import JsError, JsPeer, js_peer, js_program
 from tests.support.p2p.discv5_nodes import seeded
@@ -103,7 +103,7 @@ def test_handshakes_that_cross() -> None:
                 ours.node.codec.sessions.clear()
                 pinging = asyncio.create_task(theirs.call("ping", record=ours.enr.text))
                 await asyncio.sleep(0.0006 * number)
-                call = OutgoingCall(contact, CallPurpose.LOOKUP, (256,))
+                call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (256,))
                 assert calls.submit(call, 1, asyncio.get_running_loop().time())
                 ours.flush()
                 try:
@@ -157,7 +157,7 @@ def test_many_requests_in_a_session() -> None:
             assert contact is not None
             random = seeded("many")
             for _ in range(100):
-                call = OutgoingCall(contact, CallPurpose.LOOKUP, (random(1)[0] + 1, 0))
+                call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (random(1)[0] + 1, 0))
                 await until(lambda: not calls.has_call(contact.node_id))
                 assert calls.submit(call, 1, asyncio.get_running_loop().time())
                 ours.flush()

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.calls.io.client import EngineClient
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.tools.bench import synthetic_chain

@@ -7,8 +7,8 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.engine.safedb.entries import PastSafeHeads, SafeHeadEntry
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.engine.calls.safe_head_entries import PastSafeHeads, SafeHeadEntry
+from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands.flags import FlagParser

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from rollup_node.node.checks.engine import engine_client
-from rollup_node.stages.engine.calls.io.answers import Block, payload_of_block
+from rollup_node.stages.engine.process.engine_answers import Block, payload_of_block
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header

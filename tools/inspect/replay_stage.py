@@ -10,14 +10,13 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.heads import L2BlockInfo, UnreadableBlockError, l2_block_info
-from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.process.bus_clients import L1Client
 from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesReady,

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from rollup_node.stages.messages.base import Problem, QueueLength
+from rollup_node.stages.messages.base import EndpointCounts, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus

@@ -18,7 +18,7 @@ from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.endpoints import EndpointCounts
+from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import BlobRef

@@ -21,10 +21,9 @@ from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.texts import duration, one_line
 
 log = get_logger("blobs")

@@ -12,10 +12,9 @@ from rollup_node.stages.derivation.process.requests import Throttle
 from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.protocol.commitments import (
     KECCAK,

@@ -29,11 +29,10 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask
-from rollup_node.stages.messages.attributes.sender import AttributesSender
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.attributes_channel import AttributesSender
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesReady,

@@ -1,6 +1,4 @@
-"""Compares the chain's block at the activation of a fork with this node's upgrade transactions [UPG24 to UPG26].
-
-Nothing is guessed where they differ: derivation waits before the block, and the engine keeps it."""
+"""Compares the chain's activation block of a fork with this node's upgrade transactions [UPG24 to UPG26]."""
 
 import hashlib
 
@@ -81,9 +79,7 @@ def has_selectable_bundle(rollup: RollupConfig, time: int) -> bool:
 def other_upgrade(
     rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> OtherUpgrade | None:
-    """Return the other upgrade that a block of the chain has, if it differs in a bundle alone [UPG24].
-
-    None if it does not."""
+    """Return the other upgrade of a block of the chain, if it differs in a bundle alone; else None [UPG24]."""
     activations = rollup.schedule().activations(attributes.timestamp)
     forks = [activation.bundle for activation in activations if activation.bundle is not None]
     if len(forks) != 1 or forks[0] not in SELECTABLE:

@@ -50,13 +50,13 @@ from rollup_node.stages.engine.calls.engine_api import (
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
-from rollup_node.stages.messages.attributes.receiver import MAX_UNREPORTED, AttributesReceiver
+from rollup_node.stages.messages.attributes_channel import MAX_UNREPORTED, AttributesReceiver
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import first_mismatch
+from rollup_node.stages.protocol.consolidation import Mismatch, first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
@@ -113,10 +113,7 @@ class AttributesHandler:
         self.run.add(derived, newest)
 
     def note_signed(self, payload: ExecutionPayload) -> None:
-        """Note that the sequencer has signed a block.
-
-        One that activates a fork is kept: the unsafe queue drops what does not fit the current tip, but after a reorg
-        it is the sequencer's block there [UPG24]."""
+        """Keep a block that the sequencer has signed, if it activates a fork: a reorg may lead back to it [UPG24]."""
         if has_selectable_bundle(self.rollup, payload.timestamp):
             self._signed.append(payload)
 
@@ -158,10 +155,7 @@ class AttributesHandler:
             job.following = result
 
     def offer(self, derived: AttributesReady) -> AttributesResult | None:
-        """Take attributes as the current job.
-
-        Returns an outcome when they were processed before or do not follow the pending safe head; attributes of another
-        reset, or beside a job, are ignored. Raises ResetError when they build on another chain [CON27]."""
+        """Take attributes as the current job; the outcome if there is one already. Raises ResetError [CON27]."""
         heads = self.controller.heads
         if heads is None or derived.reset != self.reset:
             return None
@@ -185,16 +179,11 @@ class AttributesHandler:
         exists = heads is not None and heads.unsafe.number > derived.parent.number
         step = AttributesStep.CONSOLIDATE if exists else AttributesStep.START
         self.job = AttributesJob(derived, derived.attributes, step)
-        if not exists:
-            self._hold_for_queued(self.job)
+        if not exists and (signed := self._signed_on(derived.parent.hash)) is not None:
+            self._hold(self.job, signed)
 
-    def _hold_for_queued(self, job: AttributesJob) -> bool:
-        """Return whether the sequencer has signed a block that has other upgrade transactions [UPG24]."""
-        signed = self._signed_on(job.derived.parent.hash)
-        return signed is not None and self._hold(job, signed)
-
-    def _matches(self, job: AttributesJob, block: ExecutionPayload) -> bool:
-        return first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, block) is None
+    def _mismatch(self, job: AttributesJob, block: ExecutionPayload) -> Mismatch | None:
+        return first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, block)
 
     def _signed_on(self, parent: Hash) -> ExecutionPayload | None:
         return next((item for item in reversed(self._signed) if item.parent_hash == parent), None)
@@ -210,9 +199,7 @@ class AttributesHandler:
         return True
 
     def check(self) -> AttributesResult | None:
-        """Refuse the attributes whose build is due if no engine can execute them [ATT48].
-
-        The outcome if the job is done by that."""
+        """Refuse attributes that no engine can execute before their build [ATT48]; the outcome if the job is done."""
         job = self.job
         if job is None or job.step is not AttributesStep.START or job.replaced:
             return None
@@ -224,10 +211,7 @@ class AttributesHandler:
         return None
 
     def _defect(self, derived: AttributesReady, failed: bool = False) -> str | None:
-        """Return what makes the attributes unexecutable.
-
-        Signatures are recovered only of those with which an engine has `failed`. `_sound` is the sequence of the last
-        ones in which nothing else was found."""
+        """Return what makes attributes unexecutable; signatures count after an engine has `failed` with them."""
         if derived.sequence == self._sound and not failed:
             return None
         defect = unexecutable(self.rollup, derived.attributes, senders=failed)
@@ -242,9 +226,7 @@ class AttributesHandler:
 
     @property
     def result_due(self) -> bool:
-        """Whether derivation gets the last outcome at once.
-
-        Not while more attributes wait and few blocks were accepted."""
+        """Whether derivation gets the last outcome at once, and not with one of the next few."""
         last = self.last
         if last is None or last.outcome is not AttributesOutcome.ACCEPTED or (self.job is None and not self.run.ahead):
             return True
@@ -297,7 +279,7 @@ class AttributesHandler:
         is_there, signed = unsafe >= number, self._signed_on(job.derived.parent.hash)
         if not (is_there and hold.look_again) and hold.contradicted(unsafe):
             job.reason = Problem(None, "", f"batches on L1 do not build on block {hold.other.block}")
-        elif signed is not None and self._matches(job, signed):
+        elif signed is not None and self._mismatch(job, signed) is None:
             job.reason = Problem(None, "", f"the sequencer has replaced block {hold.other.block}")
         elif is_there or signed is not None:
             return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
@@ -305,10 +287,7 @@ class AttributesHandler:
         return self.next()
 
     def _forkchoice_first(self, job: AttributesJob) -> bool:
-        """Return whether an update precedes the job.
-
-        A displaced tip is tried before anything is built, and the safe heads from one L1 block are sent before those
-        from the next [ENG37]."""
+        """Return whether an update is sent before the job: a displaced tip, or other safe heads first [ENG37]."""
         controller = self.controller
         return controller.restoring_backup or controller.promoted_from not in (None, job.derived.derived_from)
 
@@ -345,8 +324,8 @@ class AttributesHandler:
             number = job.derived.parent.number + 1
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
         if not isinstance(answer, ExecutionPayload):
-            raise TemporaryError("the engine's answer is not a block")
-        result = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
+            raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
+        result = self._mismatch(job, answer)
         if result is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
         if self._hold(job, answer):
@@ -372,9 +351,7 @@ class AttributesHandler:
     def _joined(
         self, job: AttributesJob, following: AttributesReady, sent: Forkchoice, answer: object
     ) -> AttributesResult | None:
-        """Take the answer to the update that makes the inserted block the head, and perhaps begins the next one.
-
-        After any other answer the two are asked apart, which shows what is wrong."""
+        """Take the answer to a joint update; after any other than success the two are asked apart."""
         job.following, job.apart = None, True
         if build_start_result(answer).status is not CallStatus.DONE:
             return None
@@ -443,9 +420,7 @@ class AttributesHandler:
         return self._done(job.derived, outcome, job.reason, job.payload)
 
     def _invalid(self, job: AttributesJob, reason: Problem) -> AttributesResult | None:
-        """Note that the attributes, or the block made of them, are invalid.
-
-        Their deposits alone replace them where the fork allows it [ATT34, ATT38]."""
+        """Replace invalid attributes by their deposits alone, where the fork allows it [ATT34, ATT38]."""
         if is_deposits_only(job.attributes):
             block = job.derived.parent.number + 1
             raise CriticalError(f"failed to process block {block} with only deposit transactions: {reason}")

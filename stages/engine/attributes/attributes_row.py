@@ -1,7 +1,4 @@
-"""The rows of derived attributes, and which life of the derivation process works on which start.
-
-A start belongs to one incarnation of derivation; a new one, or one that has given its start up, gets another start.
-"""
+"""The rows of derived attributes, and which life of the derivation process works on which start."""
 
 from enum import Enum
 
@@ -10,10 +7,8 @@ from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.calls.actions import Action, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import is_syncing
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
-from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
-from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.protocol.errors import TemporaryError
 
@@ -59,9 +54,7 @@ class DerivationSession:
         return True
 
     def request_start(self, peer: ProcessId, message: StartRequest) -> SessionStep:
-        """Take that derivation is empty.
-
-        The first request takes the start; its owner gets it again unless it has given it up."""
+        """Give derivation, which is empty, the start; its owner gets it again unless it has given it up."""
         if self.start is None:
             return SessionStep.NONE
         if self.owner is None or (self.owner == peer and message.reset < self.start.reset):
@@ -73,10 +66,7 @@ class DerivationSession:
         return SessionStep.RESTART
 
     def attributes_step(self, peer: ProcessId, reset: int) -> SessionStep:
-        """Return what follows from attributes.
-
-        Those of an earlier start are answered by the current one, and while derivation waits for a new start none
-        count."""
+        """Return what follows from attributes: those of an earlier start are answered by the current one."""
         if self.start is None or self.owner != peer:
             return SessionStep.NONE
         if reset < self.start.reset:
@@ -86,9 +76,7 @@ class DerivationSession:
 
 
 class UpgradeDiffers(Action, frozen=True):
-    """Report that derivation waits before a block with other upgrade transactions.
-
-    `confirmed`: batches on L1 build on it. `is_chosen`: the node starts again with the bundle of the chain."""
+    """Report other upgrade transactions, perhaps `confirmed` by L1; `is_chosen`: the node takes them."""
 
     other: OtherUpgrade
     confirmed: bool
@@ -106,11 +94,9 @@ class AttributesRow(HeadRow):
         attributes: AttributesHandler,
         session: DerivationSession,
         safe_heads: SafeHeadRecorder,
-        forkchoice: ForkchoiceRow,
     ) -> None:
         super().__init__(core)
         self._attributes, self._session, self._safe_heads = attributes, session, safe_heads
-        self._forkchoice = forkchoice
         self._shown: tuple[OtherUpgrade, bool] | None = None
 
     @property
@@ -131,7 +117,7 @@ class AttributesRow(HeadRow):
         return self._call(now)
 
     def due_ahead(self, now: Instant) -> CoreCall | None:
-        """Return the first call for the attributes that were derived ahead."""
+        """Return the first call for attributes derived ahead; whatever else is due comes first."""
         if not self.is_open or self._safe_heads.pending or self._core.waits(self.purpose, now):
             return None
         self._attributes.begin_ahead()
@@ -146,12 +132,6 @@ class AttributesRow(HeadRow):
         if call is not None and attributes.building:
             core.on_derived_build()
         return call
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        if moves_heads(pending.call):
-            self._forkchoice.answer(pending, answer, now)
-        elif not (is_syncing(answer) and self.hold(pending, answer)):
-            self.take(pending, answer, now)
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Move the job on."""
@@ -173,21 +153,3 @@ class AttributesRow(HeadRow):
         if hold is not None:
             is_chosen = hold.confirmed and hold.other.carried is not None and core.config.bundle_auto
             core.do(UpgradeDiffers(hold.other, hold.confirmed, is_chosen))
-
-
-class AheadRow(HeadRow):
-    """The attributes that were derived ahead.
-
-    Whatever else is due comes first, as it would between two messages of derivation."""
-
-    purpose = CallPurpose.ATTRIBUTES
-
-    def __init__(self, core: CoreContext, attributes: AttributesRow) -> None:
-        super().__init__(core)
-        self._attributes = attributes
-
-    def due(self, now: Instant) -> CoreCall | None:
-        return self._attributes.due_ahead(now)
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        self._attributes.answer(pending, answer, now)

@@ -1,7 +1,4 @@
-"""What the engine core has the process do besides calls.
-
-Messages to send, the status to publish, lines of the log and metrics. What concerns one topic alone lies with the
-topic."""
+"""What the engine core has the process do besides calls; what concerns one topic alone is there."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -28,7 +25,7 @@ class Action(msgspec.Struct, frozen=True):
 # --- the log, metrics and problems -----------------------------------------------------------------------------------
 
 
-class Log(Action, frozen=True):
+class LogLine(Action, frozen=True):
     """Write a line to the log."""
 
     level: LogLevel
@@ -115,9 +112,7 @@ class SendToP2P(Action, frozen=True):
 
 
 class PublishBlock(Action, frozen=True):
-    """Have the p2p process sign and gossip a block that the sequencer sealed, with its parent.
-
-    The chain up to number `derived` follows from L1, or from what a follow source has proven [FSR11]."""
+    """Have p2p sign and gossip a sealed block; the chain up to `derived` follows from L1 or is proven [FSR11]."""
 
     payload: ExecutionPayload
     parent: L2BlockRef

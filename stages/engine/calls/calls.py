@@ -1,19 +1,18 @@
 """The calls that the engine core hands out, and what each is made for."""
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import NamedTuple
 
 import msgspec
 
 from rollup_node.stages.engine.calls.engine_api import EngineAnswer, EngineCall, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import (
-    ConductorAnswer,
-    ConductorCall,
-    FollowStatus,
-    FollowUnread,
-    GetFollowStatus,
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    FindSafeHeads,
+    FoundSafeHeads,
+    SafeHeadsWritten,
+    SafeHeadWrite,
 )
-from rollup_node.stages.engine.safedb.entries import FindSafeHeads, FoundSafeHeads, SafeHeadsWritten, SafeHeadWrite
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1AtSafeHeadRequest,
     OutputRequest,
@@ -23,13 +22,83 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
-from rollup_node.stages.protocol.types import L1BlockRef
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+
+
+class GetLeader(msgspec.Struct, frozen=True):
+    """conductor_leader; answered by Leadership."""
+
+
+class CommitPayload(msgspec.Struct, frozen=True):
+    """conductor_commitUnsafePayload; answered by Committed."""
+
+    payload: ExecutionPayload
+
+
+class Leadership(msgspec.Struct, frozen=True):
+    """Whether this node is the leader."""
+
+    is_leader: bool
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The conductor has stored the payload."""
+
+
+ConductorCall = GetLeader | CommitPayload
+ConductorAnswer = Leadership | Committed
+
+
+class FollowReason(StrEnum):
+    """Why a round of following the source ended without heads: what the log and its suppression tell apart [FSR12]."""
+
+    NO_ANSWER = "no answer"
+    HTTP_STATUS = "HTTP status"
+    MALFORMED = "malformed answer"
+    RPC_ERROR = "JSON-RPC error"
+    WRONG_CHAIN = "wrong chain"
+    NO_HEAD = "no head"
+    GENESIS = "genesis"
+    BLOCK_TIME = "block time"
+    FUTURE = "future"
+    HEAD_ORDER = "head order"
+    HEAD_HASH = "two blocks at a height"
+    HEAD_FIELDS = "block fields"
+    FINALIZED = "finalized block"
+    OTHER_BRANCH = "several branches"
+    L1_UNKNOWN = "L1 block unknown"
+    L1_MISMATCH = "L1 block not canonical"
+    ENGINE_LACKS = "block missing in the engine"
+    ENGINE_ANSWER = "engine's answer"
+    ENGINE_REFUSES = "refused by the engine"
+
+
+class GetFollowStatus(msgspec.Struct, frozen=True):
+    """optimism_syncStatus; answered by FollowStatus or FollowUnread. `check_chain`: first the chain [FSR8]."""
+
+    check_chain: bool = False
+
+
+class FollowStatus(msgspec.Struct, frozen=True):
+    """The heads of the follow source. `current_l1` is the L1 block it derives from, None if it says none."""
+
+    current_l1: BlockId | None
+    local_safe: L2BlockRef
+    safe: L2BlockRef
+    finalized: L2BlockRef
+
+
+class FollowUnread(msgspec.Struct, frozen=True):
+    """The source does not answer, or not with a status of this chain."""
+
+    reason: FollowReason
+    text: str
+    code: Code
 
 
 class GetL1BlockRef(msgspec.Struct, frozen=True):
-    """The canonical L1 block of a number; answered by its reference, None if L1 has none yet.
-
-    `fresh`: references read before may be of a chain before a reorg."""
+    """The canonical L1 block of a number, or None. `fresh`: references read before may be of another chain."""
 
     number: int
     fresh: bool

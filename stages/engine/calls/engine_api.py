@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import INVALID_PARAMS, ForkMismatchError
+from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR, ForkMismatchError
 from rollup_node.stages.protocol.forks.table import disputed_fork
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -104,9 +104,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """No answer, or none that can be read: the endpoint is away, slow or broken.
-
-    `unreadable`: it has answered, with a block that is incomplete or of another form."""
+    """No answer, or none that can be read; `unreadable`: a block that is incomplete or of another form."""
 
     reason: str
     unreadable: bool = False
@@ -204,9 +202,7 @@ def forkchoice_result(answer: object) -> CallResult:
 
 
 def insert_result(answer: object) -> CallResult:
-    """Classify the answer to engine_newPayload.
-
-    The block is one that this node had built [ENG23 to ENG25], or an unsafe block in CL mode [ENG30 to ENG32]."""
+    """Classify the answer to engine_newPayload [ENG23 to ENG25, ENG30 to ENG32]."""
     if isinstance(answer, ErrorAnswer):
         return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer_text(answer)}")
     if not isinstance(answer, PayloadAnswer):
@@ -224,9 +220,7 @@ def _status_text(what: str, status: str, error: str | None) -> str:
 
 
 def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes, number: int, answer: object) -> None:
-    """Raise ForkMismatchError if an engine's answer to attributes says that it has other forks [ENG13].
-
-    `number` is that of the block."""
+    """Raise ForkMismatchError if the answer to attributes of block `number` says that the forks differ [ENG13]."""
     if not isinstance(answer, ErrorAnswer) or answer.code not in (INVALID_ATTRIBUTES, INVALID_PARAMS):
         return
     time = attributes.timestamp
@@ -240,3 +234,81 @@ def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes,
         f" in this node, the engine answers {answer.message} ({answer.code}): compare {fork}_time in --rollup.config or"
         f" of --network with the engine's genesis, or set --override.{fork}"
     )
+
+
+TEMPORARY = -40100
+PRESTATE = -40101
+INVALID_INPUT = -40110
+UNKNOWN_PAYLOAD = -40120
+OTHER = -40199
+
+_ENGINE_UNKNOWN_PAYLOAD = -38001
+_FORKCHOICE_STATUSES = {
+    "SYNCING": "engine is syncing",
+    "INVALID": "cannot update forkchoice, block is invalid",
+    **dict.fromkeys(("ACCEPTED", "INVALID_TERMINAL_BLOCK", "INVALID_BLOCK_HASH"), ""),
+}
+
+
+class BuildError(msgspec.Struct, frozen=True):
+    """An error to answer with."""
+
+    code: int
+    text: str
+
+
+def open_error(answer: object) -> BuildError | None:
+    """Return the error of a forkchoice update with attributes; None where it started a block."""
+    if isinstance(answer, ErrorAnswer):
+        return _open_rpc_error(answer)
+    if not isinstance(answer, ForkchoiceAnswer):
+        return _temporary(f"failed to create new block via forkchoice: {_reason(answer)}")
+    if answer.status == "VALID":
+        missing = answer.payload_id is None
+        return _temporary("nil id in forkchoice result when expecting a valid ID") if missing else None
+    text = _FORKCHOICE_STATUSES.get(answer.status, f'unknown forkchoice status: "{answer.status}"')
+    text = text or f"unexpected {answer.status} status, could not update forkchoice"
+    if answer.status in ("INVALID", "INVALID_BLOCK_HASH"):
+        return BuildError(PRESTATE, f"invalid payload attributes: {text}")
+    return _temporary(text)
+
+
+def _open_rpc_error(answer: ErrorAnswer) -> BuildError:
+    what = "forkchoice-updated response"
+    if answer.code == INVALID_ATTRIBUTES:
+        text = "invalid payload attributes: payload attributes are not valid, cannot build block"
+        return BuildError(PRESTATE, f"{text}: {answer.message}")
+    if not -38100 < answer.code <= -38000:
+        return _temporary(f"unexpected generic error code in {what}: {answer.message}")
+    cause = f"unexpected engine error code in {what}"
+    if answer.code == INVALID_FORKCHOICE:
+        cause = "pre-block-creation forkchoice update was inconsistent with engine, need reset to resolve"
+    return BuildError(PRESTATE, f"need reset to resolve pre-state problem: {cause}: {answer.message}")
+
+
+def _temporary(text: str) -> BuildError:
+    return BuildError(TEMPORARY, f"temporarily cannot insert new safe block: {text}")
+
+
+def seal_error(answer: object, verb: str) -> BuildError:
+    """Return the error of engine_getPayload without a payload; `verb` is "seal" or "cancel"."""
+    if isinstance(answer, ErrorAnswer) and answer.code == _ENGINE_UNKNOWN_PAYLOAD:
+        return BuildError(UNKNOWN_PAYLOAD, "unknown payload")
+    return BuildError(OTHER, f"failed to {verb} payload: {_reason(answer)}")
+
+
+def commit_error(answer: object) -> BuildError | None:
+    """Return the error of engine_newPayload, None for VALID alone. Differs: op-node takes other blocks as well."""
+    if not isinstance(answer, PayloadAnswer):
+        return BuildError(SERVER_ERROR, f"failed to insert payload: failed to execute payload: {_reason(answer)}")
+    if answer.status == "VALID":
+        return None
+    if answer.status in ("INVALID", "INVALID_BLOCK_HASH"):
+        return BuildError(INVALID_INPUT, f"execution invalid: {answer.error or answer.status}")
+    return BuildError(TEMPORARY, f"the engine answers {answer.status} to the payload")
+
+
+def _reason(answer: object) -> str:
+    if isinstance(answer, ErrorAnswer):
+        return answer.message
+    return answer.text if isinstance(answer, Unavailable) else "the engine's answer is not one to this call"

@@ -1,6 +1,4 @@
-"""Which engine it is and which forks it knows, by what it says of itself.
-
-By its name where `l2.enginekind` is not given, and by release and chain config before a fork [ENG41, ENG42]."""
+"""Which engine it is and which forks it knows, by what it says of itself [ENG41, ENG42]."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -52,9 +50,7 @@ class EngineIdentity(msgspec.Struct, frozen=True):
 
 
 def identity_of_versions(answer: Any) -> EngineIdentity | None:
-    """Return the identity in an answer to `engine_getClientVersionV1`; None for an answer of another form.
-
-    An engine behind a multiplexer is not the only one: the first counts."""
+    """Return the first identity in an answer to `engine_getClientVersionV1`; None for another form."""
     if not isinstance(answer, list) or not answer or not isinstance(answer[0], dict):
         return None
     name, version, code = (answer[0].get(key) for key in ("name", "version", "code"))
@@ -65,9 +61,7 @@ def identity_of_versions(answer: Any) -> EngineIdentity | None:
 
 
 def identity_of_text(answer: Any) -> EngineIdentity | None:
-    """Return the identity in an answer to `web3_clientVersion`, such as `op-reth/v2.10.0/x86_64`.
-
-    None for another form."""
+    """Return the identity in a `web3_clientVersion` such as `op-reth/v2.10.0/x86_64`; None for another form."""
     if not isinstance(answer, str) or not answer.strip():
         return None
     name, _, rest = answer.partition("/")

@@ -59,9 +59,7 @@ class Heads(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, pending_safe=self.safe)
 
     def with_finalized(self, ref: L2BlockRef) -> "Heads":
-        """Return the heads with this block finalized.
-
-        Unchanged when it is not above the finalized block, or above the safe head [FIN7]."""
+        """Return the heads with this block finalized, if it is above that one and not above the safe head [FIN7]."""
         if not self.finalized.number < ref.number <= self.verified_safe.number:
             return self
         return msgspec.structs.replace(self, finalized=ref)

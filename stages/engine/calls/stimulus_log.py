@@ -33,9 +33,7 @@ class StimulusLog:
 
 
 def describe(value: object) -> str:
-    """Return a short text of a message, call or answer.
-
-    Blocks and attributes by number and hash or time, bytes by their beginning."""
+    """Return a short text of a message, call or answer: blocks by number and hash, bytes by their beginning."""
     match value:
         case str():
             return value[:MAX_TEXT]

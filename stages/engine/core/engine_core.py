@@ -16,17 +16,17 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 2a       | follow source  | its local safe head is not in our chain [FSR3]           | forkchoice update             |
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
-| 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see gap_fetch                 |
-| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see interop_row          |
+| 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see unsafe_chain              |
+| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see heads.interop             |
 | 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
-| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_row           |
+| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_row             |
 | 8        | attributes     | more were derived ahead of the last block [ENG40]        | see attributes_handler        |
-| lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
-| lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
+| lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_rows            |
+| lane     | leader         | the conductor decides about a start or stop              | see sequencer_rows            |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
 | lane     | follow source  | every two blocks, with `l2.follow.source` [FSR1]         | see follow_source             |
-| lane     | follow target  | the engine fetches a chain whose source is away [FSR10]  | see follow_target             |
+| lane     | follow target  | the engine fetches a chain whose source is away [FSR10]  | see follow_source             |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
 | lane     | output         | optimism_outputAtBlock, superroot_atTimestamp            | the request, by its response  |
 | lane     | safe head      | optimism_safeHeadAtL1Block, superroot_atTimestamp        | the request, by its response  |
@@ -56,61 +56,47 @@ work that failed; CriticalError goes through."""
 from collections.abc import Iterator
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import Action, PublishStatus, SendToDerivation, SendToP2P, SendToRpc
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.actions import Action, PublishStatus
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest, ReadRows
+from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.el_sync.el_sync import ELSync
-from rollup_node.stages.engine.el_sync.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
-from rollup_node.stages.engine.heads.context import ReadRow, Row
-from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow, moves_heads
-from rollup_node.stages.engine.interop.interop import Interop
-from rollup_node.stages.engine.interop.interop_row import Decision
+from rollup_node.stages.engine.heads.context import Row, SharedRow, TaskBackoff, moves_heads
+from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
+from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
-from rollup_node.stages.engine.unsafe.lost_blocks_row import LostBlocksRow
-from rollup_node.stages.engine.unsafe.unsafe_rows import GapConfirmRow, UnsafeBlockRow
+from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
+from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import (
-    OutputResponse,
-    SafeHeadResponse,
     StartSequencerRequest,
     StopSequencerRequest,
 )
-from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
-from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
 POLL_SECONDS = 1.0
 IDLE_SECONDS = 30.0
-MAX_OVERLAP_REQUESTS = 8
 
 
 class EngineCore:
     """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
 
     Neither clock needs to be steady: all times come from the caller. `_rows` is the table above; `_owners` are the rows
-    that take the failures of a purpose."""
+    that take the failures of a purpose. `log` are
+    the last stimuli, for a bug report."""
 
     def __init__(
         self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
     ) -> None:
         state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
         self._state = state
+        self.log, self.interop, self.el_sync, self.status = state.log, state.interop, state.el_sync, state.status
         self._lost_blocks = LostBlocksRow(state, state.unsafe, lambda: state.sequencer.sequencer.enabled)
-        reads = ReadRows(
-            ReadRow(state, CallPurpose.OVERLAP_BLOCKS, L2BlocksResponse, SendToDerivation, MAX_OVERLAP_REQUESTS),
-            ReadRow(state, CallPurpose.OUTPUT, OutputResponse, SendToRpc),
-            ReadRow(state, CallPurpose.SAFE_HEAD, SafeHeadResponse, SendToRpc),
-            ReadRow(state, CallPurpose.PEER_PAYLOAD, PayloadResponse, SendToP2P),
-        )
-        self._inbox = Inbox(state, reads)
-        self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows(reads))
+        self._inbox = Inbox(state)
+        self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows())
         self._owners: dict[CallPurpose, Row] = {}
         for row in (state.forkchoice_row, state.gap_row, state.attributes_row, *self._rows):
             self._owners.setdefault(row.purpose, row)
@@ -123,20 +109,20 @@ class EngineCore:
         return (
             state.el_sync_row,
             DoubtRow(state),
-            GapConfirmRow(state, state.gap_row, state.unsafe),
-            FinishRow(state, state.forkchoice_row),
+            SharedRow(state, state.gap_row, state.gap_row.due_at_once),
+            FinishRow(state),
             state.forkchoice_row,
             FollowHeadRow(state, state.following),
             state.attributes_row,
             UnsafeBlockRow(state, state.unsafe),
             state.gap_row,
             state.interop_row,
-            SequencerRow(state, state.sequencer, state.unsafe, state.forkchoice_row),
+            SequencerRow(state, state.sequencer, state.unsafe),
             state.build_api_row,
-            state.ahead_row,
+            SharedRow(state, state.attributes_row, state.attributes_row.due_ahead),
         )
 
-    def _other_rows(self, reads: ReadRows) -> tuple[Row, ...]:
+    def _other_rows(self) -> tuple[Row, ...]:
         state = self._state
         return (
             CommitRow(state, state.sequencer),
@@ -145,11 +131,11 @@ class EngineCore:
             state.finality_row,
             FollowReadRow(state, state.following),
             FollowTargetRow(state, state.following),
-            reads.overlap_blocks,
+            state.overlap_row,
             SafeHeadsRow(state, state.safe_heads, state.safe_head_written),
-            reads.outputs,
-            reads.safe_heads,
-            reads.peer_payloads,
+            state.output_row,
+            state.safe_head_row,
+            state.payload_row,
             SyncProgressRow(state, state.el_sync, state.el_sync_row),
             self._lost_blocks,
         )
@@ -162,16 +148,6 @@ class EngineCore:
         return self._state.controller.heads
 
     @property
-    def el_sync(self) -> ELSync:
-        """How far EL sync is."""
-        return self._state.el_sync
-
-    @property
-    def log(self) -> StimulusLog:
-        """The last stimuli, for a bug report."""
-        return self._state.log
-
-    @property
     def open_calls(self) -> tuple[PendingCall, ...]:
         """The calls that are not answered yet."""
         return tuple(pending for pending, _ in self._open.values())
@@ -182,28 +158,17 @@ class EngineCore:
         return self._state.reset_count
 
     @property
-    def interop(self) -> Interop:
-        """The events for the supervisor, and its decisions."""
-        return self._state.interop
-
-    @property
     def last_block_waits(self) -> bool:
         """Whether a block of this sequencer is sealed, and not the engine's head yet."""
         return self._state.sequencer.sequencer.stopping or self._state.sequencer.last_block_waits
 
     @property
     def last_safe_head(self) -> L2BlockRef | None:
-        """The safe head once no block after it can be derived [LFT4]; None before.
-
-        The engine and the safe head database have it then."""
+        """The safe head, if the engine and the record have it and no block after it can be derived [LFT4]."""
         heads = self._state.controller.announced
         if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
             return None
         return heads.safe
-
-    def status(self) -> EngineStatus:
-        """Return heads and sequencer as other processes see them."""
-        return self._state.status()
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 
@@ -213,9 +178,7 @@ class EngineCore:
         self._inbox.on_message(message, now)
 
     def sequencer_change(self, message: PeerRequest) -> bool | None:
-        """Return whether the sequencer is started or stopped by a request that succeeds now.
-
-        None for any other [ADM5]."""
+        """Return whether a request that succeeds now starts or stops the sequencer; None for others [ADM5]."""
         sequencer = self._state.sequencer.sequencer
         match message:
             case StartSequencerRequest(head=head) if sequencer.start_error(head) is None:
@@ -235,10 +198,7 @@ class EngineCore:
         self._inbox.request(peer, message, now)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to an open call.
-
-        One to any other call is ignored, and of one from before a reset only that it has come counts. Raises
-        CriticalError when the engine contradicts a rule that holds for every engine."""
+        """Take the answer to an open call. Raises CriticalError where the engine contradicts every engine's rules."""
         state = self._state
         state.log.add(now.unix, f"answer {pending.number}", answer)
         opened = self._open.get(pending.purpose.lane)

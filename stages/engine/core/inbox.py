@@ -1,13 +1,10 @@
 """Messages of other processes into the engine core."""
 
-from typing import NamedTuple
-
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.attributes.attributes_row import SessionStep
 from rollup_node.stages.engine.calls.actions import SendToRpc
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.heads.context import ReadRow
 from rollup_node.stages.engine.sequencer.build_api_row import BuildRequest
 from rollup_node.stages.engine.sequencer.sequencer import NOT_ENABLED
 from rollup_node.stages.engine.sequencer.sequencer_rows import SequencerRequest
@@ -45,20 +42,11 @@ PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
 Notification = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock | LatestBlocksResponse
 
 
-class ReadRows(NamedTuple):
-    """The rows of the requests that read the engine or the safe head database."""
-
-    overlap_blocks: ReadRow
-    outputs: ReadRow
-    safe_heads: ReadRow
-    peer_payloads: ReadRow
-
-
 class Inbox:
     """Takes messages one at a time; reads wait for their lanes."""
 
-    def __init__(self, state: CoreState, reads: ReadRows) -> None:
-        self._state, self._reads = state, reads
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
 
     def on_message(self, message: Notification, now: Instant) -> None:
         """Take what l1, derivation and peers publish."""
@@ -97,11 +85,11 @@ class Inbox:
                 if self._state.session.see(peer):
                     self._derivation(peer, message, now)
             case OutputRequest():
-                self._reads.outputs.add(peer, message)
+                self._state.output_row.add(peer, message)
             case SafeHeadRequest() | L1AtSafeHeadRequest():
-                self._reads.safe_heads.add(peer, message)
+                self._state.safe_head_row.add(peer, message)
             case PayloadRequest():
-                self._reads.peer_payloads.add(peer, message)
+                self._state.payload_row.add(peer, message)
             case OpenBlockRequest() | SealBlockRequest() | CommitBlockRequest():
                 self._state.build_api_row.request(peer, message)
             case _:
@@ -119,7 +107,7 @@ class Inbox:
                 for derived in blocks:
                     self._attributes(peer, derived, now)
             case L2BlocksRequest() if 0 <= message.last - message.first < MAX_OVERLAP_BLOCKS:
-                self._reads.overlap_blocks.add(peer, message)
+                self._state.overlap_row.add(peer, message)
 
     def _attributes(self, peer: ProcessId, derived: AttributesReady, now: Instant) -> None:
         step = self._state.session.attributes_step(peer, derived.reset)
@@ -144,7 +132,7 @@ class Inbox:
             case StartSequencerRequest() | StopSequencerRequest() | OverrideLeaderRequest():
                 self._state.leader_row.request(peer, message, now)
             case ResetDerivationRequest():
-                if self._state.sequencer.admin.add_reset((peer, message.id)):
+                if self._state.sequencer.add_reset((peer, message.id)):
                     self._state.request_reset("requested by admin_resetDerivationPipeline", now)
             case PostUnsafePayloadRequest():
                 self._state.add_unsafe(message.payload)

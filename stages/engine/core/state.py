@@ -3,42 +3,49 @@
 import msgspec
 
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
-from rollup_node.stages.engine.attributes.attributes_row import AheadRow, AttributesRow, DerivationSession
+from rollup_node.stages.engine.attributes.attributes_row import AttributesRow, DerivationSession
 from rollup_node.stages.engine.calls.actions import (
     AttributesProcessed,
     PublishStatus,
     ResetStarted,
     SendToDerivation,
+    SendToP2P,
     SendToRpc,
     Severity,
     ShowProblem,
     UnsafeBlockReceived,
     WorkFailed,
 )
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.el_sync.el_sync import ELSync, ELSyncOptions
-from rollup_node.stages.engine.el_sync.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.follow.follow_rows import Following
 from rollup_node.stages.engine.follow.follow_source import FollowSource
-from rollup_node.stages.engine.heads.context import CoreContext
+from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBackoff
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
-from rollup_node.stages.engine.interop.interop import Interop, OrdinarySearch
-from rollup_node.stages.engine.interop.interop_row import InteropRow
-from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
+from rollup_node.stages.engine.heads.interop import Interop, InteropRow, OrdinarySearch
+from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
-from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
+from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncOptions
+from rollup_node.stages.engine.starts.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.control import ControlResponse
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.engine import (
+    AttributesOutcome,
+    AttributesResult,
+    EngineStatus,
+    L2BlocksResponse,
+    PipelineStart,
+)
+from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
@@ -46,14 +53,12 @@ FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
 the other share an update [ENG37]."""
 
+MAX_OVERLAP_REQUESTS = 8
 AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
 
 
 class CoreState(CoreContext):
-    """The machines and the rows that several topics name.
-
-    `first_reset` numbers the starts of this life of the process. `l1_genesis` is L1 block 0 if the unconfirmed start is
-    the L2 genesis and safe heads are recorded."""
+    """The machines and the rows that several topics name; `first_reset` numbers the starts of this process."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
         super().__init__(config, backoff)
@@ -77,7 +82,12 @@ class CoreState(CoreContext):
         )
         self.sdm_opt_in = config.sdm_opt_in
         self.unsafe = UnsafeBlocks(self, self.attributes.forget_signed)
-        self.sequencer = Sequencing(self, stopped, self.unsafe, self._derived_to)
+        self.sequencer = Sequencing(
+            self,
+            stopped,
+            self.unsafe,
+            lambda heads: self.follow.proven if self.follow.enabled else heads.pending_safe.number,
+        )
         self._add_rows()
         self.l1_genesis: BlockId | None = None
         self._first_reset, self._starts = first_reset, 0
@@ -86,8 +96,7 @@ class CoreState(CoreContext):
 
     def _add_rows(self) -> None:
         self.forkchoice_row = ForkchoiceRow(self)
-        self.attributes_row = AttributesRow(self, self.attributes, self.session, self.safe_heads, self.forkchoice_row)
-        self.ahead_row = AheadRow(self, self.attributes_row)
+        self.attributes_row = AttributesRow(self, self.attributes, self.session, self.safe_heads)
         self.gap_row = GapRow(self, self.unsafe)
         self.el_sync_row = ELSyncRow(self, self.el_sync, self.unsafe)
         self.following = Following(self, self.follow)
@@ -96,6 +105,12 @@ class CoreState(CoreContext):
         self.leader_row = LeaderRow(self, self.sequencer)
         self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
         self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
+        self.overlap_row = ReadRow(
+            self, CallPurpose.OVERLAP_BLOCKS, L2BlocksResponse, SendToDerivation, MAX_OVERLAP_REQUESTS
+        )
+        self.output_row = ReadRow(self, CallPurpose.OUTPUT, OutputResponse, SendToRpc)
+        self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD, SafeHeadResponse, SendToRpc)
+        self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD, PayloadResponse, SendToP2P)
 
     def status(self) -> EngineStatus:
         """Return heads and sequencer as other processes see them."""
@@ -146,9 +161,6 @@ class CoreState(CoreContext):
     def on_derived_build(self) -> None:
         self.sequencer.sequencer.on_derived_build()
 
-    def _derived_to(self, heads: Heads) -> int:
-        return self.follow.proven if self.follow.enabled else heads.pending_safe.number
-
     def publish(self, now: Instant) -> None:
         if self.controller.heads != self._logged_heads:
             self._logged_heads = self.controller.heads
@@ -173,9 +185,7 @@ class CoreState(CoreContext):
         return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
 
     def reset(self, error: ResetError, now: Instant) -> None:
-        """Clear what was built on the heads and search for a new start, or have the supervisor choose it.
-
-        Answers to open calls are ignored."""
+        """Clear what was built on the heads, and search for a new start or have the supervisor choose it."""
         self.interop.reset(str(error), now.monotonic)
         self._clear(error, now)
 
@@ -216,7 +226,7 @@ class CoreState(CoreContext):
         if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
             self.start_row.search = None
             self.el_sync.lacks_block()
-            self.fail(purpose, error, now)
+            self.fail(purpose, TemporaryError(str(error), Code.ENGINE_ANSWER), now)
             return
         self.reset(error, now)
         seconds = self.backoff.reset(purpose.task, now.monotonic)
@@ -256,10 +266,7 @@ class CoreState(CoreContext):
         return msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
 
     def restart_due(self, now: Instant) -> None:
-        """Restart derivation, if that is due.
-
-        The current job ends before, unless it waits before an activation block [UPG24] or fails before its block is
-        inserted: the safe head is that block then, and has to be recorded [SDB2]."""
+        """Restart derivation, if that is due and no job has its block inserted [SDB2, UPG24]."""
         waits = self.attributes.hold is not None or self.waits(CallPurpose.ATTRIBUTES, now)
         is_free = self.attributes.job is None or (waits and not self.attributes.inserted)
         if self.start_row.restart is not None and is_free:
@@ -307,7 +314,8 @@ class CoreState(CoreContext):
             sequencer.on_start(heads, now.unix)
             self._begin(start)
             self.el_sync_row.finish(heads, now)
-            for peer, number in self.sequencer.admin.take_resets():
+            resets, self.sequencer.resets = self.sequencer.resets, []
+            for peer, number in resets:
                 self.do(SendToRpc(peer, ControlResponse(number, None, None)))
             self.do(ShowProblem("start", None))
         self.recover_drive()
@@ -326,9 +334,7 @@ class CoreState(CoreContext):
         self.recover_drive(processed=True)
 
     def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
-        """Note that a block became safe on this chain.
-
-        Safe across chains it becomes by itself only without a supervisor, or before interop."""
+        """Note that a block became safe on this chain, and across chains unless a supervisor decides that."""
         if self.interop.is_active(ref.timestamp):
             self.interop.on_local_safe(ref, source, now.monotonic)
             return
@@ -350,9 +356,7 @@ class CoreState(CoreContext):
             self.send_start()
 
     def recover_drive(self, processed: bool = False) -> None:
-        """End the back-off that starts, forkchoice updates and attributes share.
-
-        When none of them is under way, and with each block that is processed."""
+        """End the back-off that starts, forkchoice updates and attributes share, unless one is under way."""
         if (processed or self.attributes.job is None) and not self.session.restart_wanted:
             self.recover(CallPurpose.FORKCHOICE)
 

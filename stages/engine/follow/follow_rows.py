@@ -1,31 +1,37 @@
-"""The rows that follow another node.
-
-Reads of the source, and the forkchoice update that moves to its chain [FSR1 to FSR13]."""
+"""The rows that follow another node [FSR1 to FSR13]."""
 
 from collections.abc import Iterator
 
 from rollup_node.stages.engine.calls.actions import Action, FetchEnded, FetchLasts, LogLevel
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CoreAnswer,
+    CoreCall,
+    FollowReason,
+    GetL1BlockRef,
+    Instant,
+    PendingCall,
+)
 from rollup_node.stages.engine.calls.engine_api import (
     INVALID_FORKCHOICE,
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlockRef,
-    Unavailable,
     is_syncing,
 )
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason
 from rollup_node.stages.engine.follow.follow_source import (
+    ASK_SECONDS,
     FollowCall,
     FollowError,
     FollowResetError,
     FollowResult,
     FollowSource,
+    FollowTarget,
+    StaleTargetError,
 )
-from rollup_node.stages.engine.follow.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -41,10 +47,7 @@ class FollowSourceRead(Action, frozen=True):
 
 
 class Following:
-    """What the rows share.
-
-    `_behind` is the source's safe head while it is below ours; `_shown`: operators were told that the engine does not
-    get a block."""
+    """What the rows share: the source's safe head while it is below ours, and what operators were told."""
 
     def __init__(self, core: CoreContext, source: FollowSource) -> None:
         self._core, self.source = core, source
@@ -78,10 +81,7 @@ class Following:
         core.publish(now)
 
     def watch_sync(self, now: Instant) -> None:
-        """Go on with our own chain without a block that the engine does not get soon [FSR3].
-
-        A block of a source that is away is given up once our chain is as long [FSR10]. No head-moving call may be
-        open."""
+        """Go on with our own chain without a block that does not come [FSR3, FSR10]; no move may be open."""
         source, heads = self.source, self._core.confirmed_heads
         if source.syncing is None:
             self._end_show()
@@ -130,14 +130,18 @@ class Following:
 
     def fail(self, purpose: CallPurpose, error: TemporaryError, now: Instant) -> None:
         """Note that a round or a move failed: the next round begins when it is due, whatever failed before."""
+        if self.source.taken is not None:
+            # The engine may be on the source's chain.
+            self._core.controller.distrust()
         reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
         pause = max(0.0, self.source.due_at - now.monotonic)
         self._core.fail(purpose, error, now, reason=reason, pause=pause)
 
 
-class FollowReadRow(CoreRow):
+class FollowReadRow(Row):
     """The reads of a round."""
 
+    takes_silence = True
     purpose = CallPurpose.FOLLOW
 
     def __init__(self, core: CoreContext, following: Following) -> None:
@@ -164,19 +168,13 @@ class FollowReadRow(CoreRow):
                 core.controller.distrust()
             raise
 
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer, which ends the round."""
-        self.answer(pending, answer, now)
-
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Wait for the next round."""
-        if self._source.taken is not None:
-            self._core.controller.distrust()
         self._following.fail(self.purpose, error, now)
         return None
 
 
-class FollowTargetRow(CoreRow):
+class FollowTargetRow(Row):
     """The reads that show whether the engine has fetched the chain of a source that is away [FSR10]."""
 
     purpose = CallPurpose.FOLLOW_TARGET
@@ -229,10 +227,7 @@ class FollowHeadRow(HeadRow):
         return None if forkchoice is None else ForkchoiceUpdate(forkchoice)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to such a call.
-
-        Raises FollowError when the engine refuses the block or has another, and FollowResetError when a sequencer has
-        to start over on it [FSR3]."""
+        """Take the answer to such a call. Raises FollowError and FollowResetError [FSR3]."""
         source, heads = self._source, self._core.confirmed_heads
         moved = None if heads is None else source.moved(heads)
         if heads is None or moved is None:
@@ -274,12 +269,10 @@ class FollowHeadRow(HeadRow):
         self._core.publish(now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """End the round; the engine may be on the source's chain."""
-        if self._source.taken is not None:
-            self._core.controller.distrust()
+        """End the round."""
+        self._following.fail(self.purpose, error, now)
         self._source.end_round()
         self._following.target.retry(now.monotonic + ASK_SECONDS)
-        self._following.fail(self.purpose, error, now)
         return None
 
 

@@ -22,10 +22,15 @@ from itertools import pairwise
 
 import msgspec
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.calls import (
+    FollowReason,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+    GetL1BlockRef,
+)
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig, network_left
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -57,7 +62,7 @@ class FollowError(TemporaryError):
     """A round ended without heads. `result` is None where the source is not the cause."""
 
     def __init__(self, result: FollowResult | None, reason: FollowReason, text: str, code: Code | None = None) -> None:
-        super().__init__(text, code)
+        super().__init__(text, code or Code.FOLLOW_SOURCE)
         self.result, self.reason = result, reason
 
 
@@ -195,9 +200,7 @@ class FollowSource:
     # --- what the source says ----------------------------------------------------------------------------------------
 
     def _check(self, status: FollowStatus, heads: Heads, unix: float) -> None:
-        """Raise FollowError for heads that contradict each other, the chain's config or what is final [FSR2, FSR6].
-
-        Raises NetworkLeftError where the source is beyond a foreign fork [LFT4]."""
+        """Raise FollowError for heads that contradict each other, the config or finality [FSR2, FSR6, LFT4]."""
         if self._rollup.is_foreign(status.local_safe.timestamp):
             raise network_left(self._rollup, status.local_safe)
         named = ((status.finalized, "finalized"), (status.safe, "safe"), (status.local_safe, "local safe"))
@@ -257,9 +260,7 @@ class FollowSource:
     # --- our chain ---------------------------------------------------------------------------------------------------
 
     def _to_compare(self, status: FollowStatus, heads: Heads) -> Iterator[tuple[L2BlockRef, str]]:
-        """Return the blocks that our chain should have, and has not been asked for.
-
-        Our tip as well while the engine fetches another chain, which it may have moved to by itself."""
+        """Return what our chain should have and was not asked for, with our tip while the engine fetches."""
         if self._is_ahead(status, heads):
             return
         if self.syncing is not None and heads.unsafe.number not in self._compared:
@@ -312,9 +313,7 @@ class FollowSource:
         self._compared.add(answer.number)
 
     def confirm(self, call: GetBlockRef, answer: object) -> bool:
-        """Take the answer to what `to_confirm` asks for; whether all is confirmed.
-
-        Raises FollowError for a block that is not as the source says."""
+        """Take the answer about `to_confirm`; whether all is confirmed. Raises FollowError for another block."""
         wanted = self.to_confirm()
         if wanted is None or call != GetBlockRef(wanted.hash):
             return False
@@ -327,9 +326,7 @@ class FollowSource:
         return self.to_confirm() is None
 
     def to_confirm(self) -> L2BlockRef | None:
-        """Return the block of the target to ask the engine for, once it has accepted the move.
-
-        The source may have named it with another number or origin."""
+        """Return the block of the target that is to be compared, once the engine has accepted the move."""
         if self.target is None or self.taken is None:
             return None
         refs = self.target.local_safe, self.target.safe
@@ -347,18 +344,14 @@ class FollowSource:
         return moved.with_finalized(self.status.finalized)
 
     def moved(self, heads: Heads) -> Heads | None:
-        """Return the heads after the move to the source's chain.
-
-        The finalized block stays, so that the engine checks that it is an ancestor."""
+        """Return the heads after the move to the source's chain, which must have our finalized block."""
         if self.target is None:
             return None
         tip = self.target.local_safe
         return Heads(tip, tip, _higher(self.target.safe, heads.finalized), heads.finalized)
 
     def forkchoice(self, heads: Heads) -> Forkchoice | None:
-        """Return the forkchoice state of the move; None when none is due.
-
-        Our chain may have grown up to the target meanwhile: they are compared then."""
+        """Return the forkchoice state of the move; None when none is due, as when our chain has grown up to it."""
         if self.target is not None and not self._replaces and not self._is_ahead(self.target, heads):
             self.target = None
             self.resumed = False
@@ -366,9 +359,7 @@ class FollowSource:
         return None if moved is None else moved.forkchoice()
 
     def wait_for_sync(self, now: float) -> None:
-        """Note that the engine lacks the target and fetches the chain.
-
-        Our own is held for a while, unless it was just held for another block that did not come [FSR3]."""
+        """Note that the engine lacks the target and fetches the chain; our own is held for a while [FSR3]."""
         # A target that the engine has and still does not take is replaced without asking for it again.
         unreached = self.target if self.target is self.syncing else None
         self._unreached = None if unreached is None else unreached.local_safe.hash
@@ -383,10 +374,7 @@ class FollowSource:
             self.due_at = min(now + SYNCING_SECONDS, self.hold_until)
 
     def reached(self, now: float) -> bool:
-        """Note that the engine has taken the target.
-
-        Whether it replaces a block of our chain, which proves that the chain is another one up to there [FSR11]. The
-        next round begins at once."""
+        """Note that the engine has taken the target; whether it replaces a block of our chain [FSR11]."""
         replaces = self._replaces
         if self.target is not None and replaces:
             self.proven = self.target.local_safe.number
@@ -428,3 +416,78 @@ def _text(answer: object) -> str:
 
 def _code(answer: object) -> Code | None:
     return answer.code if isinstance(answer, Unavailable | FollowUnread) else None
+
+
+ASK_SECONDS = 1.0
+
+
+class StaleTargetError(Exception):
+    """An L1 origin of the target is not canonical any more."""
+
+
+class FollowTarget:
+    """`due_at` is the monotonic time of the next call."""
+
+    def __init__(self) -> None:
+        self.due_at = 0.0
+        self._status: FollowStatus | None = None
+        self._is_reached = False
+        self._canonical: set[int] = set()
+
+    def start(self, status: FollowStatus) -> None:
+        """Note that the source that said this is away."""
+        if status is not self._status:
+            self.due_at, self._status, self._is_reached = 0.0, status, False
+            self._canonical.clear()
+
+    def clear(self) -> None:
+        """There is no target, or its source is back."""
+        self._status = None
+
+    def retry(self, at: float) -> None:
+        """Note that the engine lacks the block or does not move to it; it is asked again at that time."""
+        if self._status is not None:
+            self.due_at, self._is_reached = at, False
+            self._canonical.clear()
+
+    def next(self, now: float) -> GetBlockRef | GetL1BlockRef | None:
+        """Return the call that is due."""
+        if self._status is None or now < self.due_at:
+            return None
+        if not self._is_reached:
+            return GetBlockRef(self._status.local_safe.hash)
+        number = next(item.number for item in _origins(self._status) if item.number not in self._canonical)
+        return GetL1BlockRef(number, fresh=not self._canonical)
+
+    def answer(self, call: GetBlockRef | GetL1BlockRef, answer: object, now: float) -> bool:
+        """Take an answer; whether the chain may be moved to the target. Raises StaleTargetError to give it up."""
+        if self._status is None:
+            return False
+        if isinstance(call, GetL1BlockRef):
+            return self._take_origin(self._status, call.number, answer)
+        if call.name != self._status.local_safe.hash:
+            return False
+        if answer is not None and not isinstance(answer, L2BlockRef):
+            text = f"the execution engine does not say how far it is: {type(answer).__name__}"
+            raise TemporaryError(text, Code.ENGINE_ANSWER)
+        if answer is None:
+            self.retry(now + ASK_SECONDS)
+        else:
+            self._is_reached = True
+        return False
+
+    def _take_origin(self, status: FollowStatus, number: int, answer: object) -> bool:
+        if not self._is_reached:
+            return False
+        if not isinstance(answer, L1BlockRef):
+            self._canonical.clear()
+            raise TemporaryError(f"our L1 does not have L1 block {number}, an origin of {status.local_safe}")
+        for origin in _origins(status):
+            if origin.number == number and origin.hash != answer.hash:
+                raise StaleTargetError(f"the L1 origin {origin} of {status.local_safe} is not canonical any more")
+        self._canonical.add(number)
+        return all(item.number in self._canonical for item in _origins(status))
+
+
+def _origins(status: FollowStatus) -> tuple[BlockId, ...]:
+    return tuple(ref.l1_origin for ref in (status.finalized, status.safe, status.local_safe))

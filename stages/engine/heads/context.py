@@ -3,13 +3,20 @@
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import Action, Count, Log, LogLevel, Severity, WorkFailed, WorkRecovered
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
+from rollup_node.stages.engine.calls.actions import (
+    Action,
+    Count,
+    LogLevel,
+    LogLine,
+    Severity,
+    WorkFailed,
+    WorkRecovered,
+)
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall, Read
-from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetPayload, Unavailable, is_syncing
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
@@ -18,34 +25,52 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
 from rollup_node.stages.protocol.errors import StageError, TemporaryError
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import L2BlockRef
 
+FIRST_SECONDS = 1.0
+MAX_SECONDS = 10.0
 
-class Row(Protocol):
-    """A row of the priority table of the engine core: which call is due, and what follows from its answer."""
 
-    outlives_resets: bool
-    """Whether answers count to calls that were made before a reset."""
+class TaskBackoff:
+    """Times are monotonic seconds. `jitter` returns the seconds to add to a pause; `first` is the first pause."""
 
-    @property
-    def purpose(self) -> CallPurpose:
-        """The purpose of the next call."""
+    def __init__(self, jitter: Callable[[], float] = lambda: 0.0, first: float = FIRST_SECONDS) -> None:
+        self._jitter, self._first = jitter, first
+        self._failures: dict[str, int] = {}
+        self._retry_at: dict[str, float] = {}
 
-    def due(self, now: Instant) -> CoreCall | None:
-        """Return the call to make now. Raises TemporaryError and ResetError as `answer`."""
+    def fail(self, task: str, now: float, pause: float | None = None) -> float:
+        """Note a temporary failure; return the seconds until the task may go on, those of `pause` if it is set."""
+        failures = self._failures.get(task, 0)
+        self._failures[task] = failures + 1
+        seconds = self._pause(failures) if pause is None else pause
+        self._retry_at[task] = now + seconds
+        return seconds
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of this row.
+    def reset(self, task: str, now: float) -> float:
+        """Note a reset; the seconds until the task may go on, 0 unless it has failed before."""
+        failures = self._failures.get(task, 0)
+        self._failures[task] = failures + 1
+        seconds = self._pause(failures - 1) if failures else 0.0
+        self._retry_at[task] = now + seconds
+        return seconds
 
-        Raises TemporaryError when the call is to be made again, ResetError when a new start is needed."""
+    def recover(self, task: str) -> int:
+        """Note that the task works; returns how often it failed before, 0 if it did not."""
+        self._retry_at.pop(task, None)
+        return self._failures.pop(task, 0)
 
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take that there is no answer. Raises as `answer`."""
+    def is_waiting(self, task: str, now: float) -> bool:
+        """Return whether the task must not go on yet."""
+        return now < self._retry_at.get(task, now)
 
-    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Note that a call of this purpose failed.
+    def next_retry(self, now: float) -> float | None:
+        """Return when the next task may go on; None if none is waiting."""
+        return min((at for at in self._retry_at.values() if at > now), default=None)
 
-        Returns the seconds until a forkchoice update that failed with it is due again; None if it is due at once."""
+    def _pause(self, failures: int) -> float:
+        return backoff(failures + 1, self._first, MAX_SECONDS) + self._jitter()
 
 
 class CoreContext(ABC):
@@ -68,6 +93,7 @@ class CoreContext(ABC):
         self.held: tuple[HeadRow, PendingCall, CoreAnswer] | None = None
         self.doubted: tuple[CallPurpose, L2BlockRef] | None = None
         self._failed_fetch: CoreCall | None = None
+        self.forkchoice_row: HeadRow
 
     @property
     def confirmed_heads(self) -> Heads | None:
@@ -82,7 +108,7 @@ class CoreContext(ABC):
 
     def write(self, level: LogLevel, text: str, code: Code | None = None, /, **fields: object) -> None:
         """Have a line written to the log."""
-        self.do(Log(level, text, code, fields))
+        self.do(LogLine(level, text, code, fields))
 
     def count(self, metric: str, /, **labels: str) -> None:
         """Have one added to a counter."""
@@ -95,9 +121,7 @@ class CoreContext(ABC):
     def fail(
         self, purpose: CallPurpose, error: StageError, now: Instant, *, reason: str = "", pause: float | None = None
     ) -> float:
-        """Note a temporary failure; returns the seconds until the next attempt, those of `pause` if it is set.
-
-        `reason` tells apart what one task fails by."""
+        """Note a temporary failure of a kind; return the seconds until the next attempt, or `pause` if it is set."""
         seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
         problem = Problem.of(error)
         self.log.add(now.unix, "failed", purpose, str(problem))
@@ -110,9 +134,7 @@ class CoreContext(ABC):
             self.do(WorkRecovered(purpose.task, failures))
 
     def ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
-        """Return whether a block is not fetched again.
-
-        The engine's answer cannot be read, or it gave none twice in a row [ENG21, SEQ6]."""
+        """Return whether a block is not fetched again: it cannot be read, or was not there twice [ENG21, SEQ6]."""
         if not isinstance(call, GetPayload):
             return False
         again = call == self._failed_fetch
@@ -139,9 +161,7 @@ class CoreContext(ABC):
     @property
     @abstractmethod
     def may_join(self) -> bool:
-        """Whether the next derived block may be started with the update to the last one.
-
-        Nothing else waits for the time between them, and the safe head needs no record before it [SDB13]."""
+        """Whether the next derived block may be started with the update to the last one [ENG40, SDB13]."""
 
     @abstractmethod
     def holds_for_sync(self, now: Instant) -> bool:
@@ -184,10 +204,13 @@ class CoreContext(ABC):
         """Start over at heads that a supervisor has chosen, None: where the ordinary search finds them [IOP20]."""
 
 
-class CoreRow(ABC):
-    """A row with one purpose, whose calls are made again after a pause."""
+class Row(ABC):
+    """A row of the priority table: which call is due, and what follows from its answer.
 
-    outlives_resets = False
+    `outlives_resets`: answers count to calls that were made before a reset. `takes_silence`: that there is no answer is
+    one as well."""
+
+    outlives_resets = takes_silence = False
 
     def __init__(self, core: CoreContext) -> None:
         self._core = core
@@ -199,24 +222,37 @@ class CoreRow(ABC):
 
     @abstractmethod
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the call to make now."""
+        """Return the call to make now. Raises TemporaryError and ResetError as `answer`."""
 
     @abstractmethod
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to a call of this row."""
+        """Take the answer to a call of this row. Raises TemporaryError for another try, and ResetError."""
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Raise TemporaryError, so that the call is made again."""
-        if not (answer.unreadable and self._core.take_unreadable(pending.call)):
+        """Take that there is no answer. Raises TemporaryError, so that the call is made again."""
+        if self.takes_silence:
+            self.answer(pending, answer, now)
+        elif not (answer.unreadable and self._core.take_unreadable(pending.call)):
             raise TemporaryError(answer.reason, answer.code)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Pause the calls of this purpose."""
+        """Pause the calls; return the seconds until a failed forkchoice update is due, None for at once."""
         return self._core.fail(self.purpose, error, now)
 
 
-class HeadRow(CoreRow):
+def moves_heads(call: CoreCall | None) -> bool:
+    """Return whether a call is a forkchoice update for this node's heads."""
+    return isinstance(call, ForkchoiceUpdate) and call.attributes is None
+
+
+class HeadRow(Row):
     """A row that moves heads. `take` is for answers that may wait for a forkchoice update [ENG38]."""
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        if moves_heads(pending.call):
+            self._core.forkchoice_row.answer(pending, answer, now)
+        elif not (is_syncing(answer) and self._hold(pending, answer)):
+            self.take(pending, answer, now)
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Process an answer, which may have been held back."""
@@ -224,11 +260,8 @@ class HeadRow(CoreRow):
     def finished(self, now: Instant) -> None:
         """Note that the block of this row has become the engine's head."""
 
-    def hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:
-        """Return whether the heads are sent again before the answer counts.
-
-        The engine may have lost blocks, in a restart say. It takes them up then, or shows that a new start is needed
-        [ENG38]."""
+    def _hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:
+        """Return whether the heads are sent again before the answer counts: the engine may lack them [ENG38]."""
         core = self._core
         core.controller.distrust()
         if core.controller.forkchoice_due() is None:
@@ -238,16 +271,32 @@ class HeadRow(CoreRow):
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Raise TemporaryError, unless the build under way has to be given up."""
-        if self._core.ends_build(pending.call, answer):
+        if not self.takes_silence and self._core.ends_build(pending.call, answer):
             self.answer(pending, answer, now)
         else:
             super().unavailable(pending, answer, now)
 
 
-class ReadRow(CoreRow):
-    """Requests of other processes that are calls themselves, oldest first; the answer is the response of type `kind`.
+class SharedRow(HeadRow):
+    """Another place in the table for calls of `row`, which takes their answers; `due` says which call is due there."""
 
-    The oldest waits until it is answered; what finds no room is repeated by the process that needs it."""
+    def __init__(self, core: CoreContext, row: HeadRow, due: Callable[[Instant], CoreCall | None]) -> None:
+        super().__init__(core)
+        self._row, self._due = row, due
+
+    @property
+    def purpose(self) -> CallPurpose:
+        return self._row.purpose
+
+    def due(self, now: Instant) -> CoreCall | None:
+        return self._due(now)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        self._row.answer(pending, answer, now)
+
+
+class ReadRow(Row):
+    """Requests of other processes that are calls themselves, oldest first; each until it is answered."""
 
     outlives_resets = True
     purpose = CallPurpose.OUTPUT

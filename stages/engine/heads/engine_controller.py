@@ -15,6 +15,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     forkchoice_result,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
@@ -83,9 +84,7 @@ class EngineController:
         self._moved()
 
     def drop_pending(self) -> None:
-        """Note that the rest of a batch was dropped.
-
-        The pending safe head goes back, and a displaced tip is tried again."""
+        """Drop the rest of a batch: the pending safe head goes back, and a displaced tip is tried again."""
         if self.heads is not None:
             self.restoring_backup = self.backup_unsafe_head is not None
             self.heads = self.heads.without_pending()
@@ -97,9 +96,7 @@ class EngineController:
             self.heads = self.heads.with_finalized(ref)
 
     def promote_cross(self, safe: L2BlockRef | None, unsafe: L2BlockRef | None) -> None:
-        """Note that blocks are safe, or unsafe and verified, across chains.
-
-        The verified unsafe head is not behind the safe one."""
+        """Note what is safe, or unsafe and verified, across chains; the verified one is not behind the safe one."""
         if self.heads is None:
             return
         heads = self.heads if safe is None else msgspec.structs.replace(self.heads, cross_safe=safe)
@@ -140,9 +137,7 @@ class EngineController:
             self.announced = self.heads
 
     def answer(self, call: ForkchoiceUpdate, answer: object) -> None:
-        """Take the answer to the update that was due.
-
-        Raises TemporaryError when the same update is due again, and ResetError when a new start is needed."""
+        """Take the answer to the update. Raises TemporaryError when it is due again, and ResetError."""
         if self.restoring_backup and self.backup_unsafe_head is not None:
             self._answer_restore(self.backup_unsafe_head, call.forkchoice, answer)
             return
@@ -151,12 +146,10 @@ class EngineController:
         self.promoted_from = None
 
     def _answer_restore(self, backup_unsafe_head: L2BlockRef, sent: Forkchoice, answer: object) -> None:
-        """Note that the displaced tip is back or given up.
-
-        It is tried again only where the engine could not decide [ENG35]."""
+        """Note that the displaced tip is back or given up, unless the engine could not decide [ENG35]."""
         result = forkchoice_result(answer)
         if result.status is CallStatus.RETRY:
-            raise TemporaryError(result.text)
+            raise TemporaryError(result.text, Code.ENGINE_ANSWER)
         self.backup_unsafe_head, self.restoring_backup = None, False
         if result.status is CallStatus.DONE:
             self.advance(backup_unsafe_head)
@@ -170,4 +163,4 @@ def raise_unless_done(result: CallResult) -> None:
     if result.status is CallStatus.RESET:
         raise ResetError(result.text)
     if result.status is not CallStatus.DONE:
-        raise TemporaryError(result.text)
+        raise TemporaryError(result.text, Code.ENGINE_ANSWER)

@@ -5,8 +5,8 @@ from math import inf
 import msgspec
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
-from rollup_node.stages.engine.safedb.entries import SafeHeadRecorder
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
+from rollup_node.stages.engine.heads.context import CoreContext, Row
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
@@ -75,10 +75,7 @@ class Finality:
         del self.safe[: -self.lookback]
 
     def note_finalized_l1(self, head: L1BlockRef | None) -> bool:
-        """Note L1's finalized head; False if it is lower than before, which is ignored [FIN6].
-
-        None: the l1 process has none (it was started again) or dropped it as disproved, so that any may follow
-        [FIN9]."""
+        """Note L1's finalized head; False if it is lower than before [FIN6]; None drops a disproved one [FIN9]."""
         if head is None:
             self.finalized_l1, self.due, self.checked = None, False, ()
             self.settled_l1 = self._unsettled
@@ -95,18 +92,14 @@ class Finality:
             self.settled_l1, self.due = number, True
 
     def note_idle(self, current_l1: L1BlockRef) -> None:
-        """Note that derivation is idle at an L1 block.
-
-        Finality is due again, at once after a start and then at most once in `delay` blocks [FIN4]."""
+        """Note that derivation is idle at an L1 block: finality is due, at most once in `delay` blocks [FIN4]."""
         if self.finalized_l1 is None:
             return
         if self.tried_at is None or current_l1.number >= self.tried_at + self.delay:
             self.tried_at, self.due = current_l1.number, True
 
     def next(self, finalized: L2BlockRef) -> NeedCanonicalL1 | Finalize | None:
-        """Return what is due above the present finalized block.
-
-        Two L1 blocks to compare, then the finalization [FIN3]."""
+        """Return what is due: two L1 blocks to compare, then the finalization [FIN3]."""
         candidate = self._candidate() if self.due else None
         if candidate is None or self.finalized_l1 is None or candidate.l2.number <= finalized.number:
             return None
@@ -116,9 +109,7 @@ class Finality:
         return Finalize(candidate.l2)
 
     def add_canonical(self, need: NeedCanonicalL1, block: L1BlockRef | None) -> None:
-        """Take the canonical L1 block of a need, None if L1 has none.
-
-        Raises ResetError when it is another one than the finalized block or the block derived from [FIN5]."""
+        """Take the canonical L1 block of a need. Raises ResetError when L2 was derived from another one [FIN5]."""
         candidate = self._candidate()
         if candidate is None or self.finalized_l1 is None or block is None or block.number != need.number:
             return
@@ -146,7 +137,7 @@ def _default_lookback(rollup: RollupConfig) -> int:
     return max(LOOKBACK, rollup.alt_da.challenge_window + rollup.alt_da.resolve_window + 1)
 
 
-class FinalityRow(CoreRow):
+class FinalityRow(Row):
     """`asks_at` is the monotonic time before which L1 is not asked again for a block that it does not have."""
 
     purpose = CallPurpose.FINALITY

@@ -3,21 +3,15 @@
 from collections.abc import Callable
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetBlockRef, Unavailable, is_syncing
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadRecorder, SafeHeadsWritten
+from rollup_node.stages.engine.calls.engine_api import GetBlockRef, Unavailable, is_syncing
+from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadRecorder, SafeHeadsWritten
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 
 
-def moves_heads(call: CoreCall | None) -> bool:
-    """Return whether a call is a forkchoice update for this node's heads."""
-    return isinstance(call, ForkchoiceUpdate) and call.attributes is None
-
-
 class ForkchoiceRow(HeadRow):
-    """A pending update, at once for a start and for a displaced tip.
-
-    Not while a derived block is being built: the engine's head is the parent of that block then."""
+    """A pending update, at once for a start and for a displaced tip; not while a derived block is being built."""
 
     purpose = CallPurpose.FORKCHOICE
 
@@ -47,13 +41,7 @@ class ForkchoiceRow(HeadRow):
 
 
 class FinishRow(HeadRow):
-    """The update that makes an inserted block the head, or confirms the heads before a held answer is processed.
-
-    On behalf of the row that needs it."""
-
-    def __init__(self, core: CoreContext, forkchoice: ForkchoiceRow) -> None:
-        super().__init__(core)
-        self._forkchoice = forkchoice
+    """The update that makes an inserted block the head or precedes a held answer, for the row that needs it."""
 
     @property
     def purpose(self) -> CallPurpose:
@@ -71,14 +59,9 @@ class FinishRow(HeadRow):
             core.finishing = core.held = None
         return call
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        self._forkchoice.answer(pending, answer, now)
-
 
 class DoubtRow(HeadRow):
-    """The question whether the engine still has the tip [UNS7].
-
-    It is on behalf of the work whose update the engine answered with SYNCING."""
+    """The question whether the engine still has the tip, for the work whose update it answered so [UNS7]."""
 
     @property
     def purpose(self) -> CallPurpose:
@@ -93,10 +76,10 @@ class DoubtRow(HeadRow):
         text = "the engine answers SYNCING to a forkchoice update"
         if answer is None and self._core.doubted is not None:
             raise ResetError(f"{text}: it does not have block {self._core.doubted[1]} any more")
-        raise TemporaryError(f"{text}: it fetches the chain up to block {self._core.fetched}")
+        raise TemporaryError(f"{text}: it fetches the chain up to block {self._core.fetched}", Code.ENGINE_ANSWER)
 
 
-class SafeHeadsRow(CoreRow):
+class SafeHeadsRow(Row):
     """`written` is called when a change is on disk."""
 
     purpose = CallPurpose.SAFE_HEAD_WRITE
@@ -116,9 +99,7 @@ class SafeHeadsRow(CoreRow):
             self._written()
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Raise ResetError for an entry that could not be written.
-
-        Derivation starts over, so that it is derived again."""
+        """Raise ResetError for an entry that could not be written, so that it is derived again."""
         if isinstance(pending.call, RecordSafeHead):
             raise ResetError(answer.reason, answer.code)
         super().unavailable(pending, answer, now)

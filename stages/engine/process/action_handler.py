@@ -1,30 +1,33 @@
-"""Performs the actions of the engine core: sends messages, publishes, writes the log, counts."""
+"""Performs the actions of the engine core: sends messages, publishes, counts, writes the log and upgrade bundles."""
 
+import re
+import time
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Server
+from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowResult
+from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
-from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.reset_watch import ResetWatch
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.process.upgrade_files import UpgradeFiles
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQUENCER_WAITS
+from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
-from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_payload
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.deposits import is_deposit
+from rollup_node.stages.protocol.errors import RestartError
+from rollup_node.stages.protocol.forks.bundles import CHOSEN_FILE, DRAFTS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -108,7 +111,7 @@ class ActionHandler:
 
     def _report_handlers(self) -> Handlers:
         return {
-            act.Log: self._log,
+            act.LogLine: self._log,
             act.Count: lambda action: self._meter.count(action.metric, action.value, **action.labels),
             act.Observe: lambda action: self._meter.observe(action.metric, action.value),
             act.Lasts: lambda action: self._lasting[action.name].report(action.code, action.text, **action.fields),
@@ -121,7 +124,7 @@ class ActionHandler:
             act.ResetStarted: self._reset_started,
         }
 
-    def _log(self, action: act.Log) -> None:
+    def _log(self, action: act.LogLine) -> None:
         code = {} if action.code is None else {"code": action.code.text}
         getattr(log, action.level)(action.text, **code, **action.fields)
 
@@ -136,7 +139,7 @@ class ActionHandler:
 
     def _work_failed(self, action: act.WorkFailed) -> None:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
-        code = action.code or _code_of(action)
+        code = action.code or (Code.RESET if action.severity is act.Severity.RESET else Code.RETRYING)
         self._status.set_failure(action, code)
         if action.severity is act.Severity.TEMPORARY:
             if code in LOGGED_BY_L1:
@@ -225,10 +228,95 @@ class ActionHandler:
         self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
 
 
-def _code_of(failed: act.WorkFailed) -> Code:
-    """Return the code of a failure whose error names none: that of an answer, or of a machine of the core."""
-    if failed.severity is act.Severity.RESET:
-        return Code.RESET
-    if failed.task == CallPurpose.FOLLOW.task:
-        return Code.FOLLOW_SOURCE
-    return Code.ENGINE_ANSWER if "engine" in failed.error else Code.RETRYING
+SAME_RESETS = 3
+QUIET_SECONDS = 120.0
+_VALUES = re.compile("0x[0-9a-f]+|[0-9]+")
+
+
+class ResetWatch:
+    """Logs the resets; those that repeat for one reason, numbers aside, as one condition. `show` takes it."""
+
+    def __init__(
+        self, log: Logger, show: Callable[[Problem | None], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log, self._show, self._clock = log, show, clock
+        self._condition = LastingCondition(log, clock)
+        self._reason = ""
+        self._times = self._highest = 0
+        self._last_at = float("-inf")
+
+    def reset(self, reason: str) -> None:
+        """There was a reset."""
+        kind = _VALUES.sub("", reason)
+        self._times = self._times + 1 if kind == self._reason else 1
+        self._reason, self._last_at = kind, self._clock()
+        if self._times < SAME_RESETS:
+            self._end()
+            self._log.warn("resetting", code=Code.RESET.text, reason=reason)
+            return
+        self._condition.report(
+            Code.RESET_LOOP, "resetting again for the same reason", resets=self._times, reason=reason
+        )
+        text = f"{self._times} resets for the same reason: {reason}"
+        self._show(Problem(Code.RESET_LOOP, "", text))
+
+    def processed(self, safe: int) -> None:
+        """Note that a derived block was processed; a safe head not reached before ends a loop."""
+        if safe > self._highest:
+            self._highest = safe
+            self._clear()
+
+    def tick(self) -> None:
+        """End a loop when there has been no reset for long."""
+        if self._times and self._clock() - self._last_at > QUIET_SECONDS:
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._times:
+            self._times, self._reason = 0, ""
+            self._end()
+
+    def _end(self) -> None:
+        self._condition.end("resets do not repeat any more")
+        self._show(None)
+
+
+class UpgradeFiles:
+    """Writes to `folder`, which is `rollup.bundle-dir`."""
+
+    def __init__(self, folder: str, log: Logger) -> None:
+        self._folder, self._log = Path(folder).absolute(), log
+
+    def differs(self, other: OtherUpgrade, confirmed: bool) -> None:
+        """Says that derivation waits before a block with another bundle, and writes that bundle."""
+        fields: dict[str, object] = {"fork": other.fork, "block": other.number, "hash": to_hex(other.hash)}
+        fields |= {"difference": other.difference, "used": other.used, "confirmed_by_l1": confirmed}
+        if not other.same_bundle:
+            path = self._folder / other.file_name
+            fields |= {"seen": other.sha256, "known": _known(other), "file": self._written(path, other.file)}
+        text = "the chain has other upgrade transactions than this node"
+        self._log.error(text, code=Code.BUNDLE_DIFFERS.text, **fields, do=Code.BUNDLE_DIFFERS.remedy)
+
+    def choose(self, other: OtherUpgrade) -> None:
+        """Keep the chain's bundle for this and the next starts. Raises RestartError once it is written."""
+        path = self._folder / CHOSEN_FILE.format(fork=other.fork)
+        written = self._written(path, other.file)
+        if written == str(path):
+            text = "taking the upgrade bundle of the chain, which this package has and L1 confirms"
+            self._log.warn(text, code=Code.BUNDLE_CHOSEN.text, fork=other.fork, sha256=other.sha256, file=written)
+            raise RestartError(f"the bundle {other.sha256[:8]} takes the place of {other.used[:8]}")
+
+    def _written(self, path: Path, content: bytes) -> str:
+        """Return the path from the root on, or why nothing could be written to it."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_private_file(path, content, 0o644, durable=True)
+        except OSError as error:
+            return f"not written to {path}: {error.strerror or error}"
+        return str(path)
+
+
+def _known(other: OtherUpgrade) -> str:
+    if other.carried is not None:
+        return f"this package has it ({other.carried.found})"
+    return DRAFTS.get(other.sha256, "not known to this version")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
-from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
+from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import RestartError, TemporaryError
@@ -22,9 +22,7 @@ log = get_logger("engine")
 
 
 class CallRunner:
-    """`ask` makes one call; its TemporaryError becomes the answer Unavailable.
-
-    `wake` is called when an answer is there."""
+    """`ask` makes a call, whose TemporaryError is the answer Unavailable; `wake` is called for each answer."""
 
     def __init__(self, ask: Callable[[CoreCall], Awaitable[CoreAnswer]], wake: Callable[[], None]) -> None:
         self._ask, self._wake = ask, wake

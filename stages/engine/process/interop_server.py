@@ -1,9 +1,8 @@
-"""The server of `engine.interop`: events for the supervisor, and its calls [IOP5 to IOP20].
-
-Results and errors are those of op-node."""
+"""The server of `engine.interop`: events and calls, with the results of op-node [IOP5 to IOP20]."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,20 +10,20 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.io.client import EngineClient
-from rollup_node.stages.engine.calls.replacement import ReplacementError, replaced_output, replacement_attributes
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.interop.interop import Interop, block_ref
-from rollup_node.stages.engine.interop.interop_row import (
+from rollup_node.stages.engine.heads.interop import (
     Decision,
     ForceStart,
+    Interop,
     Invalidate,
     PromoteCrossSafe,
     PromoteCrossUnsafe,
     PromoteFinalized,
     ProvideL1,
+    block_ref,
 )
-from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.process.bus_clients import L1Client
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.messages.control import OutputRequest
@@ -38,10 +37,19 @@ from rollup_node.stages.messages.interop import (
 )
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
+from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.output_root import output_preimage
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import (
+    OPTIMISTIC_BLOCK_DEPOSITOR,
+    ZERO_HASH,
+    BlockId,
+    Hash,
+    L1BlockRef,
+    L2BlockRef,
+)
 
 BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002
@@ -60,6 +68,14 @@ RESPONSE_BYTES = 256
 """What a response takes without its texts."""
 
 RESET_TARGETS = ("unsafe", "cross-unsafe", "safe", "cross-safe", "finalized")
+
+
+PREIMAGE_BYTES = 128
+_WITH_MIN_BASE_FEE = 17
+
+
+class ReplacementError(Exception):
+    """The block cannot be replaced, or is no valid replacement."""
 
 
 class InteropError(Exception):
@@ -98,9 +114,9 @@ class InteropServer:
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
-            "updateCrossUnsafe": self._update_cross_unsafe,
+            "updateCrossUnsafe": partial(self._promote, kind=PromoteCrossUnsafe),
             "updateCrossSafe": self._update_cross_safe,
-            "updateFinalized": self._update_finalized,
+            "updateFinalized": partial(self._promote, kind=PromoteFinalized),
             "invalidateBlock": self._invalidate_block,
             "anchorPoint": self._anchor_point,
             "reset": self._reset,
@@ -175,18 +191,14 @@ class InteropServer:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    async def _update_cross_unsafe(self, request: InteropRequest) -> None:
+    async def _promote(self, request: InteropRequest, kind: type[PromoteCrossUnsafe] | type[PromoteFinalized]) -> None:
         count = self._reset_count()
-        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), count)
+        self._decide(kind(await self._block(request.blocks[0].hash)), count)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
         count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
         self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
-
-    async def _update_finalized(self, request: InteropRequest) -> None:
-        count = self._reset_count()
-        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
         count = self._reset_count()
@@ -356,3 +368,43 @@ def _shown_output(state_root: Hash, storage_root: Hash, block_hash: Hash) -> dic
 
 def _show(block: BlockId) -> str:
     return f"{to_hex(block.hash)}:{block.number}"
+
+
+def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
+    """Return the block's deposits and one more. Raises ReplacementError for a block of before Isthmus."""
+    if payload.withdrawals_root is None:
+        raise ReplacementError("withdrawals-root is nil")
+    preimage = output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
+    deposits = tuple(raw for raw in payload.transactions if is_deposit(raw))
+    extra = payload.extra_data
+    return PayloadAttributes(
+        timestamp=payload.timestamp,
+        prev_randao=payload.prev_randao,
+        fee_recipient=payload.fee_recipient,
+        withdrawals=payload.withdrawals,
+        parent_beacon_root=payload.parent_beacon_root,
+        transactions=(*deposits, invalidated_block_deposit(preimage)),
+        no_tx_pool=True,
+        gas_limit=payload.gas_limit,
+        eip1559_params=extra[1:9],
+        min_base_fee=int.from_bytes(extra[9:], "big") if len(extra) == _WITH_MIN_BASE_FEE else None,
+    )
+
+
+def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None:
+    """Return state root, storage root and hash of the block that this one replaced. Raises ReplacementError."""
+    if not payload.transactions:
+        raise ReplacementError("expected block-replacement tx and more")
+    last = payload.transactions[-1]
+    if not is_deposit(last):
+        return None
+    try:
+        deposit = decode_deposit(last)
+    except DepositError as error:
+        raise ReplacementError(f"failed to unmarshal invalidated-block system tx: {error}") from None
+    if deposit.sender != OPTIMISTIC_BLOCK_DEPOSITOR:
+        return None
+    data = deposit.data
+    if len(data) != PREIMAGE_BYTES or data[:32] != ZERO_HASH:
+        raise ReplacementError("failed to unmarshal output-root preimage: it is not of version 0")
+    return data[32:64], data[64:96], data[96:]

@@ -1,6 +1,4 @@
-"""The protocol versions that L1 signals.
-
-They are passed on to the execution engine, compared, and may halt the node [PRV3 to PRV7]."""
+"""The protocol versions of L1: told to the engine, compared, and perhaps a reason to halt [PRV3 to PRV7]."""
 
 import asyncio
 import time
@@ -85,17 +83,11 @@ class ProtocolVersions:
     def _show_versions(self, own: Hash, engine: Hash | None, recommended: Hash, required: Hash) -> None:
         versions = (own, engine, recommended, required)
         labels = tuple("unknown" if version is None else shown(version) for version in versions)
+        names = "local", "engine", "recommended", "required"
         if self._labels not in (None, labels):
-            self._set_versions(self._labels, 0)
+            self._meter.set("protocol_versions", 0, **dict(zip(names, self._labels or (), strict=True)))
         self._labels = labels
-        self._set_versions(labels, 1)
-
-    def _set_versions(self, labels: tuple[str, ...] | None, value: int) -> None:
-        if labels is not None:
-            local, engine, recommended, required = labels
-            self._meter.set(
-                "protocol_versions", value, local=local, engine=engine, recommended=recommended, required=required
-            )
+        self._meter.set("protocol_versions", 1, **dict(zip(names, labels, strict=True)))
 
     def _report(self, node: str, version: Hash, kind: str, wanted: Hash) -> None:
         comparison = compare(version, wanted)

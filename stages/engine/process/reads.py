@@ -1,13 +1,10 @@
-"""Reads of the execution engine on behalf of other processes.
-
-Blocks for the overlap rules of span batches, the parts of output roots, and blocks for peers. Each ends in a response;
-an engine that cannot answer is an error text in it."""
+"""Reads of the engine for other processes: blocks for span batches and peers, parts of output roots."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
@@ -39,9 +36,7 @@ _SUPERROOT = _Texts("blockRefWithStatus@{number}: ", "outputV0AtBlock@")
 
 
 class Reader:
-    """`client` has connections of its own, so that reads of many blocks do not delay calls that move heads.
-
-    `status` returns the present heads."""
+    """`client` has connections of its own, so as not to delay moves of heads; `status` returns the heads."""
 
     def __init__(self, config: EngineConfig, client: EngineClient, status: Callable[[], EngineStatus]) -> None:
         self._config, self._client, self._status = config, client, status
@@ -100,10 +95,7 @@ class Reader:
         return payload, self._status()
 
     async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef, texts: _Texts) -> Hash:
-        """Return the message passer's storage root.
-
-        From the header where it has one, else by a proof of the state [RPC32]. Raises OutputError when the engine
-        returns no valid proof."""
+        """Return the message passer's storage root, from the header or by a proof [RPC32]. Raises OutputError."""
         rules = self._config.rollup.schedule().l2(payload.timestamp)
         from_header = rules.withdrawals_root and not self._config.withdrawal_root_from_state
         if from_header and payload.withdrawals_root is not None:

@@ -67,10 +67,7 @@ class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class AdminStateFile:
-    """A JSON object.
-
-    It is replaced by rename, so that it is whole whenever the node or the machine fails. `_last` is what was last read
-    or stored."""
+    """A JSON object, replaced by rename, so that it is always whole; `_last` is what was last read or stored."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -82,10 +79,7 @@ class AdminStateFile:
         return self._last
 
     def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
-        """Store what is given, whether the sequencer is started or the SDM opt-in, and keep the other.
-
-        It is on disk when this returns. A file that cannot be read is overwritten. Raises AdminStateError when it
-        cannot be written [ADM2, ADM5]."""
+        """Store what is set, on disk when this returns, and keep the other. Raises AdminStateError [ADM2, ADM5]."""
         try:
             self.load()
         except AdminStateError as error:
@@ -140,10 +134,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Note that a rename is on disk once the folder is.
-
-    Some file systems do not sync folders, and some folders may be written to but not read: neither may keep a sequencer
-    from being stopped."""
+    """Sync a folder after a rename, where it can be: that must not keep a sequencer from being stopped."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -186,9 +177,7 @@ class SequencerStore:
         )
 
     def store_active(self, active: bool) -> None:
-        """Keep whether the sequencer is started; with `rpc.admin-state` it is on disk when this returns.
-
-        Raises StoreFailedError."""
+        """Keep whether the sequencer is started, on disk with `rpc.admin-state`. Raises StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, active=active)
         self._store(wanted, lambda file: file.store(started=active))
 

@@ -1,45 +1,51 @@
-"""The engine process: one loop around the engine core, which decides everything.
-
-The loop makes the core's calls, hands it their answers, and performs its actions; messages of other processes go to the
-core as they arrive."""
+"""The engine process: one loop around the engine core, which decides everything."""
 
 import asyncio
 import random
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, GetL1BlockRef, Instant
-from rollup_node.stages.engine.calls.io.client import EngineClient
-from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
-from rollup_node.stages.engine.calls.io.follow_client import FollowClient
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, GetFollowStatus, GetLeader
+from rollup_node.stages.engine.calls.calls import (
+    CommitPayload,
+    CoreAnswer,
+    CoreCall,
+    GetFollowStatus,
+    GetL1BlockRef,
+    GetLeader,
+    Instant,
+)
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    FindSafeHeads,
+    KeepSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+)
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import Notification, PeerRequest
-from rollup_node.stages.engine.interop.interop_row import Decision
+from rollup_node.stages.engine.heads.context import TaskBackoff
+from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.process.action_handler import ActionHandler
+from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.call_runner import CallRunner, stimuli_logged
-from rollup_node.stages.engine.process.control_server import ControlServer
+from rollup_node.stages.engine.process.control_server import ControlServer, StoredRequest, StoredRequests
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.interop_server import InteropServer
-from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.process.p2p_client import P2PClient
+from rollup_node.stages.engine.process.neighbour_clients import ConductorClient, FollowClient
 from rollup_node.stages.engine.process.protocol_versions import ForkWatch, ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.process.stored_requests import StoredRequest, StoredRequests
-from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
-from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
-from rollup_node.stages.messages.endpoints import Endpoints
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import ForkDoubt, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
@@ -60,10 +66,7 @@ def present() -> Instant:
 
 
 class EngineStage:
-    """The engine process.
-
-    `periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
-    process."""
+    """The engine process: its loop, a watch over an engine with nothing to do, and what is repeated."""
 
     def __init__(
         self,
@@ -86,9 +89,21 @@ class EngineStage:
         self._client = EngineClient(*engine)
         self._reading_client = EngineClient(*engine, self._client.record)
         self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
-        self._follow = _follow_client(config, meter)
+        self._follow: FollowClient | None = None
+        if config.follow_url is not None:
+            self._follow = FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._safe_heads = SafeHeadDatabase(config)
+        self._asked: dict[type, Callable[[Any], Awaitable[CoreAnswer]]] = {
+            L2BlocksRequest: self._reader.overlap_blocks,
+            OutputRequest: self._reader.output,
+            PayloadRequest: self._reader.payload,
+            SafeHeadRequest: self._safe_heads.at_l1,
+            L1AtSafeHeadRequest: self._safe_heads.l1_of,
+            FindSafeHeads: self._safe_heads.find,
+            **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
+            **dict.fromkeys((GetLeader, CommitPayload), self._conductor.ask),
+        }
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
@@ -110,7 +125,10 @@ class EngineStage:
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
-        self._interop = self._interop_server(bus) if config.interop else None
+        self._interop: InteropServer | None = None
+        if config.interop:
+            reading = self._reading_client, self._reader, self._l1, self.core.interop
+            self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
         if self._p2p is not None:
             self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
         self._versions = ProtocolVersions(
@@ -118,23 +136,10 @@ class EngineStage:
         )
         self.periodic_tasks.append(self._versions.task)
         self.periodic_tasks.append(ForkWatch(self._fork_doubts, self._status.set_fork_doubts).task)
-        bus.subscribe("status.l1", self._on_l1_status)
+        bus.subscribe("status.l1", self._on_status)
         if self._follow is None:
-            bus.subscribe("status.derivation", self._on_derivation_status)
+            bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
-
-    def _interop_server(self, bus: Bus) -> InteropServer:
-        core = self.core
-        return InteropServer(
-            self.config,
-            bus,
-            self._reading_client,
-            self._reader,
-            self._l1,
-            core.interop,
-            self._decide,
-            lambda: core.reset_count,
-        )
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
         return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
@@ -149,9 +154,7 @@ class EngineStage:
             log.info("following the heads of another node instead of deriving", source=self._follow.name)
 
     async def close(self) -> None:
-        """Wait a moment for a sealed block and for the calls that move and record heads.
-
-        Then connections and files are closed."""
+        """Wait a moment for a sealed block and for calls that move or record heads, then close all."""
         self._stored.close()
         await self._finish_last_block(SEAL_SECONDS)
         if self._interop is not None:
@@ -187,13 +190,20 @@ class EngineStage:
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
-    def _decide(self, decision: Decision, reset_count: int) -> None:
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Perform the actions of what the core takes in the block; the loop goes on then."""
         with stimuli_logged(self.core.log):
-            self.core.decide(decision, self._clock(), reset_count)
+            yield
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
+    def _decide(self, decision: Decision, reset_count: int) -> None:
+        with self._turn():
+            self.core.decide(decision, self._clock(), reset_count)
+
     async def _step(self) -> float:
+        """Make a turn. Raises NetworkLeftError at the last block that can be derived [LFT4]."""
         self._take_answers()
         now = self._clock()
         with stimuli_logged(self.core.log):
@@ -203,14 +213,9 @@ class EngineStage:
             if self._interop is not None:
                 self._interop.send_events()
             pause = max(0.0, self.core.wait_until(now) - self._clock().monotonic)
-        self._check_end()
-        return pause
-
-    def _check_end(self) -> None:
-        """Raise NetworkLeftError at the last block that can be derived [LFT4]."""
-        safe = self.core.last_safe_head
-        if safe is not None:
+        if (safe := self.core.last_safe_head) is not None:
             raise network_left(self.config.rollup, safe)
+        return pause
 
     def _take_answers(self) -> None:
         with stimuli_logged(self.core.log):
@@ -226,23 +231,7 @@ class EngineStage:
             case GetFollowStatus(check_chain=check_chain):
                 assert self._follow is not None
                 return await self._follow.ask(check_chain=check_chain)
-            case L2BlocksRequest():
-                return await self._reader.overlap_blocks(call)
-            case OutputRequest():
-                return await self._reader.output(call)
-            case PayloadRequest():
-                return await self._reader.payload(call)
-            case GetLeader() | CommitPayload():
-                return await self._conductor.ask(call)
-            case SafeHeadRequest():
-                return await self._safe_heads.at_l1(call)
-            case L1AtSafeHeadRequest():
-                return await self._safe_heads.l1_of(call)
-            case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
-                return await self._safe_heads.write(call)
-            case FindSafeHeads():
-                return await self._safe_heads.find(call)
-        return await self._client.ask(call)
+        return await self._asked.get(type(call), self._client.ask)(call)
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -253,33 +242,23 @@ class EngineStage:
             self._take_request(peer, message)
 
     def _take_request(self, peer: ProcessId, message: PeerRequest) -> None:
-        with stimuli_logged(self.core.log):
+        with self._turn():
             self.core.request(peer, message, self._clock())
-            self._actions.perform(self.core.take_actions())
-        self._loop.wake.set()
 
     def _on_message(self, message: Notification) -> None:
-        with stimuli_logged(self.core.log):
+        with self._turn():
             self.core.on_message(message, self._clock())
-            self._actions.perform(self.core.take_actions())
-        self._loop.wake.set()
 
-    def _on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
-        if isinstance(message, L1Heads):
+    def _on_status(self, message: Message) -> None:
+        if isinstance(message, L1Heads | DerivationStatus):
             self._on_message(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
 
-    def _on_derivation_status(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
-        if isinstance(message, DerivationStatus):
-            self._on_message(message)
-
     # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
-        """Notice that the engine is away also while no call shows it.
-
-        There may be nothing to call it for, or what it is called for fails by something else."""
+        """Notice that the engine is away also while no call shows it."""
         if self._silent >= WATCH_SECONDS and not self._status.engine_fails:
             await self._client.check_chain()
         left = WATCH_SECONDS - self._silent
@@ -295,12 +274,6 @@ class EngineStage:
         if self._p2p is not None:
             self._p2p.repeat(0 if heads is None else heads.unsafe.number)
         return REPEAT_SECONDS
-
-
-def _follow_client(config: EngineConfig, meter: Meter) -> FollowClient | None:
-    if config.follow_url is None:
-        return None
-    return FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
 
 
 def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:

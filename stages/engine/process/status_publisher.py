@@ -7,9 +7,8 @@ from rollup_node.stages.engine.calls.actions import WorkFailed
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter, show_head
 from rollup_node.stages.io.task import PacedPublisher
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -22,10 +21,7 @@ ENGINE_CODES = frozenset(
 
 
 class StatusPublisher:
-    """The publisher of `status.engine`.
-
-    Problems come from the runtime, from failed work by its task, and by name; `record` is that of the execution
-    engine."""
+    """The publisher of `status.engine`; problems are those of the runtime, of failed tasks, and named ones."""
 
     def __init__(self, bus: Bus, meter: Meter, record: EndpointRecord) -> None:
         self._publisher = bus.publish("status.engine")

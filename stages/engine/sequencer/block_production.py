@@ -15,14 +15,14 @@ import msgspec
 from rollup_node.stages.engine.calls.engine_api import BlockName, EngineCall, ForkchoiceUpdate, GetBlock, show_name
 from rollup_node.stages.engine.calls.heads import Heads, l2_block_info
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.sequencer.origin_selector import L1Window, NoOrigin, OriginSelector
 from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, NeedAttributes, SequencedBlock, Sequencer
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.attributes import prepare_attributes
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash, L1Block, L2BlockRef
+from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef, L2BlockRef
 
 
 class L1BlockRange(msgspec.Struct, frozen=True):
@@ -53,11 +53,6 @@ class BlockProduction:
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
 
-    @property
-    def recover(self) -> bool:
-        """Whether blocks are built without transactions of the pool [SEQ19], on origins that are surely the next."""
-        return self.selector.recover
-
     def set_recover(self, recover: bool) -> None:
         """Set the mode for the next blocks."""
         self.selector.recover = recover
@@ -72,11 +67,9 @@ class BlockProduction:
         return None if self.without_origin else self.sequencer.wait_until()
 
     def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
-        """Return the call that is due now; `forkchoice_due` is the update that the engine lacks.
-
-        Raises TemporaryError when no block can be built yet, ResetError when the tip cannot be built on."""
+        """Return the call that is due now. Raises TemporaryError when no block can be built yet, and ResetError."""
         need = self.sequencer.next(now)
-        self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
+        self.without_origin = isinstance(need, NeedAttributes) and self.window.get(need.parent.l1_origin.number) is None
         if isinstance(need, NeedAttributes):
             return None if self.without_origin else self._prepare(need, forkchoice_due, now)
         return need
@@ -84,14 +77,12 @@ class BlockProduction:
     def _prepare(self, need: NeedAttributes, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         if forkchoice_due is not None:
             return forkchoice_due
-        chosen = self.selector.select(need.parent, self.window)
-        if isinstance(chosen, NoOrigin):
-            raise TemporaryError(chosen.reason)
+        origin = self.selector.select(need.parent, self.window)
         if self.tip_config is None or self.tip_config[0] != need.parent.hash:
             return GetBlock(need.parent.hash)
         config = self.config
         attributes = sequencer_attributes(
-            config.rollup, config.l1_chain, need.parent, self.tip_config[1], chosen.block, self.recover
+            config.rollup, config.l1_chain, need.parent, self.tip_config[1], origin, self.selector.recover
         )
         self.sequencer.set_attributes(need, attributes)
         call = self.sequencer.next(now)
@@ -111,16 +102,13 @@ class BlockProduction:
         if answer is None:
             raise ResetError(f"the engine has lost its head {show_name(name)}")
         if not isinstance(answer, ExecutionPayload) or answer.block_hash != name:
-            raise TemporaryError("the engine's answer is not its head")
+            raise TemporaryError("the engine's answer is not its head", Code.ENGINE_ANSWER)
         self.tip_config = (answer.block_hash, l2_block_info(answer, self.config.rollup).config)
 
     def on_reset(self) -> None:
         """There are no heads, and L1 may have had a reorg."""
         self.sequencer.on_reset()
         self.window.clear()
-
-    def _lacks_origin(self, head: L2BlockRef) -> bool:
-        return self.window.get(head.l1_origin.number) is None
 
 
 def sequencer_attributes(
@@ -131,10 +119,7 @@ def sequencer_attributes(
     epoch: L1Block,
     recover: bool,
 ) -> PayloadAttributes:
-    """Return the attributes of the block after `parent` with the L1 origin `epoch`.
-
-    The engine adds transactions of its pool unless the block is more than the sequencer drift after its origin,
-    activates a fork whose first block stays empty, or the sequencer is in recover mode [SEQ19]."""
+    """Return the attributes of the block after `parent`, with the pool's transactions if they may be [SEQ19]."""
     header = epoch.header
     prepared = prepare_attributes(
         rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates
@@ -143,3 +128,92 @@ def sequencer_attributes(
     drifted = prepared.timestamp > header.timestamp + schedule.epoch(header.timestamp).max_sequencer_drift
     upgrade = any(activation.sequencer_no_tx_pool for activation in schedule.activations(prepared.timestamp))
     return msgspec.structs.replace(prepared, no_tx_pool=drifted or upgrade or recover)
+
+
+MAX_BLOCKS = 64
+
+
+class InconsistentOriginError(ResetError):
+    """The L2 head's origin is not on the L1 chain as it is now."""
+
+
+class L1Window:
+    """The newest canonical L1 blocks by number. A head that does not follow the previous one empties it."""
+
+    def __init__(self) -> None:
+        self.head: L1BlockRef | None = None
+        self.blocks: dict[int, L1Block] = {}
+
+    def note_head(self, head: L1BlockRef) -> bool:
+        """L1's head moved; True if it is another one than before."""
+        last = self.head
+        if head == last:
+            return False
+        self.head = head
+        if last is not None and head.parent_hash != last.hash:
+            self.clear()
+        return True
+
+    def note_block(self, block: L1Block) -> None:
+        """Add a canonical block; those that do not link to it are removed, and the lowest beyond MAX_BLOCKS."""
+        number, header = block.header.number, block.header
+        below, above = self.blocks.get(number - 1), self.blocks.get(number + 1)
+        if below is not None and below.header.hash != header.parent_hash:
+            self.blocks = {known: kept for known, kept in self.blocks.items() if known >= number}
+        if above is not None and above.header.parent_hash != header.hash:
+            self.blocks = {known: kept for known, kept in self.blocks.items() if known <= number}
+        self.blocks[number] = block
+        while len(self.blocks) > MAX_BLOCKS:
+            del self.blocks[min(self.blocks)]
+
+    def clear(self) -> None:
+        """Remove the blocks, since L1 may have had a reorg. The head stays."""
+        self.blocks.clear()
+
+    def get(self, number: int) -> L1Block | None:
+        """Return the block of a number, None if it is not kept."""
+        return self.blocks.get(number)
+
+
+class OriginSelector:
+    """Selects origins for a sequencer that keeps `confirmations` L1 blocks behind L1's head [SEQ14 to SEQ17]."""
+
+    def __init__(self, rollup: RollupConfig, confirmations: int, recover: bool) -> None:
+        self.rollup = rollup
+        self.schedule = rollup.schedule()
+        self.confirmations = confirmations
+        self.recover = recover
+
+    def wanted(self, head: L2BlockRef, window: L1Window) -> tuple[int, int]:
+        """(first, count) of the L1 blocks that the next choices need; a count of 0 for none."""
+        current = head.l1_origin.number
+        last = current + 1 if self._visible(current + 1, window) else current
+        missing = [number for number in range(current, last + 1) if window.get(number) is None]
+        return (missing[0], last - missing[0] + 1) if missing else (current, 0)
+
+    def select(self, head: L2BlockRef, window: L1Window) -> L1Block:
+        """Return the origin of the next block. Raises TemporaryError, or InconsistentOriginError [SEQ8, SEQ14]."""
+        current = window.get(head.l1_origin.number)
+        if current is None:
+            raise TemporaryError(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")
+        if current.header.hash != head.l1_origin.hash:
+            raise InconsistentOriginError(f"L2 head {head} has L1 origin {head.l1_origin}, but L1 has {current.ref}")
+        following = window.get(current.header.number + 1) if self._visible(current.header.number + 1, window) else None
+        if following is not None and following.header.parent_hash != current.header.hash:
+            raise InconsistentOriginError(f"L1 block {following.ref} does not follow {current.ref}")
+        time = head.timestamp + self.rollup.block_time
+        if following is not None:
+            return following if time >= following.header.timestamp else current
+        drift = self.schedule.epoch(current.header.timestamp).max_sequencer_drift
+        if time - current.header.timestamp > drift:
+            raise TemporaryError(
+                f"the next L2 block would be {time - current.header.timestamp} s past its L1 origin {current.ref},"
+                f" more than the drift of {drift} s, and L1 block {current.header.number + 1} is not visible"
+            )
+        if self.recover and (window.head is None or self._visible(current.header.number + 1, window)):
+            raise TemporaryError(f"recover mode: L1 block {current.header.number + 1} is not fetched yet")
+        return current
+
+    def _visible(self, number: int, window: L1Window) -> bool:
+        """Return whether a block is deep enough below L1's head to be built on."""
+        return window.head is not None and number + self.confirmations <= window.head.number

@@ -13,9 +13,9 @@ from collections import deque
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import SendToRpc
-from rollup_node.stages.engine.calls.build_api import BuildError, commit_error, open_error, seal_error
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import (
+    BuildError,
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
@@ -23,6 +23,9 @@ from rollup_node.stages.engine.calls.engine_api import (
     GetPayload,
     NewPayload,
     Unavailable,
+    commit_error,
+    open_error,
+    seal_error,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
@@ -40,10 +43,9 @@ BuildRequest = OpenBlockRequest | SealBlockRequest | CommitBlockRequest
 
 
 class BuildApiRow(HeadRow):
-    """The oldest request is the one under way.
+    """The oldest request is under way. A reset undoes its calls, made after `_reset_count` resets."""
 
-    A reset undoes its calls so far, which were made after `_reset_count` resets."""
-
+    takes_silence = True
     purpose = CallPurpose.BUILD_API
 
     def __init__(self, core: CoreContext) -> None:
@@ -66,9 +68,7 @@ class BuildApiRow(HeadRow):
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        """Return the next call of the oldest request.
-
-        Requests wait for heads, and while a derived block is being built."""
+        """Return the next call of the oldest request; it waits for heads, and while a derived block is built."""
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
             return None
@@ -126,10 +126,6 @@ class BuildApiRow(HeadRow):
                 self._respond(None, payload=None if cancel or not isinstance(answer, ExecutionPayload) else answer)
             case CommitBlockRequest():
                 self._inserted(answer, now)
-
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer: the request fails."""
-        self.answer(pending, answer, now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         seconds = super().failed(call, error, now)

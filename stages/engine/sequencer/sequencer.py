@@ -23,6 +23,7 @@ from enum import Enum, Flag, auto
 import msgspec
 
 from rollup_node.stages.engine.calls.actions import Action
+from rollup_node.stages.engine.calls.calls import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import (
     CallResult,
     CallStatus,
@@ -38,7 +39,6 @@ from rollup_node.stages.engine.calls.engine_api import (
     raise_for_fork_mismatch,
 )
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
@@ -172,9 +172,7 @@ class Sequencer:
         return None if self.active else NOT_RUNNING
 
     def stop(self) -> str | None:
-        """admin_stopSequencer; the error text if it fails [SEQ27].
-
-        `active` becomes False once a sealed block is inserted, or could not be committed."""
+        """admin_stopSequencer; the error text if it fails. A sealed block may be inserted before [SEQ27]."""
         error = self.stop_error()
         if error is not None:
             return error
@@ -226,9 +224,7 @@ class Sequencer:
         self._end_stop()
 
     def on_start(self, heads: Heads, now: float) -> None:
-        """Note that a start is confirmed.
-
-        After the first one of this process the sequencer acts at once, later after one block time [SEQ9]."""
+        """Note that a start is confirmed: the first time to act at once, later after one block time [SEQ9]."""
         self.pause &= ~SequencerPause.RESET
         self.on_heads(heads, now)
         if self.started_before:
@@ -265,17 +261,13 @@ class Sequencer:
             self.attributes = attributes
 
     def retry_later(self, error: StageError, now: float) -> None:
-        """Make the action due again in 1 s: it could not be tried (no origin, endpoint away).
-
-        A build that has started, and a sealed block, are kept [SEQ6, SEQ8]."""
+        """Make the action due again in 1 s; a build that has started or is sealed is kept [SEQ6, SEQ8]."""
         if self.phase is SequencerPhase.IDLE:
             self.attributes = None
         self._failed(str(error), now + RETRY_SECONDS, Problem.of(error).code)
 
     def next_commit(self, now: float) -> CommitPayload | None:
-        """Return the commit that is due now.
-
-        Answered by `committed` or `commit_failed`, unless the block is dropped before [CND5]."""
+        """Return the commit that is due now; answered by `committed` or `commit_failed` [CND5]."""
         due = self.wait_until()
         if self.phase is not SequencerPhase.FETCHED or self.sealed is None or due is None or now < due:
             return None
@@ -290,10 +282,7 @@ class Sequencer:
         return True
 
     def commit_failed(self, payload: ExecutionPayload, failure: Unavailable, now: float) -> None:
-        """Note that the commit, if it is that of the current block, is due again in 1 s [SEQ21].
-
-        The block is kept: the engine may return another one the second time, though the conductor has stored this
-        one."""
+        """Make the commit of the current block due again in 1 s; the block is kept [SEQ21]."""
         if self._is_committing(payload):
             self.phase = SequencerPhase.FETCHED
             text = f"failed to commit unsafe payload to conductor: {failure.reason}"
@@ -304,9 +293,7 @@ class Sequencer:
         return self.phase is SequencerPhase.COMMITTING and payload == self.sealed
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
-        """Take the engine's answer to the call that was due; an answer to another call is ignored.
-
-        Raises ResetError when a new start is needed, and ForkMismatchError when the engine has other forks."""
+        """Take the answer to the call that was due. Raises ResetError and ForkMismatchError."""
         heads = self.heads
         if heads is None:
             return None

@@ -23,12 +23,20 @@ from rollup_node.stages.engine.calls.actions import (
     SendToRpc,
     ShowProblem,
 )
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable, is_syncing
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CommitPayload,
+    Committed,
+    CoreAnswer,
+    CoreCall,
+    GetLeader,
+    Instant,
+    Leadership,
+    PendingCall,
+)
+from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow, HeadRow
-from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow, moves_heads
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.engine.sequencer.block_production import BlockProduction
 from rollup_node.stages.engine.sequencer.sequencer import (
     NOT_ENABLED,
@@ -48,7 +56,7 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 
 CONDITION = "sequencer"
 ASK_AGAIN_SECONDS = 1.0
@@ -61,36 +69,6 @@ AdminKey = tuple[ProcessId, int]
 SequencerRequest = StartSequencerRequest | StopSequencerRequest | OverrideLeaderRequest
 
 
-class AdminRequests:
-    """Stops and resets that are not done yet."""
-
-    def __init__(self) -> None:
-        self.stops: list[AdminKey] = []
-        self.resets: list[AdminKey] = []
-
-    def add_stop(self, key: AdminKey) -> None:
-        """Keep a request for which the sequencer is stopping."""
-        if len(self.stops) < MAX_ADMIN_REQUESTS:
-            self.stops.append(key)
-
-    def add_reset(self, key: AdminKey) -> bool:
-        """Keep a request for a reset; False if it was made before, or there is no room."""
-        if key in self.resets or len(self.resets) >= MAX_ADMIN_REQUESTS:
-            return False
-        self.resets.append(key)
-        return True
-
-    def take_stops(self) -> list[AdminKey]:
-        """Return the stops, which are done now."""
-        stops, self.stops = self.stops, []
-        return stops
-
-    def take_resets(self) -> list[AdminKey]:
-        """Return the resets, which are done now."""
-        resets, self.resets = self.resets, []
-        return resets
-
-
 class Sequencing:
     """The sequencer with the admin calls that wait for it.
 
@@ -100,10 +78,11 @@ class Sequencing:
     def __init__(self, core: CoreContext, stopped: bool, blocks: UnsafeBlocks, derived: Callable[[Heads], int]) -> None:
         self.production = BlockProduction(core.config, stopped)
         self.sequencer = self.production.sequencer
-        self.admin = AdminRequests()
+        self.stops: list[AdminKey] = []
+        self.resets: list[AdminKey] = []
         self.last_announced: Heads | None = None
         self._core, self._lost, self._derived = core, blocks.lost, derived
-        self._last_sequenced: Hash | None = None
+        self.last_sequenced: Hash | None = None
         self._shown: tuple[Problem | None, int] = (None, 0)
 
     def publish_block(self, payload: ExecutionPayload) -> None:
@@ -126,34 +105,33 @@ class Sequencing:
         if problem != last:
             core.do(ShowProblem("sequencer", problem))
 
-    def note_sequenced(self, block: L2BlockRef) -> None:
-        """Note that the engine has validated a block of this sequencer."""
-        self._last_sequenced = block.hash
+    def add_reset(self, key: AdminKey) -> bool:
+        """Keep a request for a reset; False if it was made before, or there is no room."""
+        if key in self.resets or len(self.resets) >= MAX_ADMIN_REQUESTS:
+            return False
+        self.resets.append(key)
+        return True
 
     @property
     def last_block_waits(self) -> bool:
         """Whether the block that was sequenced last is the tip, and not the engine's head yet."""
         heads, accepted = self._core.controller.heads, self._core.controller.accepted
-        if heads is None or heads.unsafe.hash != self._last_sequenced:
+        if heads is None or heads.unsafe.hash != self.last_sequenced:
             return False
         return accepted is None or accepted.head != heads.unsafe.hash
 
     def finish_stops(self, now: Instant) -> None:
-        """Answer admin_stopSequencer once the sequencer has stopped, and the engine has its last block as its head.
-
-        That holds also where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
+        """Answer admin_stopSequencer once the engine has the last block as its head [SEQ27, SEQ42]."""
         waits = self.sequencer.active or self.last_block_waits or self._lost.pending
-        if self.admin.stops and not waits:
+        if self.stops and not waits:
             self.answer_stops()
             self._core.publish(now)
 
     def answer_stops(self) -> None:
-        """Answer admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting.
-
-        The last one that was known, the zero hash where none ever was."""
+        """Answer the stops that wait with the last head that was known, or the zero hash."""
         core, heads = self._core, self.sequencer.heads or self.last_announced
         head = None if heads is None else heads.unsafe
-        stops = self.admin.take_stops()
+        stops, self.stops = self.stops, []
         if stops:
             core.do(Ends(CONDITION, "the sequencer is to build no blocks any more"))
             core.write("info", "sequencer stopped", head=head)
@@ -166,10 +144,9 @@ class SequencerRow(HeadRow):
 
     purpose = CallPurpose.SEQUENCER
 
-    def __init__(self, core: CoreContext, state: Sequencing, blocks: UnsafeBlocks, forkchoice: ForkchoiceRow) -> None:
+    def __init__(self, core: CoreContext, state: Sequencing, blocks: UnsafeBlocks) -> None:
         super().__init__(core)
         self._state, self._production, self._lost = state, state.production, blocks.lost
-        self._forkchoice = forkchoice
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
@@ -187,12 +164,6 @@ class SequencerRow(HeadRow):
         core.recover(self.purpose)
         return call
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        if moves_heads(pending.call):
-            self._forkchoice.answer(pending, answer, now)
-        elif not (is_syncing(answer) and self.hold(pending, answer)):
-            self.take(pending, answer, now)
-
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Move the block on."""
         core, state, fetched = self._core, self._state, isinstance(pending.call, GetPayload)
@@ -206,7 +177,7 @@ class SequencerRow(HeadRow):
             core.count("sequencing_errors")
         elif isinstance(event, SequencedBlock):
             core.controller.advance(event.block.ref)
-            state.note_sequenced(event.block.ref)
+            state.last_sequenced = event.block.ref.hash
             core.finishing = self
             core.do(event)
             core.publish(now)
@@ -219,9 +190,10 @@ class SequencerRow(HeadRow):
         return RETRY_SECONDS
 
 
-class CommitRow(CoreRow):
+class CommitRow(Row):
     """The commit of the block that is fetched: it is published and inserted then, or committed again later."""
 
+    takes_silence = True
     purpose = CallPurpose.COMMIT
 
     def __init__(self, core: CoreContext, state: Sequencing) -> None:
@@ -242,17 +214,11 @@ class CommitRow(CoreRow):
         elif state.sequencer.committed(call.payload, now.unix):
             state.publish_block(call.payload)
 
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer: the block is committed again later."""
-        self.answer(pending, answer, now)
 
+class LeaderRow(Row):
+    """The sequencer's admin calls; `ask_at` is when a waiting stop asks for the leader again."""
 
-class LeaderRow(CoreRow):
-    """The admin calls of the sequencer, and the question for the leader.
-
-    `ask_at` is the monotonic time from which a waiting stop asks for the leader again."""
-
-    outlives_resets = True
+    outlives_resets = takes_silence = True
     purpose = CallPurpose.LEADER
 
     def __init__(self, core: CoreContext, state: Sequencing) -> None:
@@ -294,7 +260,7 @@ class LeaderRow(CoreRow):
 
     def _stop(self, key: AdminKey, now: Instant) -> None:
         state = self._state
-        if key in state.admin.stops:
+        if key in state.stops:
             return
         if not self._sequencer.stopping:
             error = self._sequencer.stop()
@@ -303,7 +269,8 @@ class LeaderRow(CoreRow):
                 return
             self.ask_at = 0.0
             self._core.publish(now)
-        state.admin.add_stop(key)
+        if len(state.stops) < MAX_ADMIN_REQUESTS:
+            state.stops.append(key)
 
     def _override(self, key: AdminKey, now: Instant) -> None:
         state, sequencer = self._state, self._sequencer
@@ -332,7 +299,7 @@ class LeaderRow(CoreRow):
     def _stop_waits(self) -> bool:
         """Whether a stop waits for the engine, as it only does while this node is the leader [SEQ27]."""
         committing = self._sequencer.phase is SequencerPhase.COMMITTING
-        return self._sequencer.conducted and bool(self._state.admin.stops) and not committing
+        return self._sequencer.conducted and bool(self._state.stops) and not committing
 
     def due(self, now: Instant) -> CoreCall | None:
         stop_waits = self._stop_waits and now.monotonic >= self.ask_at
@@ -360,7 +327,3 @@ class LeaderRow(CoreRow):
             self._sequencer.stop_without_last()
             self._state.answer_stops()
             self._core.publish(now)
-
-    def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
-        """Take it as an answer: the conductor does not confirm that this node leads."""
-        self.answer(pending, answer, now)

@@ -20,7 +20,7 @@ from rollup_node.stages.engine.attributes.attributes_row import DerivationSessio
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.heads.context import CoreContext, CoreRow
+from rollup_node.stages.engine.heads.context import CoreContext, Row
 from rollup_node.stages.engine.starts.start_search import (
     Base,
     BaseSearch,
@@ -33,6 +33,7 @@ from rollup_node.stages.engine.starts.start_search import (
     StartSearch,
     challenge_lookback,
 )
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -98,10 +99,7 @@ class PipelineStartSearch:
             self.call, self.found = None, end.value
 
     def lacks_block(self) -> bool:
-        """Take that the engine has answered with a block that is incomplete.
-
-        Whether the search goes on without it, which it does where safe and finalized are set behind the tip. Raises as
-        `answer`."""
+        """Take that a block is incomplete; whether the search goes on without it. Raises as `answer`."""
         if not isinstance(self.call, GetBlock | GetBlockRef) or not (self._walk.recovers and self._walk.offset):
             return False
         self.answer(None)
@@ -128,7 +126,7 @@ class PipelineStartSearch:
         if info is None and heads is None:
             raise ResetError(f"the engine has lost the safe block {safe}")
         if info is None:
-            raise TemporaryError(f"the engine does not have its safe block {safe}")
+            raise TemporaryError(f"the engine does not have its safe block {safe}", Code.ENGINE_ANSWER)
         search = BaseSearch(self._rollup, info, self._look_back(safe))
         while not isinstance(need := search.next(), Base):
             search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
@@ -141,10 +139,7 @@ class PipelineStartSearch:
         return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
 
     def _look_back(self, safe: L2BlockRef) -> int:
-        """Return how far below the new safe head's origin the base lies at least.
-
-        Derivation has read the L1 origin of the safe head before, and inputs used up to there may still be challenged
-        [ADA14]. Heads that derivation has not reached have no such inputs."""
+        """Return how far below its origin the base lies at least, for inputs that may be challenged [ADA14]."""
         read_to = self._read_to
         if read_to is None or read_to.number < safe.number:
             return 0
@@ -189,7 +184,7 @@ def _expect(answer: object, kind: type[T]) -> T | None:
     return answer
 
 
-class StartRow(CoreRow):
+class StartRow(Row):
     """`search` is a search on its way, at the earliest at `search_at`.
 
     `restart` a start at the safe head that waits until no head-moving call is open. `begin` makes a search for heads,
@@ -221,13 +216,9 @@ class StartRow(CoreRow):
         if self.search is None and core.controller.heads is None:
             self.search = self._begin() if now.monotonic >= self.search_at else None
             self.search_at = self.search_at if self.search is None else now.monotonic + SEARCH_PAUSE
-        elif self._needs_restart and core.confirmed_heads is not None:
+        elif self.search is None and self.restart is None and self._session.restart_wanted and core.confirmed_heads:
             self.search = PipelineStartSearch(core.config.rollup, safe=core.confirmed_heads.safe)
         return None if self.search is None else self.search.call
-
-    @property
-    def _needs_restart(self) -> bool:
-        return self.search is None and self.restart is None and self._session.restart_wanted
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         if self.search is not None:

@@ -16,6 +16,7 @@ import msgspec
 
 from rollup_node.stages.engine.calls.engine_api import Label
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import KECCAK_COMMITMENT, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
@@ -70,9 +71,7 @@ def sync_lookback(rollup: RollupConfig) -> int:
 
 
 def challenge_lookback(rollup: RollupConfig) -> int:
-    """For how many L1 blocks an input that was used can be taken out of the chain again.
-
-    Both windows of a keccak commitment, 0 where nothing is challenged [ADA8, ADA10]."""
+    """Return for how many L1 blocks a used input can be taken out again [ADA8, ADA10]."""
     alt_da = rollup.alt_da
     if alt_da is None or alt_da.commitment_type != KECCAK_COMMITMENT:
         return 0
@@ -108,9 +107,7 @@ class StartSearch:
         return self.state
 
     def add_block(self, need: Need, block: L2BlockRef | None) -> None:
-        """Take the engine's block, None if it has none; for another need than the current one it is ignored.
-
-        Raises StartSearchError when the search cannot go on."""
+        """Take the engine's block for a need; ignored for another one. Raises StartSearchError."""
         if need != self.state:
             return
         if isinstance(need, NeedLabel):
@@ -124,18 +121,13 @@ class StartSearch:
             self._take_parent(need, block)
 
     def add_origin(self, need: NeedOrigin, origin: L1BlockRef | None) -> None:
-        """Take the canonical L1 block, None if it is not visible yet.
-
-        For another need than the current one it is ignored. Raises StartSearchError when the search cannot go on."""
+        """Take the canonical L1 block for a need; ignored for another one. Raises StartSearchError."""
         if need == self.state and self.at is not None:
             self.origin = origin
             self._visit(self.at)
 
     def shrink(self) -> bool:
-        """Note that the engine lacks a block that a start behind the tip needs.
-
-        Safe and finalized are set half as far behind [STA2]. False if they are set at the tip, or where the walk
-        ended."""
+        """Set safe and finalized half as far behind, as a block is missing [STA2]; False if that is not possible."""
         if not self.recovers or self.offset == 0:
             return False
         self.offset //= 2
@@ -214,7 +206,8 @@ class StartSearch:
             if at.hash != genesis.l2.hash:
                 raise StartSearchError(
                     f"wrong chain: the engine's genesis block is {at}, expected {genesis.l2};"
-                    " check the engine's genesis and the network"
+                    " check the engine's genesis and the network",
+                    Code.ENGINE_ANSWER,
                 )
             if self.origin is None or self.origin.hash != genesis.l1.hash:
                 raise StartSearchError(
@@ -292,7 +285,7 @@ class StartSearch:
 
 def _present(block: L2BlockRef | None, what: str) -> L2BlockRef:
     if block is None:
-        raise StartSearchError(f"the engine does not have {what}")
+        raise StartSearchError(f"the engine does not have {what}", Code.ENGINE_ANSWER)
     return block
 
 
@@ -338,9 +331,7 @@ class BaseSearch:
         return NeedBlock(self._guess())
 
     def add_block(self, number: int, block: L2BlockInfo | None) -> None:
-        """Take the block of `number`, None if the engine has none; a number that is not needed is ignored.
-
-        Raises ResetError when the chain below the safe head is broken [RS5]."""
+        """Take the block of `number`, if it is needed. Raises ResetError for a broken chain [RS5]."""
         need = self.next()
         if not isinstance(need, NeedBlock) or need.number != number:
             return
@@ -373,9 +364,7 @@ class BaseSearch:
             self._walk_from(block)
 
     def _walk_from(self, block: L2BlockInfo) -> None:
-        """Note that the walk has reached this block.
-
-        It ends there, or is expected to end `depth` below the safe head."""
+        """Note that the walk has reached this block; it ends `depth` below the safe head."""
         genesis, safe_origin = self.rollup.genesis, self.safe.ref.l1_origin.number
         self.above, self.below = block, (genesis.l2.number, genesis.l1.number)
         self.depth = self._depth_at(block)
@@ -394,10 +383,7 @@ class BaseSearch:
         return self.above.ref.number - self.above.ref.sequence_number - 1
 
     def _guess(self) -> int:
-        """Return a block between `below` and `above`.
-
-        Where the epoch above the end is by their distance, every third time in the middle; the last one of the end once
-        the epoch above it is known."""
+        """Return the next block to read: by the distance of the end, every third time in the middle."""
         last = self._last_of_epoch_below()
         above, (number, origin) = self.above.ref, self.below
         if self.steps_by_epoch or above.l1_origin.number <= self.origin + 1:

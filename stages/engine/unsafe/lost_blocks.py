@@ -82,9 +82,7 @@ class LostBlocks:
         self.queued, self._blocks, self.count = [], [], 0
 
     def on_head(self, head: BlockId, now: float) -> None:
-        """Note that the unsafe head may have moved.
-
-        The next blocks are asked for, unless queued ones follow it, or may."""
+        """Note that the unsafe head may have moved: ask for the next blocks, unless queued ones follow it."""
         if not self.pending or head == self.head:
             return
         if self.phase is LostBlocksPhase.QUEUED and self._is_on_the_way(head):
@@ -144,9 +142,7 @@ class LostBlocks:
         return GetL1BlockRef(number, fresh=not self._canonical)
 
     def add_origin(self, number: int, block: L1BlockRef | None) -> None:
-        """Take the canonical L1 block of a number, None if L1 has none yet.
-
-        The first block with another origin, and those above it, are not put back [SEQ40]."""
+        """Take a canonical L1 block; blocks from the first with another origin on are not put back [SEQ40]."""
         if self.phase is not LostBlocksPhase.CHECKING:
             return
         self._canonical.add(number)
@@ -168,10 +164,7 @@ class LostBlocks:
     # --- the unsafe queue ------------------------------------------------------------------------------------------
 
     def release(self, lowest: ExecutionPayload | None, now: float) -> list[ExecutionPayload]:
-        """Return the blocks that are to be queued now.
-
-        None while the queue's lowest block is of another chain, or of an unknown one, and peers have time to fill the
-        gap below it [SEQ41]."""
+        """Return the blocks to queue now, unless peers have time to fill a gap below another chain [SEQ41]."""
         if self.phase is not LostBlocksPhase.READY:
             return []
         others_until = self.deadline - PATIENCE_SECONDS + OTHERS_SECONDS
@@ -190,9 +183,7 @@ class LostBlocks:
         return known.get(other.block_number - 1) == other.parent_hash or other.block_number < min(known)
 
     def expire(self, works: bool, now: float) -> None:
-        """Give up if the head has not moved for too long.
-
-        `works`: the next block is in the queue, and waits only for the engine."""
+        """Give up if the head has not moved for long; `works`: the next block only waits for the engine."""
         if self.phase not in (LostBlocksPhase.ASKING, LostBlocksPhase.QUEUED):
             return
         if works:

@@ -30,6 +30,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     is_syncing,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, L2BlockInfo, UnreadableBlockError, l2_block_info
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -104,9 +105,7 @@ class UnsafeQueue:
         return self._payloads[max(self._positions)] if self._positions else None
 
     def next(self, heads: Heads) -> ExecutionPayload | None:
-        """Return the block that follows the unsafe head, None if it is not queued.
-
-        Blocks that these heads rule out are dropped first [UNS2]."""
+        """Return the block that follows the unsafe head, or None; drops what these heads rule out [UNS2]."""
         while (payload := self.lowest) is not None:
             if payload.block_number > heads.unsafe.number + 1:
                 return None
@@ -130,9 +129,7 @@ class UnsafeQueue:
             self._pop()
 
     def gap_end(self, heads: Heads, now: float) -> ExecutionPayload | None:
-        """Return the block above a gap that is to be filled; None without a gap, or when the head is too old [UNS4].
-
-        `now` in Unix seconds."""
+        """Return the block above a gap, None without one or for an old head [UNS4]; `now` in Unix seconds."""
         payload = self.lowest
         if payload is None or payload.block_number <= heads.unsafe.number + 1:
             return None
@@ -186,9 +183,7 @@ class GapFetch:
         return ForkchoiceUpdate(Forkchoice(payload.block_hash, heads.verified_safe.hash, heads.finalized.hash))
 
     def answer(self, call: GapCall, answer: object, heads: Heads) -> L2BlockRef | DroppedUnsafeBlock | None:
-        """Take the answer to that call; returns the block once the engine has the chain up to it.
-
-        A block that is to be dropped is returned as such. Raises TemporaryError when the attempt has failed."""
+        """Take the answer; return the block once the engine has it, or what to drop. Raises TemporaryError."""
         payload, ref = self._payload, self._ref
         if payload is None or ref is None:
             return None
@@ -208,14 +203,15 @@ class GapFetch:
         self.end()
         if result.status in (CallStatus.INVALID, CallStatus.RESET):
             return DroppedUnsafeBlock(payload.block_number, payload.block_hash, result.text)
-        raise TemporaryError(f"unsafe block {payload.block_number}: {result.text}")
+        raise TemporaryError(f"unsafe block {payload.block_number}: {result.text}", Code.ENGINE_ANSWER)
 
     def _confirm(
         self, payload: ExecutionPayload, ref: L2BlockRef, answer: object, heads: Heads
     ) -> L2BlockRef | DroppedUnsafeBlock:
         wanted = heads.pending_safe
         if not isinstance(answer, L2BlockRef):
-            raise TemporaryError(f"unsafe block {ref.number}: the engine does not show block {wanted.number} below it")
+            text = f"unsafe block {ref.number}: the engine does not show block {wanted.number} below it"
+            raise TemporaryError(text, Code.ENGINE_ANSWER)
         self.end()
         if answer.hash == wanted.hash:
             return ref
@@ -260,9 +256,7 @@ class UnsafeChain:
         return end
 
     def next(self, heads: Heads) -> NewPayload | DroppedUnsafeBlock | None:
-        """Return the insertion of the block that follows the tip; None if it is not queued.
-
-        A block that cannot be one of this rollup is dropped, and returned as such."""
+        """Return the insertion of the block after the tip, or None; a block that cannot be one is dropped."""
         payload = self.queue.next(heads)
         if payload is None:
             return None
@@ -273,14 +267,12 @@ class UnsafeChain:
         return NewPayload(payload)
 
     def answer(self, call: NewPayload, answer: object) -> L2BlockInfo | DroppedUnsafeBlock:
-        """Take the engine's answer to an insertion: the block if it is the new tip.
-
-        Raises TemporaryError when it is to be tried again [ENG30 to ENG32]."""
+        """Take the answer to an insertion: the new tip, or a dropped block. Raises TemporaryError [ENG30 to ENG32]."""
         result, block = insert_result(answer), self._inserting
         if result.status is CallStatus.INVALID:
             return self._drop(call.payload, result.text)
         if result.status is not CallStatus.DONE or block is None:
-            raise TemporaryError(f"unsafe block {call.payload.block_number}: {result.text}")
+            raise TemporaryError(f"unsafe block {call.payload.block_number}: {result.text}", Code.ENGINE_ANSWER)
         return block
 
     def _drop(self, payload: ExecutionPayload, reason: str) -> DroppedUnsafeBlock:

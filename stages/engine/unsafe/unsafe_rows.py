@@ -2,19 +2,27 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.engine.calls.actions import FetchEnded, FetchLasts, RequestGap, UnsafeQueueChanged
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import NewPayload, is_syncing
-from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
-from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks
+from rollup_node.stages.engine.calls.actions import (
+    FetchEnded,
+    FetchLasts,
+    RequestGap,
+    RequestLatestBlocks,
+    ShowProblem,
+    UnsafeQueueChanged,
+)
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import NewPayload
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
+from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks, LostBlocksPhase
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
 
-PROBLEM = "unsafe gap"
+GAP_PROBLEM = "unsafe gap"
 PEERS_SECONDS = 10.0
 """The engine has a gap for itself so long, before its blocks are requested from peers as well."""
 SHOW_SECONDS = 20.0
@@ -24,9 +32,7 @@ STALE_SECONDS = 60.0
 
 
 class UnsafeBlocks:
-    """The unsafe chain and the blocks that the engine lost, as several rows change them.
-
-    `forget` is called with the hash of a block that is invalid."""
+    """The unsafe chain and the lost blocks; `forget` takes the hash of a block that is invalid."""
 
     def __init__(self, core: CoreContext, forget: Callable[[Hash], None]) -> None:
         config = core.config
@@ -78,10 +84,6 @@ class UnsafeBlockRow(HeadRow):
             core.recover(self.purpose)
         return due
 
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        if not (is_syncing(answer) and self.hold(pending, answer)):
-            self.take(pending, answer, now)
-
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Make the block the tip, or drop it."""
         if not isinstance(pending.call, NewPayload):
@@ -101,9 +103,7 @@ class UnsafeBlockRow(HeadRow):
 
 
 class GapRow(HeadRow):
-    """The calls that have the engine fetch a gap, and the requests of its blocks from peers [UNS4 to UNS6].
-
-    `_since` is when the gap was seen first, None without one; `_shown`: operators were told."""
+    """The calls that fetch a gap, seen first at `_since`, and the requests to peers [UNS4 to UNS6]."""
 
     purpose = CallPurpose.UNSAFE_GAP
 
@@ -145,6 +145,10 @@ class GapRow(HeadRow):
             return None
         return self._chain.fetch.next(heads)
 
+    def due_at_once(self, now: Instant) -> CoreCall | None:
+        """Return the call once the engine has moved to the chain above the gap: nothing comes in between."""
+        return None if self._chain.fetch.taken is None else self.due(now)
+
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         core, fetch, heads = self._core, self._chain.fetch, self._core.confirmed_heads
         if heads is None or not isinstance(pending.call, GapCall):
@@ -179,7 +183,7 @@ class GapRow(HeadRow):
         self._shown = True
         first, last, name = tip.number + 1, target.number - 1, "unsafe block"
         text = f"the execution engine does not get blocks {first} to {last} below {name} {target} from its peers"
-        self._core.do(FetchLasts(PROBLEM, text, target.number - tip.number))
+        self._core.do(FetchLasts(GAP_PROBLEM, text, target.number - tip.number))
 
     def _close(self) -> None:
         """Note that there is no gap."""
@@ -188,7 +192,7 @@ class GapRow(HeadRow):
         self._core.recover(self.purpose)
         if self._shown:
             self._shown = False
-            self._core.do(FetchEnded(PROBLEM))
+            self._core.do(FetchEnded(GAP_PROBLEM))
 
     def _drop(self, dropped: DroppedUnsafeBlock) -> None:
         self._chain.queue.drop(dropped.hash)
@@ -196,17 +200,84 @@ class GapRow(HeadRow):
         self._blocks.show_queue()
 
 
-class GapConfirmRow(HeadRow):
-    """The call of the gap that is due once the engine has moved to the chain above it: nothing comes in between."""
+PROBLEM = "lost blocks"
 
-    purpose = CallPurpose.UNSAFE_GAP
 
-    def __init__(self, core: CoreContext, gap: GapRow, blocks: UnsafeBlocks) -> None:
+class LostBlocksRow(Row):
+    """`_is_reported`: operators were told since the last start; `_problem` is what `/readyz` says."""
+
+    purpose = CallPurpose.LOST_BLOCKS
+
+    def __init__(self, core: CoreContext, blocks: UnsafeBlocks, sequences: Callable[[], bool]) -> None:
         super().__init__(core)
-        self._gap, self._chain = gap, blocks.chain
+        self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
+        self._was_pending = False
+        self._is_reported = False
+        self._problem: Problem | None = None
+
+    def step(self, now: Instant) -> None:
+        """Do what is due without a call."""
+        core, lost, heads = self._core, self._lost, self._core.confirmed_heads
+        if heads is not None and lost.pending:
+            lost.on_head(heads.unsafe.id, now.monotonic)
+            lost.expire(self._blocks.chain.queue.next(heads) is not None, now.monotonic)
+            head = lost.question(now.monotonic)
+            if head is not None:
+                core.do(RequestLatestBlocks(head))
+            self._release(now)
+        self._show()
+
+    def _release(self, now: Instant) -> None:
+        queue = self._blocks.chain.queue
+        released = self._lost.release(queue.lowest, now.monotonic)
+        added = [queue.add(payload) for payload in released]
+        if any(added) and not self._is_reported:
+            self._is_reported = True
+            text, code = "the execution engine lacks the latest blocks, putting them back", Code.BLOCKS_LOST
+            first, last = released[0].block_number, released[-1].block_number
+            self._core.write("warn", text, code, first=first, last=last, do=code.remedy)
+        self._blocks.show_queue()
+
+    def _show(self) -> None:
+        """Show what is waited for, and what became of it."""
+        core, lost = self._core, self._lost
+        problem = self._present_problem()
+        if problem != self._problem:
+            self._problem = problem
+            core.do(ShowProblem(PROBLEM, problem))
+        heads = core.confirmed_heads
+        if self._was_pending and not lost.pending and heads is not None:
+            code, reason = Code.BLOCKS_LOST, lost.reason
+            if self._is_reported and reason is None:
+                text = "the latest blocks are back in the execution engine"
+                core.write("info", text, code, head=heads.unsafe, blocks=lost.count)
+            elif reason is not None and (self._is_reported or self._sequences()):
+                text = "going on without the latest blocks"
+                core.write("warn", text, code, head=heads.unsafe, put_back=lost.count, reason=reason)
+        if not lost.pending:
+            self._is_reported = False
+        self._was_pending = lost.pending
+
+    def _present_problem(self) -> Problem | None:
+        lost = self._lost
+        if lost.phase is LostBlocksPhase.ASKING and lost.asked > 1 and self._sequences():
+            return Problem(None, "sequencer", "waits for the p2p process, which has the latest blocks of this node")
+        if self._is_reported and lost.pending:
+            text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
+            return Problem(None, "", text)
+        return None
+
+    # --- L1 origins --------------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
-        return None if self._chain.fetch.taken is None else self._gap.due(now)
+        call = self._lost.origin_call()
+        if call is None:
+            self._core.recover(self.purpose)
+        return None if call is None or self._core.waits(self.purpose, now) else call
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        self._gap.answer(pending, answer, now)
+        if not isinstance(pending.call, GetL1BlockRef):
+            return
+        if answer is not None and not isinstance(answer, L1BlockRef):
+            raise TemporaryError("the answer is no L1 block")
+        self._lost.add_origin(pending.call.number, answer)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, EndpointError
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
+from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 from rollup_node.stages.protocol.texts import one_line
 
 OK = "<nil>"

@@ -24,8 +24,8 @@ from rollup_node.stages.l1.process.failures import (
 )
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS

@@ -25,7 +25,7 @@ _MAX_HANDSHAKES = 1
 _MAX_RESPONSES = 16
 
 
-class CallPurpose(Enum):
+class DiscoveryPurpose(Enum):
     """What a request is for: revalidation of a node, fetching its record, or a lookup."""
 
     REVALIDATE = "revalidate"
@@ -38,7 +38,7 @@ class OutgoingCall:
     """A request: PING without `distances`, else FINDNODE. The fields after `lookup` are its progress."""
 
     contact: Contact
-    purpose: CallPurpose
+    purpose: DiscoveryPurpose
     distances: tuple[int, ...] = ()
     lookup: Lookup | None = None
     request_id: bytes = b""
@@ -88,7 +88,7 @@ class ActiveCalls:
     def __len__(self) -> int:
         return len(self._active)
 
-    def count(self, purpose: CallPurpose) -> int:
+    def count(self, purpose: DiscoveryPurpose) -> int:
         """Return the number of active calls for a purpose."""
         return sum(call.purpose is purpose for call in self._active.values())
 

@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, host_prefix, 
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import (
     ActiveCalls,
-    CallPurpose,
+    DiscoveryPurpose,
     DiscoveryResult,
     OutgoingCall,
     OutgoingPacket,
@@ -284,7 +284,7 @@ class Discv5Node:
     def _advance_lookup(self, lookup: Lookup, now: float) -> None:
         while queries := lookup.next_queries():
             for contact, distances in queries:
-                call = OutgoingCall(contact, CallPurpose.LOOKUP, distances, lookup)
+                call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, distances, lookup)
                 if not self._submit(call, now):
                     lookup.add_failure(contact.node_id)
         if lookup.is_done and lookup in self.lookups:
@@ -294,7 +294,7 @@ class Discv5Node:
         """Request a table node's record when it has a newer version."""
         entry = self.table.get(node)
         if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.has_call(node):
-            self._submit(OutgoingCall(entry.contact, CallPurpose.FETCH, (0,)), now)
+            self._submit(OutgoingCall(entry.contact, DiscoveryPurpose.FETCH, (0,)), now)
 
     # --- known nodes --------------------------------------------------------------------------------------------------
 
@@ -383,15 +383,15 @@ class Discv5Node:
             if contact.record is not None:
                 self.table.add_seen_node(contact.record, now)
             elif self.table.get(contact.node_id) is None:
-                self._submit(OutgoingCall(contact, CallPurpose.FETCH, (0,)), now)
+                self._submit(OutgoingCall(contact, DiscoveryPurpose.FETCH, (0,)), now)
 
     def _revalidate(self, now: float) -> None:
         """Pings nodes of the table, then candidates."""
-        for _ in range(_MAX_REVALIDATIONS - self.calls.count(CallPurpose.REVALIDATE)):
+        for _ in range(_MAX_REVALIDATIONS - self.calls.count(DiscoveryPurpose.REVALIDATE)):
             contact = self._next_to_ping(now)
             if contact is None:
                 return
-            self._submit(OutgoingCall(contact, CallPurpose.REVALIDATE), now)
+            self._submit(OutgoingCall(contact, DiscoveryPurpose.REVALIDATE), now)
 
     def _next_to_ping(self, now: float) -> Contact | None:
         due = self.table.next_to_revalidate(now)

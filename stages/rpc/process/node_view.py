@@ -10,7 +10,7 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.derivation import (
     DerivationStatus,
     Drop,
@@ -20,7 +20,6 @@ from rollup_node.stages.messages.derivation import (
     DropsRequest,
     DropsResponse,
 )
-from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus

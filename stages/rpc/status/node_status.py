@@ -44,7 +44,7 @@ class ChainStatus(msgspec.Struct, frozen=True):
     next_fork: ForkTime | None
 
 
-class Heads(msgspec.Struct, frozen=True):
+class HeadsStatus(msgspec.Struct, frozen=True):
     """The L2 heads."""
 
     unsafe: BlockStatus | None
@@ -208,7 +208,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     sentence: str
     ready: bool
     reasons: list[str]
-    heads: Heads
+    heads: HeadsStatus
     l1: L1Status
     progress: DerivationProgress
     sequencing_window: SequencingWindow | None

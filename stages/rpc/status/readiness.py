@@ -12,7 +12,13 @@ from rollup_node.stages.protocol.config import RollupConfig, utc_time
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
-from rollup_node.stages.rpc.status.node_status import DerivationProgress, Heads, L1Status, NodeStatus, StatusWarning
+from rollup_node.stages.rpc.status.node_status import (
+    DerivationProgress,
+    HeadsStatus,
+    L1Status,
+    NodeStatus,
+    StatusWarning,
+)
 
 STALE_SECONDS = 3.0
 
@@ -75,7 +81,7 @@ def slow_sync_reason(progress: DerivationProgress, chain_speed: float) -> Unread
     return _reason("derivation", f"{speeds}{limit}", Code.SYNC_SLOW)
 
 
-def age_reasons(heads: Heads, limits: ReadyLimits) -> list[UnreadyReason]:
+def age_reasons(heads: HeadsStatus, limits: ReadyLimits) -> list[UnreadyReason]:
     """Return the L2 heads that are older than the options allow [RPC92]."""
     reasons = []
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.messages.base import QueueLength
+from rollup_node.stages.messages.base import EndpointCounts, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -27,7 +26,7 @@ from rollup_node.stages.rpc.status.node_status import (
     EndpointState,
     EndpointStatus,
     ForkTime,
-    Heads,
+    HeadsStatus,
     L1Status,
     NodeStatus,
     Peers,
@@ -225,7 +224,9 @@ class StatusBuilder:
             for kind in counts
         ]
 
-    def _reasons(self, faults: Sequence[UnreadyReason], heads: Heads, l1: L1Status, now: float) -> list[UnreadyReason]:
+    def _reasons(
+        self, faults: Sequence[UnreadyReason], heads: HeadsStatus, l1: L1Status, now: float
+    ) -> list[UnreadyReason]:
         limits = self._facts.limits
         reasons = list(faults)
         is_over = limits.l1_lag > 0 and self._facts.derives and self._lag.is_over(limits.l1_lag, now)
@@ -291,10 +292,10 @@ def _block(ref: L1BlockRef | L2BlockRef | None, wall: float) -> BlockStatus | No
     return BlockStatus(ref.number, to_hex(ref.hash), ref.timestamp, round(max(wall - ref.timestamp, 0.0), 1))
 
 
-def _heads(engine: EngineStatus | None, wall: float) -> Heads:
+def _heads(engine: EngineStatus | None, wall: float) -> HeadsStatus:
     if engine is None:
-        return Heads(None, None, None)
-    return Heads(_block(engine.unsafe, wall), _block(engine.safe, wall), _block(engine.finalized, wall))
+        return HeadsStatus(None, None, None)
+    return HeadsStatus(_block(engine.unsafe, wall), _block(engine.safe, wall), _block(engine.finalized, wall))
 
 
 def _l1_status(seen: Snapshot, behind: int | None, wall: float) -> L1Status:

@@ -9,8 +9,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateFile
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore

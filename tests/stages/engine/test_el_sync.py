@@ -4,8 +4,8 @@
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadEntry
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.messages.control import SafeHeadRequest
 from rollup_node.stages.protocol.types import BlockId
 from tests.stages.engine.conftest import Play, Run

@@ -2,15 +2,15 @@
 
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.calls.replacement import replacement_attributes
-from rollup_node.stages.engine.interop.interop_row import (
+from rollup_node.stages.engine.heads.interop import (
     ForceStart,
     Invalidate,
     PromoteCrossSafe,
     PromoteCrossUnsafe,
     PromoteFinalized,
 )
-from tests.stages.engine.interop.test_interop_row import blocks, decide, interop_chain
+from rollup_node.stages.engine.process.interop_server import replacement_attributes
+from tests.stages.engine.heads.test_interop import blocks, decide, interop_chain
 from tests.support.engine.core_harness import CoreHarness
 
 

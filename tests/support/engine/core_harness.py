@@ -10,7 +10,7 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
 from rollup_node.stages.engine.calls.actions import (
     Action,
-    Log,
+    LogLine,
     PublishBlock,
     PublishStatus,
     RequestL1Blocks,
@@ -21,29 +21,34 @@ from rollup_node.stages.engine.calls.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, GetL1BlockRef, Instant, Lane, PendingCall
-from rollup_node.stages.engine.calls.neighbour_api import (
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
     CommitPayload,
     Committed,
+    CoreAnswer,
     FollowReason,
     FollowStatus,
     FollowUnread,
     GetFollowStatus,
+    GetL1BlockRef,
     GetLeader,
+    Instant,
+    Lane,
     Leadership,
+    PendingCall,
 )
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.core.engine_core import EngineCore
-from rollup_node.stages.engine.core.inbox import PeerRequest
-from rollup_node.stages.engine.el_sync.el_sync import ELSync
-from rollup_node.stages.engine.process.control_server import RpcResponse
-from rollup_node.stages.engine.safedb.entries import (
+from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
     SafeHeadsWritten,
 )
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.engine_core import EngineCore
+from rollup_node.stages.engine.core.inbox import PeerRequest
+from rollup_node.stages.engine.process.control_server import RpcResponse
+from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1AtSafeHeadRequest,
@@ -242,7 +247,7 @@ class CoreHarness:
 
     def logged(self, text: str) -> list[Mapping[str, Any]]:
         """The fields of the lines of log with this text so far."""
-        return [action.fields for action in self.done(Log) if action.text == text]
+        return [action.fields for action in self.done(LogLine) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
 

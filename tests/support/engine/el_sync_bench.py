@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.el_sync.el_sync import RESEND_SECONDS, ELSync, ELSyncOptions, ELSyncState
-from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
+from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncOptions, ELSyncState
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
 from tests.support.engine.model_engine import ModelEngine

@@ -1,6 +1,14 @@
 """Answers of an execution engine and a conductor with faults, for walks over the engine core."""
 
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, PendingCall, Read
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CommitPayload,
+    CoreAnswer,
+    GetLeader,
+    Leadership,
+    PendingCall,
+    Read,
+)
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -11,8 +19,7 @@ from rollup_node.stages.engine.calls.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, GetLeader, Leadership
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
+from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, ResetSafeHeads
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
 FAILING: tuple[tuple[CallPurpose, type], ...] = (

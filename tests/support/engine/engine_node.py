@@ -10,15 +10,15 @@ from typing import Any, Self
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.status import Client
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import Instant
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import AdminRequest, RpcRequest
+from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -26,7 +26,6 @@ from rollup_node.stages.messages.control import (
     SafeHeadRequest,
     SafeHeadResponse,
 )
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesReady,
     AttributesResult,

@@ -3,8 +3,7 @@
 from typing import Any
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose
-from rollup_node.stages.engine.calls.neighbour_api import FollowStatus
+from rollup_node.stages.engine.calls.calls import CallPurpose, FollowStatus
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowResult
 from rollup_node.stages.protocol.types import L2BlockRef

@@ -13,8 +13,13 @@ import sys
 import time
 from collections.abc import Iterator
 
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry, SafeHeadWrite
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadEntry,
+    SafeHeadWrite,
+)
+from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from tests.support.chains.chain_fixture import make_rollup
 from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from rollup_node.stages.engine.safedb.entries import (
+from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     FoundSafeHeads,
     KeepSafeHeads,

@@ -25,7 +25,7 @@ from rollup_node.stages.engine.process import stage as engine
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, QueueLength
 from rollup_node.stages.messages.blobs import (
     BlobsRequest,
     BlobsResponse,
@@ -35,7 +35,6 @@ from rollup_node.stages.messages.blobs import (
     InputTooLarge,
     InputUnavailable,
 )
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,

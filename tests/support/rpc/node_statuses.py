@@ -3,7 +3,7 @@
 from rollup_node.stages.rpc.status.node_status import (
     ChainStatus,
     DerivationProgress,
-    Heads,
+    HeadsStatus,
     L1Status,
     NodeStatus,
     State,
@@ -19,7 +19,7 @@ UNKNOWN = NodeStatus(
     sentence="starting",
     ready=False,
     reasons=[],
-    heads=Heads(None, None, None),
+    heads=HeadsStatus(None, None, None),
     l1=L1Status(None, None, None, None, None, None),
     progress=DerivationProgress(None, None, None, None, None),
     sequencing_window=None,

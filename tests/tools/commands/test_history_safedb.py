@@ -8,8 +8,8 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadEntry
-from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
+from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.history.folder import HistoryFolder
 from rollup_node.tools.history.manifest import rollup_digest

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.stages.engine.calls.io import answers
+from rollup_node.stages.engine.process import engine_answers as answers
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.block_refs import BlockError

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from rollup_node.stages.engine.calls.io import answers
-from rollup_node.stages.engine.calls.io.follow_client import FollowClient
+from rollup_node.stages.engine.process import engine_answers as answers
+from rollup_node.stages.engine.process.neighbour_clients import FollowClient
 from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK, SMALL, AnswerLimit
 from rollup_node.stages.protocol.block_refs import BlockError

@@ -25,14 +25,14 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
 from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
+from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import (
     AdminStateError,
     AdminStateFile,
     SequencerState,
     SequencerStateFile,
 )
-from rollup_node.stages.engine.safedb.entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
-from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.files.archive import _read
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample

@@ -21,10 +21,9 @@ from rollup_node.stages.blobs.process.da_client import MAX_BODY, DaClient, Input
 from rollup_node.stages.io.http.jsonrpc import EndpointError
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Endpoints, Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
 from rollup_node.stages.protocol.keccak import Keccak256
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP

@@ -17,10 +17,9 @@ from rollup_node.stages.blobs.process.stage import BlobsStage
 from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import run_within, running_stage

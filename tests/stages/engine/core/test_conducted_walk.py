@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from rollup_node.stages.engine.calls.calls import CallPurpose
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
+from rollup_node.stages.engine.calls.calls import CallPurpose, CommitPayload
 from tests.stages.engine.core.test_walk import Role, Walk
 
 AFTER_COMMIT = ("wait", "wait", "stop", "stop", "reset", "reset", "override")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.engine.calls.calls import FollowReason, FollowStatus, FollowUnread
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with

@@ -10,8 +10,8 @@ from rollup_node.stages.engine.calls.actions import (
 )
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate
-from rollup_node.stages.engine.core.engine_core import MAX_OVERLAP_REQUESTS
 from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS
+from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
 from rollup_node.stages.messages.control import (
     ControlResponse,
     PostUnsafePayloadRequest,

@@ -8,7 +8,7 @@ from rollup_node.stages.engine.attributes.attributes_handler import AttributesJo
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls.actions import (
     Lasts,
-    Log,
+    LogLine,
     PublishStatus,
     ResetStarted,
     Severity,
@@ -16,12 +16,12 @@ from rollup_node.stages.engine.calls.actions import (
     WorkFailed,
     WorkRecovered,
 )
-from rollup_node.stages.engine.calls.backoff import TaskBackoff
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.sequencer.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.heads.context import TaskBackoff
+from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart
 from rollup_node.stages.engine.starts.start_search import Base
 from rollup_node.stages.messages.base import Problem
@@ -96,7 +96,7 @@ def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture)
     heads = begin(state, chain, confirmed=False)
     assert state.controller.heads == heads and state.confirmed_heads is None
     found = state.actions[-1]
-    assert isinstance(found, Log) and found.fields["base"] == chain.rollup.genesis.l1
+    assert isinstance(found, LogLine) and found.fields["base"] == chain.rollup.genesis.l1
     assert state.unconfirmed is not None and state.unconfirmed.reset == 7 << 32 | 1
     state.confirm(NOW)
     assert state.confirmed_heads == heads and state.session.start is not None

@@ -18,14 +18,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rollup_node.stages.engine.calls.actions import AttributesProcessed, Log, PublishBlock, ResetStarted, SendToP2P
+from rollup_node.stages.engine.calls.actions import AttributesProcessed, LogLine, PublishBlock, ResetStarted, SendToP2P
 from rollup_node.stages.engine.calls.calls import CallPurpose, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayload
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads
 from rollup_node.stages.engine.calls.stimulus_log import SIZE
 from rollup_node.stages.engine.core.inbox import AdminRequest
-from rollup_node.stages.engine.el_sync.el_sync import RESEND_SECONDS
-from rollup_node.stages.engine.safedb.entries import ResetSafeHeads
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
 from rollup_node.stages.messages.control import (
     OutputRequest,
     OverrideLeaderRequest,
@@ -122,7 +122,7 @@ class Walk(RuleBasedStateMachine):
                 self.check_commit(action.payload)
         after = self.harness.core.heads
         ended = self.harness.actions[seen:]
-        restarted = any(isinstance(action, Log) and action.text == "derivation restarted" for action in ended)
+        restarted = any(isinstance(action, LogLine) and action.text == "derivation restarted" for action in ended)
         if restarted or any(isinstance(action, AttributesProcessed | ResetStarted) for action in ended):
             self.building = False
         if before is None or after is None:

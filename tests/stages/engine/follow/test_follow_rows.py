@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.calls import CallPurpose, FollowReason, FollowStatus
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus
 from rollup_node.stages.engine.follow.follow_source import HOLD_BLOCK_TIMES, FollowResult
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from tests.support.chains.chain_fixture import chain_with
@@ -135,7 +134,7 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     follower.engine.fetch()
     follower.round()
     follower.round()
-    (moved,) = [each for each in follower.harness.done(act.Log) if each.text == MOVED]
+    (moved,) = [each for each in follower.harness.done(act.LogLine) if each.text == MOVED]
     del follower.harness.actions[: follower.harness.actions.index(moved)]
     published = follower.harness.done(act.PublishBlock)
     assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]

@@ -8,11 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.calls import (
+    FollowReason,
+    FollowStatus,
+    FollowUnread,
+    GetFollowStatus,
+    GetL1BlockRef,
+)
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.engine.calls.neighbour_api import FollowReason, FollowStatus, FollowUnread, GetFollowStatus
 from rollup_node.stages.engine.follow.follow_source import (
+    ASK_SECONDS,
     HOLD_BLOCK_TIMES,
     HOLD_EVERY_SECONDS,
     MAX_FUTURE_SECONDS,
@@ -20,10 +26,12 @@ from rollup_node.stages.engine.follow.follow_source import (
     FollowResetError,
     FollowResult,
     FollowSource,
+    FollowTarget,
+    StaleTargetError,
 )
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import ForeignFork
-from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError
+from rollup_node.stages.protocol.errors import NetworkLeftError, ResetError, TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
 
@@ -366,3 +374,76 @@ def test_a_source_beyond_a_foreign_fork_ends_the_node() -> None:
     with pytest.raises(NetworkLeftError, match="the safe head is block 16, and block 15 is the last"):
         beyond.play(status())
     assert before.play(status()).source.ready
+
+
+STATUS = FollowStatus(CHAIN.l1_ref(110).id, REFS[20], REFS[14], REFS[8])
+BLOCK = GetBlockRef(REFS[20].hash)
+ORIGINS = [REFS[number].l1_origin.number for number in (8, 14, 20)]
+
+
+def started() -> FollowTarget:
+    target = FollowTarget()
+    target.start(STATUS)
+    return target
+
+
+def reached() -> FollowTarget:
+    """The engine has the block, and its first origin is checked."""
+    target = started()
+    assert not target.answer(BLOCK, REFS[20], 0.0)
+    call = target.next(0.0)
+    assert call == GetL1BlockRef(ORIGINS[0], fresh=True)
+    assert not target.answer(call, CHAIN.l1_ref(ORIGINS[0]), 0.0)
+    return target
+
+
+def test_the_block_is_asked_for_until_the_engine_has_it() -> None:
+    target = started()
+    assert target.next(5.0) == BLOCK
+    assert not target.answer(BLOCK, None, 5.0)
+    target.start(STATUS)
+    assert target.next(5.9) is None and target.due_at == 5.0 + ASK_SECONDS
+    assert target.next(6.0) == BLOCK
+
+
+def test_every_origin_of_its_heads_is_checked_once() -> None:
+    target = reached()
+    for number in ORIGINS[1:]:
+        call = target.next(0.0)
+        assert call == GetL1BlockRef(number, fresh=False)
+        assert target.answer(call, CHAIN.l1_ref(number), 0.0) == (number == ORIGINS[-1])
+
+
+def test_an_origin_that_is_not_canonical_any_more() -> None:
+    other = L1BlockRef(bytes(31) + b"\x01", ORIGINS[1], ZERO_HASH, 0)
+    with pytest.raises(StaleTargetError, match=f"the L1 origin {ORIGINS[1]}:.* of 20:.* is not canonical any more"):
+        reached().answer(GetL1BlockRef(ORIGINS[1], fresh=False), other, 0.0)
+
+
+def test_an_l1_that_lacks_an_origin_is_asked_for_all_of_them_again() -> None:
+    target = reached()
+    with pytest.raises(TemporaryError, match=f"our L1 does not have L1 block {ORIGINS[1]}"):
+        target.answer(GetL1BlockRef(ORIGINS[1], fresh=False), None, 0.0)
+    assert target.next(0.0) == GetL1BlockRef(ORIGINS[0], fresh=True)
+
+
+def test_answers_about_another_target_are_ignored() -> None:
+    target = reached()
+    target.start(FollowStatus(None, REFS[21], REFS[20], REFS[20]))
+    number = REFS[21].l1_origin.number
+    assert not target.answer(GetL1BlockRef(number, fresh=False), CHAIN.l1_ref(number), 0.0)
+    assert not target.answer(BLOCK, REFS[20], 0.0)
+    assert target.next(0.0) == GetBlockRef(REFS[21].hash)
+    target.clear()
+    assert target.next(0.0) is None and not target.answer(BLOCK, REFS[20], 0.0)
+
+
+def test_an_engine_that_answers_anything_else() -> None:
+    with pytest.raises(TemporaryError, match="does not say how far it is"):
+        started().answer(BLOCK, ErrorAnswer(-1, "no"), 0.0)
+
+
+def test_a_move_that_fails_is_tried_again_from_the_start() -> None:
+    target = reached()
+    target.retry(7.0)
+    assert (target.next(6.9), target.next(7.0)) == (None, BLOCK)

@@ -12,29 +12,31 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls.calls import FollowReason
 from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, insert_result
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
-from rollup_node.stages.engine.follow.follow_source import FollowResult
-from rollup_node.stages.engine.process.action_handler import ActionHandler
+from rollup_node.stages.engine.follow.follow_source import FollowError, FollowResult
+from rollup_node.stages.engine.heads.engine_controller import raise_unless_done
+from rollup_node.stages.engine.process.action_handler import QUIET_SECONDS, ActionHandler, ResetWatch, UpgradeFiles
+from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
-from rollup_node.stages.engine.process.l1_client import L1Client
-from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
-from rollup_node.stages.protocol.errors import RestartError
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
+from rollup_node.stages.protocol.errors import RestartError, TemporaryError
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses
+from tests.stages.derivation.process.test_derivation_log import RecordingLogger
 from tests.support.chains.chain_fixture import ChainFixture
 
 PEER = ProcessId(0, 1)
@@ -105,7 +107,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
     start = PipelineStart(1, ref, info.config, ref.l1_origin, info.config)
     result = AttributesResult(1, 1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
     return [
-        act.Log("info", "a line", Code.RESET, {"block": ref}),
+        act.LogLine("info", "a line", Code.RESET, {"block": ref}),
         act.Count("sequencing_errors"),
         act.Observe("sequencer_sealing_seconds", 0.25),
         act.Lasts("EL sync", Code.EL_SYNC_STALLED, "no new block", {"block": 5}),
@@ -139,11 +141,11 @@ def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
 
 
 def test_a_line_has_its_level_code_and_fields(handled: Handled) -> None:
-    assert handled.line(act.Log("info", "sequencer started", None, {"head": 7})) == "INFO sequencer started head=7"
-    line = act.Log("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, {"reason": "no leader"})
+    assert handled.line(act.LogLine("info", "sequencer started", None, {"head": 7})) == "INFO sequencer started head=7"
+    line = act.LogLine("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, {"reason": "no leader"})
     assert handled.line(line) == "WARN stopping without the last block code=SEQUENCER-ADMIN reason=no leader"
     for level in get_args(act.LogLevel):
-        assert handled.line(act.Log(level, "text")) == f"{level.upper()} text"
+        assert handled.line(act.LogLine(level, "text")) == f"{level.upper()} text"
 
 
 def test_following_another_node_is_counted(handled: Handled) -> None:
@@ -239,7 +241,9 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
         "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
     )
     assert handled.status.engine_fails
-    syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
+    syncing = act.WorkFailed(
+        "drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0, "", Code.ENGINE_ANSWER
+    )
     line = handled.line(syncing)
     assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
     assert handled.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
@@ -247,8 +251,11 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
 
 def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
     """MEMORY is a code of this node's own memory, not a word of an engine's error."""
-    error = insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")).text
-    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0))
+    with pytest.raises(TemporaryError) as caught:
+        raise_unless_done(insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")))
+    problem = Problem.of(caught.value)
+    error = problem.text
+    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0, code=problem.code))
     assert " code=ENGINE-ANSWER task=unsafe blocks " in line and "OUT OF MEMORY" in line
     assert handled.problems == (f"ENGINE-ANSWER: unsafe blocks: {error}",)
     assert handled.status.engine_fails
@@ -270,7 +277,9 @@ def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: H
 def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
     """[FSR12]"""
     for reason, error in (("future", "6 s ahead"), ("head order", "safe above local safe")):
-        line = handled.line(act.WorkFailed("follow source", act.Severity.TEMPORARY, error, 4.0, reason))
+        code = FollowError(None, FollowReason.FUTURE, error).code
+        assert code is Code.FOLLOW_SOURCE
+        line = handled.line(act.WorkFailed("follow source", act.Severity.TEMPORARY, error, 4.0, reason, code))
         assert f" code=FOLLOW-SOURCE reason={reason} task=follow source error={error} retry_in=4.0 " in line
 
 
@@ -325,3 +334,113 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
     handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
     assert not handled.status.problems
     assert any(record.message == "resets do not repeat any more" for record in handled.records)
+
+
+class Watched:
+    """A watch with a clock that stands still, and the problem that it shows."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.problem: Problem | None = None
+        self.watch = ResetWatch(get_logger("engine"), self._show, lambda: self.now)
+
+    def _show(self, problem: Problem | None) -> None:
+        self.problem = problem
+
+    def repeat(self, times: int, reason: str = "the unsafe head is below block {}") -> None:
+        for number in range(times):
+            self.watch.reset(reason.format(number))
+            self.now += 10
+
+
+@pytest.mark.sign("RESET-LOOP", line=True)
+def test_an_hour_of_resets_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    watched = Watched()
+    watched.repeat(360)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.count("code=RESET ") for line in lines[:3]] == [1, 1, 0]
+    assert "code=RESET-LOOP resets=3 reason=the unsafe head is below block 2" in lines[2]
+    assert 55 <= len(lines) <= 65 and all(line.endswith(Code.RESET_LOOP.remedy) for line in lines[2:])
+    assert watched.problem is not None and str(watched.problem).startswith("RESET-LOOP: 360 resets for the same reason")
+
+
+def test_a_new_safe_block_ends_it_and_one_that_was_safe_before_does_not() -> None:
+    watched = Watched()
+    watched.watch.processed(7)
+    watched.repeat(3)
+    watched.watch.processed(7)
+    assert watched.problem is not None
+    watched.watch.processed(8)
+    assert watched.problem is None
+
+
+def test_quiet_ends_it() -> None:
+    watched = Watched()
+    watched.repeat(3)
+    watched.watch.tick()
+    assert watched.problem is not None
+    watched.now += QUIET_SECONDS
+    watched.watch.tick()
+    assert watched.problem is None
+
+
+def test_other_reasons_are_no_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    watched = Watched()
+    for reason in ("an L1 reorg", "the engine has lost its head", "an L1 reorg"):
+        watched.repeat(1, reason)
+    assert watched.problem is None
+    assert capsys.readouterr().err.count("code=RESET ") == 3
+
+
+OTHER = OtherUpgrade("lagoon", 7, b"\1" * 32, "transaction 4: its gas is 1", "ab" * 32, b"{}", "cd" * 32, CARRIED)
+
+
+def test_the_bundle_of_the_chain_is_written_and_named(tmp_path: Path) -> None:
+    lines = RecordingLogger()
+    folder = tmp_path / "made" / "when needed"
+    UpgradeFiles(str(folder), lines).differs(OTHER, False)
+    ((_, _, fields),) = lines.lines
+    assert (folder / "lagoon_bundle_cdcdcdcd.json").read_bytes() == b"{}"
+    assert fields["file"] == str(folder / "lagoon_bundle_cdcdcdcd.json")
+    assert (fields["code"], fields["block"], fields["seen"]) == ("BUNDLE-DIFFERS", 7, "cd" * 32)
+    assert CARRIED.found in str(fields["known"]) and fields["confirmed_by_l1"] is False
+
+
+def test_the_file_is_named_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory of a service is not that of who reads its log."""
+    monkeypatch.chdir(tmp_path)
+    lines = RecordingLogger()
+    UpgradeFiles(".", lines).differs(OTHER, False)
+    assert lines.lines[0][2]["file"] == str(tmp_path / OTHER.file_name)
+
+
+def test_bundles_that_are_not_carried(tmp_path: Path) -> None:
+    for sha256, known in (("ef" * 32, "not known"), (next(iter(DRAFTS)), "draft")):
+        lines = RecordingLogger()
+        other = msgspec.structs.replace(OTHER, sha256=sha256, carried=None)
+        UpgradeFiles(str(tmp_path), lines).differs(other, True)
+        assert known in str(lines.lines[0][2]["known"])
+
+
+def test_no_file_is_written_where_the_dependency_set_differs(tmp_path: Path) -> None:
+    lines = RecordingLogger()
+    UpgradeFiles(str(tmp_path), lines).differs(msgspec.structs.replace(OTHER, same_bundle=True), False)
+    assert list(tmp_path.iterdir()) == [] and "file" not in lines.lines[0][2]
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    lines = RecordingLogger()
+    files = UpgradeFiles(str(tmp_path / "file"), lines)
+    files.differs(OTHER, False)
+    files.choose(OTHER)
+    assert str(lines.lines[0][2]["file"]).startswith("not written to ")
+    assert len(lines.lines) == 1, "without the file a new start would not have the bundle"
+
+
+def test_the_choice_is_written_before_the_new_start(tmp_path: Path) -> None:
+    lines = RecordingLogger()
+    with pytest.raises(RestartError, match="cdcdcdcd takes the place of abababab"):
+        UpgradeFiles(str(tmp_path), lines).choose(OTHER)
+    assert (tmp_path / "lagoon_bundle_auto.json").read_bytes() == b"{}"
+    assert lines.lines[0][2]["code"] == "BUNDLE-CHOSEN"

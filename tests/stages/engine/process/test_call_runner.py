@@ -7,9 +7,9 @@ import pytest
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlock, Unavailable
-from rollup_node.stages.engine.calls.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.call_runner import LINES_A_RECORD, CallRunner, stimuli_logged
+from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import OutputRequest

@@ -1,21 +1,52 @@
 """Requests of the rpc process are handled once and answered as often as they come."""
 
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import RpcRequest
 from rollup_node.stages.engine.process.control_server import (
+    IDLE_SECONDS,
     MAX_RESPONSE_BYTES,
     MAX_RESPONSES,
+    RETRY_SECONDS,
     ControlServer,
     RpcResponse,
+    StoredRequests,
 )
-from rollup_node.stages.messages.control import BuildResponse, ControlResponse, SealBlockRequest, StopSequencerRequest
+from rollup_node.stages.engine.process.sequencer_store import (
+    AdminState,
+    AdminStateFile,
+    SequencerState,
+    SequencerStateFile,
+    SequencerStore,
+    StoreFailedError,
+)
+from rollup_node.stages.messages.control import (
+    BuildResponse,
+    ControlResponse,
+    SafeHeadRequest,
+    SealBlockRequest,
+    SetRecoverModeRequest,
+    SetSdmOptInRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.stages.engine.conftest import Play
+from tests.stages.engine.conftest import Play, RunOn
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.core_harness import RPC, CoreHarness, started
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import sequencing_engine
 from tests.support.p2p.blocks import block
 from tests.support.timing.conditions import until
 
@@ -80,3 +111,176 @@ def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp
             await until(lambda: len(rpc.handled) == 2)
 
     play(scene())
+
+
+class SlowDisk:
+    """os.fsync that waits while it is `held`."""
+
+    def __init__(self) -> None:
+        self.entered, self._free = threading.Event(), threading.Event()
+        self._free.set()
+
+    def fsync(self, descriptor: int) -> None:
+        self.entered.set()
+        self._free.wait(20)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self.entered.clear()
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._free.set()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
+    found = SlowDisk()
+    monkeypatch.setattr(os, "fsync", found.fsync)
+    return found
+
+
+@pytest.mark.option("rpc.admin-state")
+def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: Path, disk: SlowDisk) -> None:
+    """[ADM5]: a start that is refused by the time it is stored is not what another life begins with."""
+    engine = sequencing_engine()
+    chain = engine.chain
+    file = AdminStateFile(str(tmp_path / "admin.json"))
+    (block,) = (chain.payloads[ref.hash] for ref in chain.build(1)[1:])
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: node.unsafe == 0)
+        start = StartSequencerRequest(1, chain.genesis.hash)
+        with disk.held():
+            await node.until(disk.entered.is_set, lambda: node.control.send(start))
+            assert (await node.safe_head(SafeHeadRequest(2, 1))).error is not None, "other calls are answered"
+            await node.gossip(block)
+            await node.until(lambda: node.unsafe == 1)
+            node.control.send(start)
+            assert [each.id for each in node.responses] == [2], "this one is not, until it is on disk"
+        refused = await node.admin(start)
+        assert refused.error is not None and refused.error.startswith("block hash does not match")
+        await node.until(lambda: file.load() == AdminState(False))
+        assert (await node.admin(StartSequencerRequest(3, engine.head))).error is None
+        assert file.load() == AdminState(True)
+        assert all(each == refused for each in node.responses if each.id == 1), "repetitions get the first response"
+
+    run_on(engine)(
+        scene,
+        sequencer_enabled=True,
+        sequencer_stopped=True,
+        sequencer_l1_confs=0,
+        p2p=True,
+        admin_state_file=str(tmp_path / "admin.json"),
+    )
+
+
+def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: RunOn, tmp_path: Path) -> None:
+    """[ADM7]: or else the next life of the process undoes what was answered with success."""
+    engine = sequencing_engine()
+    path = tmp_path / "node" / "sequencer.state"
+    path.parent.mkdir()
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: node.status is not None and node.status.sequencer_active and node.unsafe >= 0)
+        path.parent.rmdir()
+        failed = await node.admin(StopSequencerRequest(1))
+        assert failed.error == (
+            f"failed to notify sequencer-state listener of stop: cannot write {path}: No such file or directory"
+        )
+        failed = await node.admin(SetRecoverModeRequest(2, True))
+        assert failed.error is not None and failed.error.startswith("failed to store recover mode: ")
+        assert node.stage.core.status().sequencer_active, "a call that fails changes nothing"
+        failed = await node.admin(SetSdmOptInRequest(5, True))
+        assert failed.error is not None
+        assert failed.error.startswith("failed to notify SDM-state listener of state change: cannot write ")
+        assert not node.stage.core.status().sdm_opt_in
+        path.parent.mkdir()
+        assert await node.admin(SetSdmOptInRequest(6, True)) == ControlResponse(6, None, None)
+        assert await node.admin(SetRecoverModeRequest(3, True)) == ControlResponse(3, None, None)
+        assert (await node.admin(StopSequencerRequest(4))).error is None
+        assert SequencerStateFile(str(path)).load() == SequencerState(active=False, recover=True, sdm_opt_in=True)
+
+    config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
+    run_on(engine)(scene, **config)
+
+    async def next_life(node: EngineNode) -> None:
+        await node.until(lambda: node.status is not None and node.unsafe >= 0)
+        assert node.status is not None and not node.status.sequencer_active
+        assert node.stage.config.sequencer_recover and node.status.sdm_opt_in
+
+    run_on(engine)(next_life, **config)
+
+
+class FailingStore(SequencerStore):
+    """A store whose next `failures` writes fail; `written` are all that were tried."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config)
+        self.failures = 0
+        self.written: list[bool] = []
+
+    def store_active(self, active: bool) -> None:
+        self.written.append(active)
+        if self.failures:
+            self.failures -= 1
+            raise StoreFailedError("disk full")
+
+
+class Requests:
+    """Calls to a core in virtual time, with what they store."""
+
+    def __init__(self, harness: CoreHarness) -> None:
+        self.harness = harness
+        chain = harness.chain
+        config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True)
+        self.store = FailingStore(config)
+        self.refused: list[str] = []
+        self.requests = StoredRequests(
+            self.store,
+            harness.core,
+            lambda peer, message: harness.request(message, peer),
+            lambda peer, number, error: self.refused.append(error),
+            active=True,
+        )
+
+    async def take(self, *messages: StartSequencerRequest | StopSequencerRequest) -> float:
+        """Calls arrive at once; the pause after them."""
+        for message in messages:
+            self.requests.add(RPC, message)
+        return await self.requests.task.step()
+
+
+def test_a_call_that_fails_is_tried_to_be_undone_until_it_is(chain: ChainFixture) -> None:
+    """[ADM7]: the file may have what was to be written, and another life would begin with it."""
+
+    async def scene() -> None:
+        found = Requests(started(chain, sequencer_enabled=True))
+        found.store.failures = 2
+        assert await found.take(StopSequencerRequest(1)) == RETRY_SECONDS
+        assert found.refused == ["failed to notify sequencer-state listener of stop: disk full"]
+        assert found.harness.status.sequencer_active and found.harness.responses == []
+        assert await found.take() == IDLE_SECONDS
+        assert found.store.written == [False, True, True]
+        found.requests.close()
+
+    asyncio.run(scene())
+
+
+def test_calls_are_made_one_after_the_other(chain: ChainFixture) -> None:
+    """A repeated one once, and each is stored."""
+
+    async def scene() -> None:
+        found = Requests(started(chain, sequencer_enabled=True))
+        stop, start = StopSequencerRequest(1), StartSequencerRequest(2, chain.genesis.hash)
+        assert await found.take(stop, stop, start, start, StopSequencerRequest(3)) == IDLE_SECONDS
+        assert found.store.written == [False, True, False] and found.refused == []
+        found.harness.run_until_idle()
+        responses = [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
+        assert found.harness.responses == [*responses, ControlResponse(3, None, chain.genesis.hash)]
+        assert await found.take(StopSequencerRequest(4)) == IDLE_SECONDS
+        assert len(found.store.written) == 3, "a call that has no effect stores nothing"
+        found.requests.close()
+
+    asyncio.run(scene())

@@ -10,17 +10,21 @@ from rollup_node.stages.engine.process.interop_server import (
     MAX_CALLS,
     MAX_RECEIPTS,
     MAX_RESPONSES,
+    ReplacementError,
+    replaced_output,
+    replacement_attributes,
     shown_block,
     shown_l2,
 )
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
+from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_root
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.output_root import output_preimage, output_root
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
-from tests.stages.engine.interop.test_interop import FORKS
+from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
@@ -311,3 +315,38 @@ def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> N
         assert isinstance(result(await node.supervise("l2BlockRefByNumber", number=2)), dict)
 
     run_on(engine)(scene, interop=True)
+
+
+def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
+    found = replacement_attributes(payload)
+    *kept, added = found.transactions
+    assert kept == [raw for raw in payload.transactions if is_deposit(raw)] and chain.user not in kept
+    assert (found.timestamp, found.gas_limit, found.no_tx_pool) == (payload.timestamp, payload.gas_limit, True)
+    assert found.parent_beacon_root == payload.parent_beacon_root and found.prev_randao == payload.prev_randao
+    assert found.eip1559_params == payload.extra_data[1:9]
+    assert (found.min_base_fee is None) == (len(payload.extra_data) == 9)
+    deposit = decode_deposit(added)
+    assert (deposit.to, deposit.mint, deposit.value, deposit.gas, deposit.is_system) == (
+        ZERO_ADDRESS,
+        0,
+        0,
+        36_000,
+        False,
+    )
+    assert payload.withdrawals_root is not None
+    assert deposit.data == output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
+    replaced = chain.seal(chain.genesis, found)
+    assert replaced_output(replaced) == (payload.state_root, payload.withdrawals_root, payload.block_hash)
+    assert replaced_output(payload) is None
+
+
+def test_blocks_that_are_no_replacements(chain: ChainFixture) -> None:
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
+    assert replaced_output(payload) is None, "its last transaction is an ordinary deposit"
+    with pytest.raises(ReplacementError, match="expected block-replacement tx"):
+        replaced_output(msgspec.structs.replace(payload, transactions=()))
+    with pytest.raises(ReplacementError, match="failed to unmarshal invalidated-block"):
+        replaced_output(msgspec.structs.replace(payload, transactions=(b"\x7e\x01",)))
+    with pytest.raises(ReplacementError, match="withdrawals-root is nil"):
+        replacement_attributes(msgspec.structs.replace(payload, withdrawals_root=None))

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse

@@ -1,24 +1,44 @@
 """The safe head database of the running process: calls in its thread, and errors of the file."""
 
 import asyncio
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    FindSafeHeads,
+    KeepSafeHeads,
+    PastSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadEntry,
+    SafeHeadsWritten,
+    SafeHeadWrite,
+)
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadsWritten
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadDatabase, SafeHeadStore
+from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import BlockId
 from tests.stages.engine.conftest import Play, Run
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
-from tests.support.engine.safe_heads import block, entry, l2_ref
+from tests.support.engine.safe_head_writer import entries_of
+from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
 
 NONE = block(0)
 
@@ -129,3 +149,301 @@ def test_a_node_records_what_it_derives(
             assert found == SafeHeadResponse(request, None, chain.l1_ref(l1).id, safe[l2].id)
 
     run(scene, safedb_path=str(tmp_path / "safe"))
+
+
+ROLLUP = make_rollup()
+L1_GENESIS = block(0, 9)
+ROOT = Path(__file__).parents[4]
+FULL = 2
+"""SQLite's number of `synchronous = full`."""
+KILLS = int(os.environ.get("SAFEDB_KILLS", "100"))
+"""Kills of a writer; more are worth running by hand."""
+
+
+def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
+    return SafeHeadStore(str(path), ROLLUP, check=check)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
+    """Writes of a node: each safe head above the one before, and resets, mostly to earlier blocks, after which L1 may
+    have another branch from any block on. No block is safe before its L1 origin."""
+    found: list[SafeHeadWrite] = []
+    model = SafeHeadModel()
+    l1 = safe = branch = 0
+    for _ in range(draw(st.integers(1, 25))):
+        if draw(st.integers(0, 3)):
+            l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(1, 3))
+            found.append(RecordSafeHead(entry(l1, safe, branch)))
+        elif model.entries and not draw(st.integers(0, 5)):
+            last = draw(st.sampled_from([None, *model.entries]))
+            found.append(KeepSafeHeads(last))
+            l1, safe = (l1, safe) if last is None else (last.l1_block.number, last.safe_head.number)
+        elif not draw(st.integers(0, 5)):
+            l1, safe = l1 + draw(st.integers(0, 9)), safe + draw(st.integers(1, 9))
+            found.append(ResetSafeHeads(l2_ref(safe, draw(st.integers(0, l1)), branch), None))
+        else:
+            branch, safe = draw(st.integers(0, 3)), draw(st.integers(0, safe))
+            reached = model.l1_of(safe)
+            origin = draw(st.integers(0, l1 if reached is None else reached.l1_block.number))
+            l1 = draw(st.integers(origin, max(origin, l1)))
+            found.append(ResetSafeHeads(l2_ref(safe, origin, branch), L1_GENESIS if safe == 0 else None))
+        model.write(found[-1])
+    return found
+
+
+@given(histories())
+@settings(max_examples=40, deadline=None)
+def test_the_file_is_as_the_model_after_every_write(history: list[SafeHeadWrite]) -> None:
+    """[SDB2, SDB5, SDB6, SDB7, SDB8, SDB11]"""
+    store, model = store_at(MEMORY), SafeHeadModel()
+    for write in history:
+        store.write(write)
+        model.write(write)
+        assert entries_of(store) == model.entries
+        assert store.find(FindSafeHeads(4)) == model.find(FindSafeHeads(4))
+    for number in range(50):
+        assert store.at_l1(number) == model.at_l1(number)
+        wanted = model.l1_of(number)
+        if wanted is not None and wanted.safe_head.number > number and wanted is model.entries[0]:
+            with pytest.raises(HistoryUnavailableError, match="l1 at safe head history unavailable"):
+                store.l1_of(number)
+        else:
+            assert store.l1_of(number) == wanted
+    store.close()
+
+
+def test_entries_survive_a_restart(tmp_path: Path) -> None:
+    first = store_at(tmp_path / "safe")
+    assert first.at_l1(2**64 - 1) is None and first.l1_of(0) is None
+    first.write(RecordSafeHead(entry(5, 9)))
+    first.close()
+    second = store_at(tmp_path / "safe", check=True)
+    assert second.at_l1(2**64 - 1) == second.l1_of(9) == entry(5, 9) and second.at_l1(4) is None
+    assert second.l1_of(10) is None
+    second.close()
+
+
+def test_a_start_above_the_record_clears_it(tmp_path: Path) -> None:
+    """[SDB7]: an engine was restored from a snapshot, and blocks 19 to 1000 became safe at unknown L1 blocks."""
+    store = store_at(tmp_path / "safe")
+    for l1 in range(10):
+        assert store.write(RecordSafeHead(entry(l1, 2 * l1))) is None
+    assert store.write(ResetSafeHeads(l2_ref(18, origin=7), None)) is None, "a start at the last entry has no gap"
+    assert store.at_l1(515) == entry(9, 18)
+    assert store.write(ResetSafeHeads(l2_ref(1000, origin=500), None)) == entry(9, 18)
+    store.write(RecordSafeHead(entry(520, 1001)))
+    assert store.at_l1(515) is None and store.at_l1(520) == entry(520, 1001)
+    with pytest.raises(HistoryUnavailableError):
+        store.l1_of(1000)
+    store.close()
+
+
+def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap() -> None:
+    """[SDB15]: another node kept the supervisor going; only what became safe meanwhile is unavailable."""
+    store = store_at(MEMORY)
+    for l1, l2 in ((100, 0), (103, 1), (104, 2)):
+        store.write(RecordSafeHead(entry(l1, l2)))
+    assert store.write(ResetSafeHeads(l2_ref(6, origin=101), None, supervised=True)) == entry(104, 2)
+    for write in (None, RecordSafeHead(entry(107, 6)), RecordSafeHead(entry(108, 7))):
+        if write is not None:
+            store.write(write)
+        for number, l2 in ((102, 0), (103, 1)):
+            found = store.at_l1(number)
+            assert found is not None and found.safe_head.number == l2
+        for number in (104, 105, 106):
+            with pytest.raises(HistoryUnavailableError):
+                store.at_l1(number)
+        assert [store.l1_of(number) for number in (1, 2)] == [entry(103, 1), entry(104, 2)]
+        for number in (3, 4, 5, 6):
+            with pytest.raises(HistoryUnavailableError):
+                store.l1_of(number)
+    assert (store.at_l1(107), store.l1_of(7)) == (entry(107, 6), entry(108, 7))
+    store.write(ResetSafeHeads(l2_ref(1, origin=100), None, supervised=True))
+    store.write(RecordSafeHead(entry(104, 3)))
+    assert (store.at_l1(106), store.l1_of(2)) == (entry(104, 3), entry(104, 3)), "the gap is derived again"
+    store.close()
+
+
+@given(st.data())
+@settings(max_examples=35, deadline=None)
+def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
+    """[SDB14, SDB15]: blocks become safe while the node is there or away; each return, and each reset by the
+    supervisor, is a start at the true safe head. An answer about a past L1 block is the true one or an error."""
+    store = store_at(MEMORY)
+    truth: list[tuple[int, int]] = [(0, 0)]
+    store.write(RecordSafeHead(entry(0, 0)))
+    l1, present = 1, data.draw(st.booleans())
+    if not present:
+        store.write(KeepSafeHeads(None))
+    for _ in range(data.draw(st.integers(1, 25))):
+        kind = data.draw(st.sampled_from(["promote"] * 5 + ["repeat", "away", "reset"]))
+        safe = truth[-1][1]
+        if kind == "away":
+            present = False
+        elif kind == "reset":
+            safe = data.draw(st.sampled_from([safe, safe, data.draw(st.integers(0, safe))]))
+            truth = [each for each in truth if each[1] <= safe]
+            l1 = data.draw(st.integers(max(1, truth[-1][0]), l1))
+            origin = max(0, truth[-1][0] - data.draw(st.integers(0, 3)))
+            store.write(ResetSafeHeads(l2_ref(safe, origin), L1_GENESIS if safe == 0 else None, supervised=True))
+            present = True
+        else:
+            l1 += data.draw(st.integers(0, 2))
+            if kind == "promote":
+                truth.append((l1, safe + 1))
+            if present:
+                store.write(RecordSafeHead(entry(l1, truth[-1][1])))
+        for number in range(l1 if present else 0):
+            with contextlib.suppress(HistoryUnavailableError):
+                found = store.at_l1(number)
+                wanted = max(l2 for source, l2 in truth if source <= number)
+                assert found is None or found.safe_head.number == wanted, (truth, number)
+        for number in range(truth[-1][1] + 1):
+            with contextlib.suppress(HistoryUnavailableError):
+                found = store.l1_of(number)
+                wanted = next(source for source, l2 in truth if l2 >= number)
+                assert found is None or found.l1_block.number == wanted, (truth, number)
+    store.close()
+
+
+def test_each_write_is_synced(tmp_path: Path) -> None:
+    """[SDB3]: a write-ahead log of which each commit is synced, so that no entry is lost with the machine's memory."""
+    store = store_at(tmp_path / "safe")
+    (journal,), (synchronous,) = (
+        store._connection.execute(f"pragma {name}").fetchone() for name in ("journal_mode", "synchronous")
+    )
+    assert (journal, synchronous) == ("wal", FULL)
+    store.close()
+
+
+@pytest.mark.fault("F57")
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    """[SDB3]"""
+    store = store_at(tmp_path / "safe")
+    for number in range(40):
+        store.write(RecordSafeHead(entry(number, number)))
+    before = entries_of(store)
+    too_large = SafeHeadEntry(BlockId(7, bytes(32)), BlockId(7, None))  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match=r"safe head database .*safe: .* \(safedb\.path\)"):
+        store.write(RecordSafeHead(too_large))
+    assert entries_of(store) == before
+    store.write(RecordSafeHead(entry(41, 41)))
+    assert entries_of(store) == [*before, entry(41, 41)]
+    store.close()
+
+
+# --- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_nodes_cannot_share_a_file(tmp_path: Path) -> None:
+    first = store_at(tmp_path / "safe")
+    with pytest.raises(StoreError, match=r"in use by another node: give each its own \(safedb\.path\)"):
+        store_at(tmp_path / "safe")
+    first.close()
+
+
+def test_the_file_of_another_chain_is_refused(tmp_path: Path) -> None:
+    """[SDB12]"""
+    store_at(tmp_path / "safe").close()
+    genesis = msgspec.structs.replace(ROLLUP.genesis, l2=BlockId(0, b"\x01" * 32))
+    for rollup in (
+        msgspec.structs.replace(ROLLUP, l2_chain_id=ROLLUP.l2_chain_id + 1),
+        msgspec.structs.replace(ROLLUP, genesis=genesis),
+    ):
+        with pytest.raises(StoreError, match=rf"is of chain {ROLLUP.l2_chain_id} with .*give each chain its own"):
+            SafeHeadStore(str(tmp_path / "safe"), rollup)
+    store_at(tmp_path / "safe").close()
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "safe"
+    store = store_at(path)
+    for number in range(300):
+        store.write(RecordSafeHead(entry(number, number)))
+    store.close()
+    raw = bytearray(path.read_bytes())
+    raw[8192:16384] = random.Random(1).randbytes(8192)
+    path.write_bytes(raw)
+    with pytest.raises(StoreError, match=r"is damaged .*: remove it \(safedb\.path\); safe heads are recorded from"):
+        store_at(path, check=True)
+
+
+def test_the_directory_of_op_node_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is a directory .*: give the path of a file \(safedb\.path\)"):
+        store_at(tmp_path)
+
+
+# --- kills -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fault("F57")
+def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
+    """After each kill of the process the file has all writes that were reported, and at most the one in hand."""
+    words = (
+        "-m",
+        "tests.support.engine.safe_head_writer",
+        str(tmp_path / "safe"),
+        str(KILLS),
+        str(random.randrange(2**32)),
+    )
+    ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=55)
+    assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
+    counts = json.loads(ended.stdout)
+    assert counts["kills"] == KILLS and counts["reported"] > KILLS and counts["most_entries"] > 10
+
+
+# --- safe heads of a history ---------------------------------------------------------------------------------------
+
+PAST = PastSafeHeads(entry(9, 20), 15)
+"""Safe heads of L1 blocks 10 to 15."""
+ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
+
+
+def test_safe_heads_of_a_history_are_answered_in_an_empty_file() -> None:
+    """[SDB16]: those before it are a gap."""
+    store = store_at(MEMORY)
+    assert store.add_past(PAST, ENTRIES) == 4
+    assert [store.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
+    assert store.l1_of(21) == ENTRIES[0]
+    with pytest.raises(HistoryUnavailableError):
+        store.l1_of(20)
+    store.write(RecordSafeHead(entry(16, 30)))
+    assert store.l1_of(27) == entry(16, 30)
+
+
+def test_a_history_from_genesis_has_no_gap() -> None:
+    store = store_at(MEMORY)
+    genesis = ROLLUP.genesis
+    past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
+    first = entry(genesis.l1.number + 5, 22)
+    store.add_past(past, [first])
+    assert store.l1_of(genesis.l2.number) == past.before and store.l1_of(1) == first
+
+
+@pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
+def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry]) -> None:
+    store = store_at(MEMORY)
+    for each in own:
+        store.write(RecordSafeHead(each))
+    added = store.add_past(PAST, ENTRIES)
+    known = [PAST.before, *(each for each in ENTRIES if each.l1_block.number < own[0].l1_block.number), *own]
+    assert added == len(known) - len(own) and entries_of(store) == known
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (entry(9, 20), "it has safe heads from L1 block 9 on, before which the history does not begin"),
+        (entry(17, 30), "its safe heads begin at L1 block 17: derive the history up to the one before"),
+        (entry(14, 26, 1), "its first safe head, at L1 block 14, is not that of the history: name another file"),
+        (entry(13, 26), "its first safe head, at L1 block 13, is not that of the history: name another file"),
+        (entry(15, 27), "its first safe head, at L1 block 15, is not that of the history: name another file"),
+    ],
+)
+def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str) -> None:
+    store = store_at(MEMORY)
+    store.write(RecordSafeHead(own))
+    with pytest.raises(StoreError, match=text):
+        store.add_past(PAST, ENTRIES)
+    assert entries_of(store) == [own]

@@ -6,9 +6,8 @@ from rollup_node.stages.engine.calls.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.base import Health, Problem, QueueLength
+from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses

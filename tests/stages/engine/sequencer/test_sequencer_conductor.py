@@ -2,8 +2,8 @@
 
 import pytest
 
+from rollup_node.stages.engine.calls.calls import CommitPayload
 from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload
 from rollup_node.stages.engine.sequencer.sequencer import Sequencer, SequencerPhase
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.sequencer.test_sequencer import START, build, heads, insert, running

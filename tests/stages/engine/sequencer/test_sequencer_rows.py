@@ -3,11 +3,21 @@
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import Lasts, ShowProblem, WorkFailed
-from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
+from rollup_node.stages.engine.calls.actions import Lasts, SendToRpc, ShowProblem, WorkFailed
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CommitPayload,
+    Committed,
+    GetLeader,
+    Instant,
+    Leadership,
+    PendingCall,
+)
 from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
-from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS, AdminRequests
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.heads.context import TaskBackoff
+from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OverrideLeaderRequest,
@@ -314,18 +324,19 @@ def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() ->
     assert [each.id for each in harness.responses] == [1] and harness.responses[0].error is None
 
 
-def test_admin_requests_are_done_together() -> None:
-    requests = AdminRequests()
-    requests.add_stop((RPC, 1))
-    requests.add_stop((RPC, 2))
-    assert requests.take_stops() == [(RPC, 1), (RPC, 2)] and requests.take_stops() == []
-    assert requests.add_reset((RPC, 3)) and not requests.add_reset((RPC, 3))
-    assert requests.take_resets() == [(RPC, 3)] and requests.add_reset((RPC, 3))
-
-
-def test_admin_requests_are_bounded() -> None:
-    requests = AdminRequests()
+def test_admin_requests_are_bounded_and_known() -> None:
+    chain, now = chain_with(), Instant(1_000.0, 50.0)
+    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True)
+    state = CoreState(config, first_reset=0, stopped=False, backoff=TaskBackoff())
+    state.sequencer.sequencer.stopping = True
     for number in range(2 * MAX_ADMIN_REQUESTS):
-        requests.add_stop((RPC, number))
-        assert requests.add_reset((RPC, number)) == (number < MAX_ADMIN_REQUESTS)
-    assert len(requests.stops) == len(requests.resets) == MAX_ADMIN_REQUESTS
+        for _ in range(2):
+            state.leader_row.request(RPC, StopSequencerRequest(number), now)
+        assert state.sequencer.add_reset((RPC, number)) == (number < MAX_ADMIN_REQUESTS)
+        assert not state.sequencer.add_reset((RPC, number))
+    keys = [(RPC, number) for number in range(MAX_ADMIN_REQUESTS)]
+    assert state.sequencer.stops == state.sequencer.resets == keys
+    state.sequencer.answer_stops()
+    assert state.sequencer.stops == []
+    answered = [action.message.id for action in state.actions if isinstance(action, SendToRpc)]
+    assert answered == list(range(MAX_ADMIN_REQUESTS))

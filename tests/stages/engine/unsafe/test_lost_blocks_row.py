@@ -9,7 +9,7 @@ from rollup_node.stages.engine.calls.actions import RequestLatestBlocks, ShowPro
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import GetPayload, PayloadAnswer, Unavailable
 from rollup_node.stages.engine.unsafe.lost_blocks import NO_ANSWER, OTHERS_SECONDS, PATIENCE_SECONDS
-from rollup_node.stages.engine.unsafe.lost_blocks_row import PROBLEM
+from rollup_node.stages.engine.unsafe.unsafe_rows import PROBLEM
 from rollup_node.stages.messages.control import ControlResponse, StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload

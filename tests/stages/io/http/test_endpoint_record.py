@@ -8,7 +8,7 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter, is_throttled
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
+from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 
 
 def test_requests_errors_and_the_last_failure() -> None:

@@ -17,8 +17,7 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.process import stage as l1
 from rollup_node.stages.l1.process.stage import L1Stage
-from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
+from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,

@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import (
     CALL_TIMEOUT,
     ActiveCalls,
-    CallPurpose,
+    DiscoveryPurpose,
     DiscoveryResult,
     OutgoingCall,
     ResponseStatus,
@@ -35,7 +35,7 @@ def response(message: messages.Discv5Message, at: object = CONTACT.endpoint) -> 
 
 
 def submitted_call(distances: tuple[int, ...] = ()) -> tuple[ActiveCalls, OutgoingCall]:
-    calls, call = active_calls(), OutgoingCall(CONTACT, CallPurpose.REVALIDATE, distances)
+    calls, call = active_calls(), OutgoingCall(CONTACT, DiscoveryPurpose.REVALIDATE, distances)
     assert calls.submit(call, 1, 10.0)
     return calls, call
 
@@ -61,7 +61,7 @@ class Challenged(NamedTuple):
 
 def challenged() -> Challenged:
     codec = PacketCodec(secret_of("own"), seeded("codec"))
-    calls, call = ActiveCalls(codec, seeded("calls")), OutgoingCall(CONTACT, CallPurpose.REVALIDATE)
+    calls, call = ActiveCalls(codec, seeded("calls")), OutgoingCall(CONTACT, DiscoveryPurpose.REVALIDATE)
     peer = PacketCodec(secret_of("peer"), seeded("peer"))
     packet = codec.decode(peer.encode_random(codec.node_id).datagram, CONTACT.endpoint, 10.0)
     assert isinstance(packet, MessagePacket)
@@ -107,7 +107,7 @@ def test_unsolicited_responses_are_dropped() -> None:
         response(messages.TalkResponse(call.request_id, b"")),
     ):
         assert calls.handle_response(wrong, LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
-    assert calls.count(CallPurpose.REVALIDATE) == 1
+    assert calls.count(DiscoveryPurpose.REVALIDATE) == 1
 
 
 def test_nodes_responses_are_assembled() -> None:
@@ -155,7 +155,7 @@ def test_at_most_sixteen_records_are_accepted() -> None:
 
 def test_one_request_at_a_time_is_sent_to_a_node() -> None:
     calls, first = submitted_call()
-    others = [OutgoingCall(CONTACT, CallPurpose.FETCH, (0,)) for _ in range(6)]
+    others = [OutgoingCall(CONTACT, DiscoveryPurpose.FETCH, (0,)) for _ in range(6)]
     assert [calls.submit(call, 1, 10.0) for call in others] == [True] * 4 + [False] * 2
     assert len(calls.outbox) == 1 and len(calls) == 1
     assert [result.call for result in calls.expire(LOCAL_ENR, 11.0)] == [first]
@@ -177,6 +177,6 @@ def test_a_whoareyou_is_answered_once_and_from_the_right_address() -> None:
 
 def test_request_ids_do_not_begin_with_zero() -> None:
     calls = ActiveCalls(PacketCodec(secret_of("own"), seeded("x")), bytes)
-    call = OutgoingCall(CONTACT, CallPurpose.REVALIDATE)
+    call = OutgoingCall(CONTACT, DiscoveryPurpose.REVALIDATE)
     calls.submit(call, 1, 10.0)
     assert call.request_id == b"\x01" + bytes(7)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets, sessions
-from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, CallPurpose, OutgoingCall, OutgoingPacket
+from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, DiscoveryPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MIN_PACKET_BYTES
@@ -36,7 +36,7 @@ class ConnectedPair:
         return [sending for sender, sending in self.network.log[since:] if sender == node.endpoint]
 
     def still_respond(self) -> bool:
-        call = OutgoingCall(self.two.contact, CallPurpose.FETCH, (0,))
+        call = OutgoingCall(self.two.contact, DiscoveryPurpose.FETCH, (0,))
         assert self.one.node.calls.submit(call, 1, self.network.now)
         self.network.run(1)
         return self.two.record.node_id in call.records
@@ -126,7 +126,7 @@ def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(pair: ConnectedPa
         pair.network.inject(at, pair.attacker.encode_random(pair.one.record.node_id).datagram, ONE)
     assert pair.one.node.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
     pair.two.node.codec.sessions.clear()
-    pair.two.node.calls.submit(OutgoingCall(pair.one.contact, CallPurpose.REVALIDATE), 1, pair.network.now)
+    pair.two.node.calls.submit(OutgoingCall(pair.one.contact, DiscoveryPurpose.REVALIDATE), 1, pair.network.now)
     pair.network.run(0.2)
     assert pair.two.node.codec.sessions.newest(pair.one.record.node_id, ONE) is not None
     assert pair.still_respond()
@@ -269,7 +269,7 @@ def test_a_node_with_endless_neighbours_is_queried_a_bounded_number_of_times(
 
 def test_records_at_unrequested_distances_are_skipped(pair: ConnectedPair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair.two.node.table, "at_distances", lambda distances: [record_of("stray", "127.4.4.4")])
-    call = OutgoingCall(pair.two.contact, CallPurpose.FETCH, (1,))
+    call = OutgoingCall(pair.two.contact, DiscoveryPurpose.FETCH, (1,))
     pair.one.node.calls.submit(call, 1, pair.network.now)
     pair.network.run(1)
     assert call.responses == 1 and not call.records
@@ -279,13 +279,14 @@ def test_the_number_of_calls_is_bounded(pair: ConnectedPair) -> None:
     calls = pair.one.node.calls
     submitted = [
         calls.submit(
-            OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.REVALIDATE), 1, pair.network.now
+            OutgoingCall(contact_of(record_of(number, "127.8.8.8")), DiscoveryPurpose.REVALIDATE), 1, pair.network.now
         )
         for number in range(MAX_ACTIVE_CALLS + 50)
     ]
     assert sum(submitted) == MAX_ACTIVE_CALLS
     to_one = [
-        calls.submit(OutgoingCall(pair.two.contact, CallPurpose.REVALIDATE), 1, pair.network.now) for _ in range(10)
+        calls.submit(OutgoingCall(pair.two.contact, DiscoveryPurpose.REVALIDATE), 1, pair.network.now)
+        for _ in range(10)
     ]
     assert sum(to_one) <= 5
     pair.network.run(3)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
+from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, xor_distance
 from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
@@ -134,7 +134,7 @@ def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
     network.run(2)
     restarted = network.add("two", TWO)
     assert not len(restarted.node.codec.sessions)
-    one.node.calls.submit(OutgoingCall(restarted.contact, CallPurpose.REVALIDATE), 1, network.now)
+    one.node.calls.submit(OutgoingCall(restarted.contact, DiscoveryPurpose.REVALIDATE), 1, network.now)
     network.run(1)
     assert len(restarted.node.codec.sessions) == 1
     assert not restarted.node.drops
@@ -232,7 +232,7 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
     network.inject(endpoint("198.51.100.7"), bytes(100), ONE)
     network.run(30)
     for record in outside:
-        one.node.calls.submit(OutgoingCall(contact_of(record), CallPurpose.REVALIDATE), 1, network.now)
+        one.node.calls.submit(OutgoingCall(contact_of(record), DiscoveryPurpose.REVALIDATE), 1, network.now)
     network.run(5)
     targets = {sending.endpoint for sender, sending in network.log if sender == ONE}
     assert targets == {TWO}
@@ -251,7 +251,7 @@ def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
         entry.checks = 1
     stranger.node.add_bootnodes([one.contact])
     network.run(2)
-    call = OutgoingCall(one.contact, CallPurpose.FETCH, (256, 255, 254))
+    call = OutgoingCall(one.contact, DiscoveryPurpose.FETCH, (256, 255, 254))
     stranger.node.calls.submit(call, 1, network.now)
     network.run(1)
     assert call.responses == 1 and not call.records

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
 
-from rollup_node.stages.engine.interop import interop
+from rollup_node.stages.engine.heads import interop
 from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS, shown_block
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process import interop_server
 from rollup_node.stages.rpc.process.stage import RpcStage
-from tests.stages.engine.interop.test_interop import FORKS
+from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import FakeExecutionEngine, SlowEngine

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.base import EndpointCounts, Problem
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EL_SYNC, EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.messages.derivation import DerivationWaits
-from rollup_node.stages.rpc.status.node_status import BlockStatus, Heads
+from rollup_node.stages.rpc.status.node_status import BlockStatus, HeadsStatus
 from rollup_node.stages.rpc.status.rates import (
     KEPT_SECONDS,
     REQUESTS_SECONDS,
@@ -81,7 +81,7 @@ def test_one_sample_each_step_for_an_hour() -> None:
     """[RPC95]"""
     history = HeadHistory()
     for second in range(0, 2 * int(KEPT_SECONDS), 5):
-        heads = Heads(BlockStatus(7, "0x", 1, 0.5 + second), None, None)
+        heads = HeadsStatus(BlockStatus(7, "0x", 1, 0.5 + second), None, None)
         history.add(msgspec.structs.replace(UNKNOWN, time=1000.7 + second, heads=heads))
     found = history.columns()
     assert found.step_s == STEP_SECONDS

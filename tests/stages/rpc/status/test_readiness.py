@@ -10,7 +10,7 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import ZERO_L1_REF, ZERO_L2_REF, BlockId, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, load_bundle
-from rollup_node.stages.rpc.status.node_status import BlockStatus, DerivationProgress, Heads, L1Status
+from rollup_node.stages.rpc.status.node_status import BlockStatus, DerivationProgress, HeadsStatus, L1Status
 from rollup_node.stages.rpc.status.readiness import (
     ReadyLimits,
     UnreadyReason,
@@ -62,10 +62,10 @@ def test_reasons_of_lag_have_numbers() -> None:
     assert str(lag) == "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
     unknown = L1Status(None, block(285), None, None, None, None)
     assert str(l1_lag_reason(unknown, 12)) == "derivation: the L1 block that it reads is not known yet"
-    heads = Heads(block(7, 30.0), block(5, 600.5), None)
+    heads = HeadsStatus(block(7, 30.0), block(5, 600.5), None)
     assert age_reasons(heads, ReadyLimits()) == []
     assert age_reasons(heads, ReadyLimits(0, 600.5, 30.0)) == []
-    assert age_reasons(Heads(None, None, None), ReadyLimits(0, 1, 1)) == []
+    assert age_reasons(HeadsStatus(None, None, None), ReadyLimits(0, 1, 1)) == []
     assert list(map(str, age_reasons(heads, ReadyLimits(0, 600, 29.5)))) == [
         "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
         "engine: HEAD-OLD: the safe head 5 is 600.5 s old; the limit is 600 s",

@@ -4,10 +4,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.reasons.table import REASONS
-from rollup_node.stages.messages.base import Problem, QueueLength
+from rollup_node.stages.messages.base import EndpointCounts, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
-from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.engine.calls.io.conductor_client import ConductorClient
-from rollup_node.stages.engine.calls.neighbour_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.calls.calls import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.process.neighbour_clients import ConductorClient
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex

@@ -1,1 +1,0 @@
-"""The execution engine over HTTP."""

@@ -1,0 +1,240 @@
+"""Entries of the safe head database, and how a new safe head or a reset changes them [SDB2, SDB7, SDB8].
+
+While something is due to be written, derivation gets no answer, and no L2 block is finalized: a start search goes below
+a safe head that is not final, so the next life of a process that is killed now derives the block once more, and records
+it [SDB13].
+"""
+
+from collections import deque
+
+import msgspec
+
+from rollup_node.stages.engine.calls.engine_api import GetBlockRef
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+
+
+class SafeHeadEntry(msgspec.Struct, frozen=True):
+    """`safe_head` is the last L2 block that became safe while `l1_block` was derived."""
+
+    l1_block: BlockId
+    safe_head: BlockId
+
+
+class RecordSafeHead(msgspec.Struct, frozen=True):
+    """A block became safe while this L1 block was derived."""
+
+    entry: SafeHeadEntry
+
+
+class ResetSafeHeads(msgspec.Struct, frozen=True):
+    """Derivation starts over at the safe head `safe`; `l1_genesis` is L1 block 0 where that is the L2 genesis.
+
+    A supervisor may have gone on with another node: nothing is deleted then because of a gap [SDB15]."""
+
+    safe: L2BlockRef
+    l1_genesis: BlockId | None
+    supervised: bool = False
+
+
+class KeepSafeHeads(msgspec.Struct, frozen=True):
+    """Derivation resumes at the safe head of the entry `last`: those above it go; all of them without one [SDB9]."""
+
+    last: SafeHeadEntry | None
+
+
+SafeHeadWrite = RecordSafeHead | ResetSafeHeads | KeepSafeHeads
+
+
+class FindSafeHeads(msgspec.Struct, frozen=True):
+    """Reads the entries at which derivation may resume after EL sync to an L2 block near this number [SDB9]."""
+
+    number: int
+
+
+class FoundSafeHeads(msgspec.Struct, frozen=True):
+    """`last` is the last entry, `first_from` the first whose safe head has at least the number asked for."""
+
+    last: SafeHeadEntry | None
+    first_from: SafeHeadEntry | None
+
+
+class SafeHeadsWritten(msgspec.Struct, frozen=True):
+    """The answer to a write: it is on disk."""
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A gap: it is not known with which L1 blocks the L2 blocks from `first` to `last` became safe.
+
+    So it is not known which was safe from L1 block `after` on, before L1 block `until`; None until there is an entry
+    after the gap [SDB15]."""
+
+    after: int
+    until: int | None
+    first: int
+    last: int
+
+
+class EntriesChange(msgspec.Struct, frozen=True):
+    """A change of the entries, made as one: those from L1 number `delete_from` on are deleted, then `put` are written.
+
+    The record reaches L2 number `end` then, and has the gap `gap` at its end."""
+
+    delete_from: int
+    put: tuple[SafeHeadEntry, ...]
+    end: int
+    gap: Gap | None = None
+
+
+class PastSafeHeads(msgspec.Struct, frozen=True):
+    """Where safe heads that were derived elsewhere begin and end.
+
+    `before` is the safe head before the first of them, with the L1 block that had been derived then, `last` the number
+    of the last L1 block that was derived [SDB16]."""
+
+    before: SafeHeadEntry
+    last: int
+
+    def gap(self, genesis: BlockId) -> Gap | None:
+        """Return the L2 blocks that were safe before, of which it is not known since when."""
+        head = self.before.safe_head
+        return None if head == genesis else Gap(0, 0, 1, head.number)
+
+
+def record(entry: SafeHeadEntry) -> EntriesChange:
+    """Return the change by a new safe head: entries of its L1 block and of higher ones go [SDB2, SDB11]."""
+    return EntriesChange(entry.l1_block.number, (entry,), entry.safe_head.number)
+
+
+def keep(write: KeepSafeHeads) -> EntriesChange:
+    """Return the change by an EL sync [SDB9]."""
+    if write.last is None:
+        return EntriesChange(0, (), 0)
+    return EntriesChange(write.last.l1_block.number + 1, (), write.last.safe_head.number)
+
+
+def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, earlier: SafeHeadEntry | None) -> EntriesChange:
+    """Return the change by a reset.
+
+    `first` is the first entry at or above the safe head's L1 origin that has an L2 number of at least the safe head's;
+    `earlier` the one before it, the last one without `first`. Without `first` the record has a gap below the safe head,
+    and all entries go, unless there is a supervisor [SDB7, SDB8, SDB15]."""
+    put: list[SafeHeadEntry] = []
+    if first is not None and earlier is not None:
+        put.append(SafeHeadEntry(first.l1_block, write.safe.id))
+    if write.l1_genesis is not None:
+        put.append(SafeHeadEntry(write.l1_genesis, write.safe.id))
+    if first is not None:
+        delete_from = first.l1_block.number
+    else:
+        delete_from = earlier.l1_block.number + 1 if write.supervised and earlier is not None else 0
+    gap = _gap(write.safe, earlier) if write.supervised and not put else None
+    return EntriesChange(delete_from, tuple(put), write.safe.number, gap)
+
+
+def _gap(safe: L2BlockRef, earlier: SafeHeadEntry | None) -> Gap:
+    """Return the gap below a safe head; without an entry before, the next one will show what is safe."""
+    if earlier is None:
+        return Gap(0, 0, 1, safe.number)
+    return Gap(earlier.l1_block.number, None, earlier.safe_head.number + 1, safe.number)
+
+
+class SafeHeadRecorder:
+    """Writes in their order, one at a time.
+
+    Nothing is ever due unless the database is `enabled` [SDB1]. `last_l1` is the number of the L1 block of the last
+    safe head since a reset, whether or not it is recorded."""
+
+    def __init__(self, enabled: bool, supervised: bool = False) -> None:
+        self.enabled, self._supervised = enabled, supervised
+        self.last_l1: int | None = None
+        self._due: deque[SafeHeadWrite] = deque()
+
+    @property
+    def pending(self) -> bool:
+        """Whether a write is not on disk yet."""
+        return bool(self._due)
+
+    def next(self) -> SafeHeadWrite | None:
+        """Return the write that is due; the same until it is done."""
+        return self._due[0] if self._due else None
+
+    def note_safe(self, safe: L2BlockRef, derived_from: L1BlockRef) -> None:
+        """Note that a block became safe while this L1 block was derived [SDB2]."""
+        self.last_l1 = derived_from.number
+        if self.enabled:
+            self._due.append(RecordSafeHead(SafeHeadEntry(derived_from.id, safe.id)))
+
+    def note_reset(self, safe: L2BlockRef, l1_genesis: BlockId | None) -> None:
+        """Note that derivation starts over at a safe head, after a search for it [SDB7, SDB8, SDB15]."""
+        if self.enabled:
+            self._due.append(ResetSafeHeads(safe, l1_genesis, self._supervised))
+
+    def done(self) -> None:
+        """Note that the write that was due is on disk."""
+        self._due.popleft()
+
+    def clear(self) -> None:
+        """Note that derivation is reset: what is due is part of what it derives again."""
+        self._due.clear()
+        self.last_l1 = None
+
+
+RecordCall = FindSafeHeads | GetBlockRef | KeepSafeHeads
+
+
+class RecordedSafeHead:
+    """`number` is the L2 block that the heads are set at otherwise, `highest` that of the synced block.
+
+    No record is used unless it is `usable`. Once `is_done`, `block` is the recorded safe head, None if there is none on
+    the chain; the database then ends at it."""
+
+    def __init__(self, number: int, highest: int, *, usable: bool = True) -> None:
+        self._number, self._highest = number, highest
+        self._candidates: list[SafeHeadEntry] | None = None if usable else []
+        self._tip: SafeHeadEntry | None = None
+        self.block: L2BlockRef | None = None
+        self.is_done = False
+
+    def next(self) -> RecordCall | None:
+        """Return the call that is due; None once this is done."""
+        if self._candidates is None:
+            return FindSafeHeads(self._number)
+        if self.is_done:
+            return None
+        present = self._candidates[0] if self._candidates else None
+        if present is not None and self.block is None:
+            return GetBlockRef(present.safe_head.number)
+        return KeepSafeHeads(present)
+
+    def answer(self, call: object, answer: object) -> None:
+        """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
+        match call, answer:
+            case FindSafeHeads(), FoundSafeHeads():
+                self._take_found(answer)
+            case GetBlockRef(), L2BlockRef() | None:
+                self._take_block(answer)
+            case KeepSafeHeads(), SafeHeadsWritten():
+                self.is_done = True
+            case _:
+                raise TemporaryError("the answer is not one to this call")
+
+    def lacks_block(self) -> None:
+        """Note that the engine has no such block, or not all of it."""
+        self._take_block(None)
+
+    def _take_found(self, found: FoundSafeHeads) -> None:
+        self._tip = found.last
+        entries = (found.last, found.first_from)
+        self._candidates = [entry for entry in entries if entry is not None and entry.safe_head.number <= self._highest]
+        self.is_done = found.last is None
+
+    def _take_block(self, block: L2BlockRef | None) -> None:
+        if not self._candidates:
+            return
+        present = self._candidates[0]
+        if block is None or block.hash != present.safe_head.hash:
+            self._candidates.pop(0)
+            return
+        self.block = block
+        self.is_done = present == self._tip

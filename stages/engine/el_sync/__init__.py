@@ -1,1 +1,0 @@
-"""EL sync: the execution engine fetches the chain by itself."""

@@ -1,0 +1,373 @@
+"""The node as a supervisor manages it [IOP4, IOP20 to IOP22]: events for it, and what it decides.
+
+Everything is off unless `interop.rpc.addr` is given.
+
+Two events are needs, a start and the next L1 block. They are sent again until they are met [IOP29]: the supervisor may
+not be connected, may fail, or may not have the L1 block yet.
+
+What the supervisor decides is state here, applied by the core: the start, once per reset; the L1 block that derivation
+may read next, in the published status; which blocks are safe, unsafe and final across chains, in the heads."""
+
+import math
+from collections import deque
+
+import msgspec
+
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
+from rollup_node.stages.engine.calls.engine_api import (
+    OTHER,
+    BuildError,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    NewPayload,
+    commit_error,
+    open_error,
+    seal_error,
+)
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
+from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.interop import BlockRef, DerivedPair, InteropEvent, Replacement
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
+from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
+
+MAX_EVENTS = 100
+REPEAT_SECONDS = 0.1
+TRAVERSAL_REPEAT_SECONDS = 0.5
+
+RESET_SECONDS = 5.0
+EXHAUSTED_SECONDS = 3.0
+"""Seconds after which a need that the supervisor has not met is sent again [IOP29]."""
+
+FIRST_RESET = "cannot continue derivation until Engine has been reset"
+"""The error with which op-node's derivation begins [IOP4]."""
+
+
+class OrdinarySearch:
+    """The supervisor has left the start to the node [IOP13]."""
+
+
+def block_ref(ref: L2BlockRef) -> BlockRef:
+    """Return the reference without the L1 origin."""
+    return BlockRef(ref.hash, ref.number, ref.parent_hash, ref.timestamp)
+
+
+class Interop:
+    """`events` are the last ones with their numbers, which begin after `first`.
+
+    `start` is the start that the supervisor has chosen, None while it is waited for. `provided_l1` is the L1 block that
+    derivation may read next. `_exhausted` is where derivation waits for another one."""
+
+    def __init__(self, rollup: RollupConfig, enabled: bool, first: int = 0) -> None:
+        self.enabled = enabled
+        self.events: deque[tuple[int, InteropEvent]] = deque(maxlen=MAX_EVENTS)
+        self.start: Heads | OrdinarySearch | None = None
+        self.provided_l1: L1BlockRef | None = None
+        self._active_from = dependency_set_needed_from(rollup.fork_times)
+        self._last_number = first
+        self._sent: dict[str, tuple[object, float]] = {}
+        self._unsafe: L2BlockRef | None = None
+        self._origin: L1BlockRef | None = None
+        self._reset_reason = FIRST_RESET
+        self._exhausted: DerivedPair | None = None
+        self._l1_head: L1BlockRef | None = None
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a start may be searched for."""
+        return not self.enabled or self.start is not None
+
+    @property
+    def start_heads(self) -> Heads | None:
+        """The heads to start with, where the supervisor has named them."""
+        return self.start if isinstance(self.start, Heads) else None
+
+    def is_active(self, timestamp: int) -> bool:
+        """Return whether blocks of that time are subject to the supervisor."""
+        return self.enabled and self._active_from is not None and timestamp >= self._active_from
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def reset(self, reason: str, now: float) -> None:
+        """Ask for another start, which the supervisor chooses."""
+        self.start = self.provided_l1 = self._unsafe = self._origin = self._exhausted = None
+        self._reset_reason = reason
+        self._send_reset(now)
+
+    def choose_start(self, start: Heads | OrdinarySearch) -> None:
+        """Note that the supervisor has chosen a start; it provides L1 blocks from there on."""
+        self.start, self.provided_l1, self._exhausted = start, None, None
+
+    def on_derivation_start(self) -> None:
+        """Note that derivation starts over, and reports where it is then."""
+        self._exhausted = None
+
+    def on_unsafe(self, ref: L2BlockRef, now: float) -> None:
+        """Take the unsafe head, which may have moved."""
+        if ref != self._unsafe and self.is_active(ref.timestamp):
+            self._send("unsafe", ref.id, REPEAT_SECONDS, InteropEvent(unsafe_block=block_ref(ref)), now)
+        self._unsafe = ref
+
+    def on_local_safe(self, ref: L2BlockRef, source: L1BlockRef, now: float) -> None:
+        """Note that a block became safe on this chain."""
+        if self.is_active(ref.timestamp):
+            event = InteropEvent(derivation_update=DerivedPair(source, block_ref(ref)))
+            self._send("safe", ref.id, REPEAT_SECONDS, event, now)
+
+    def on_derivation(self, origin: L1BlockRef, idle: bool, last: L2BlockRef, now: float) -> None:
+        """Where derivation is: `idle` when it waits for the next L1 block; `last` is the pending safe head."""
+        pair = DerivedPair(origin, block_ref(last))
+        if origin != self._origin:
+            self._origin = origin
+            if self.is_active(last.timestamp):
+                event = InteropEvent(derivation_update=pair, derivation_origin_update=origin)
+                self._send("traversal", origin.id, TRAVERSAL_REPEAT_SECONDS, event, now)
+        self._exhausted = pair if idle and self.enabled else None
+        self._send_exhausted(now)
+
+    def on_l1_head(self, head: L1BlockRef, now: float) -> None:
+        """Take the L1 head: with another one, what the supervisor has not met yet is sent again [IOP29]."""
+        if head != self._l1_head:
+            self._l1_head = head
+            self._repeat(now)
+
+    def replaced(self, ref: L2BlockRef, invalidated: Hash, now: float) -> None:
+        """Note that an invalidated block was replaced."""
+        event = InteropEvent(replace_block=Replacement(block_ref(ref), invalidated))
+        self._send("replaced", ref.id, REPEAT_SECONDS, event, now)
+
+    # --- needs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def repeat_at(self) -> float | None:
+        """When a need is sent again by time alone, in the past before it is sent first; None while there is none."""
+        if not self.may_start:
+            return self._sent_at("reset") + RESET_SECONDS
+        return self._sent_at("exhausted") + EXHAUSTED_SECONDS if self._needs_l1 else None
+
+    def repeat_due(self, now: float) -> None:
+        """Send a need again, if it is time to."""
+        at = self.repeat_at
+        if at is not None and now >= at:
+            self._repeat(now)
+
+    @property
+    def _needs_l1(self) -> bool:
+        exhausted, provided = self._exhausted, self.provided_l1
+        return exhausted is not None and (provided is None or provided.number != exhausted.source.number + 1)
+
+    def _repeat(self, now: float) -> None:
+        if not self.may_start:
+            self._send_reset(now)
+        elif self._needs_l1:
+            self._send_exhausted(now)
+
+    def _send_reset(self, now: float) -> None:
+        self._send("reset", None, REPEAT_SECONDS, InteropEvent(reset=self._reset_reason), now)
+
+    def _send_exhausted(self, now: float) -> None:
+        if self._exhausted is not None:
+            event = InteropEvent(exhaust_l1=self._exhausted)
+            self._send("exhausted", self._exhausted.source.id, TRAVERSAL_REPEAT_SECONDS, event, now)
+
+    def _sent_at(self, kind: str) -> float:
+        last = self._sent.get(kind)
+        return -math.inf if last is None else last[1]
+
+    def _send(self, kind: str, value: object, repeat: float, event: InteropEvent, now: float) -> None:
+        """Queue an event, unless the last one of its kind had the same value and is younger than `repeat` seconds."""
+        if not self.enabled:
+            return
+        last = self._sent.get(kind)
+        if last is not None and last[0] == value and now - last[1] <= repeat:
+            return
+        self._sent[kind] = (value, now)
+        self._last_number += 1
+        self.events.append((self._last_number, event))
+
+
+class PromoteCrossUnsafe(msgspec.Struct, frozen=True):
+    """A block is verified across chains."""
+
+    block: L2BlockRef
+
+
+class PromoteCrossSafe(msgspec.Struct, frozen=True):
+    """A block is safe across chains with the L1 block `source`."""
+
+    block: L2BlockRef
+    source: L1BlockRef
+
+
+class PromoteFinalized(msgspec.Struct, frozen=True):
+    """A block is final across chains."""
+
+    block: L2BlockRef
+
+
+class ForceStart(msgspec.Struct, frozen=True):
+    """Another start, at these heads; None: where the ordinary search finds it."""
+
+    heads: Heads | None
+
+
+class ProvideL1(msgspec.Struct, frozen=True):
+    """The L1 block that derivation may read next."""
+
+    block: L1BlockRef
+
+
+class Invalidate(msgspec.Struct, frozen=True):
+    """A block is invalid across chains; `attributes` are those of its replacement on `parent`."""
+
+    invalidated: L2BlockRef
+    parent: L2BlockRef
+    attributes: PayloadAttributes
+
+
+Decision = PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized | ForceStart | ProvideL1 | Invalidate
+
+
+MAX_EARLY = 1000
+"""Promotions that are kept while a start is searched for."""
+
+
+class InteropRow(HeadRow):
+    """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
+
+    `_number` counts replacements; `_called` is the number of the one that the last call was made for. `_final` is a
+    block that becomes final once all safe heads are recorded. `_early` are promotions that wait for the heads of the
+    start that the supervisor chose before, each with the number of resets before it."""
+
+    purpose = CallPurpose.REPLACEMENT
+
+    def __init__(self, core: CoreContext, interop: Interop, safe_heads: SafeHeadRecorder) -> None:
+        super().__init__(core)
+        self._interop, self._safe_heads = interop, safe_heads
+        self._replacing: Invalidate | None = None
+        self._payload_id: bytes | None = None
+        self._payload: ExecutionPayload | None = None
+        self._final: PromoteFinalized | None = None
+        self._early: list[tuple[Decision, int]] = []
+        self._resets = self._final_resets = self._number = self._called = 0
+
+    def decide(self, decision: Decision, now: Instant, reset_count: int) -> None:
+        """Apply a decision, a promotion once there are heads; void if its blocks were read before a reset [IOP28]."""
+        core, heads = self._core, self._core.confirmed_heads
+        if reset_count != core.reset_count and not isinstance(decision, ForceStart | ProvideL1):
+            return
+        if heads is None and isinstance(decision, PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized):
+            if len(self._early) < MAX_EARLY:
+                self._early.append((decision, reset_count))
+            return
+        match decision:
+            case ProvideL1(block=block):
+                self._interop.provided_l1 = block
+            case ForceStart(heads=wanted):
+                self._replacing = None
+                self._early.clear()
+                core.force_start(wanted, now)
+            case Invalidate():
+                self._replacing, self._payload_id, self._payload = decision, None, None
+                self._resets, self._number = core.reset_count, self._number + 1
+            case PromoteCrossUnsafe(block=block) if heads is not None:
+                core.controller.promote_cross(None, block)
+            case PromoteCrossSafe(block=block, source=source) if heads is not None:
+                self._promote_safe(heads.verified_safe, block, source)
+            case PromoteFinalized() if heads is not None:
+                self._final, self._final_resets = decision, core.reset_count
+                self.finalize_due(now)
+        core.publish(now)
+
+    def _promote_safe(self, verified: L2BlockRef, block: L2BlockRef, source: L1BlockRef) -> None:
+        """Promote a safe block; an older promotion would delete what came after it [SDB11, SDB14]."""
+        last = self._safe_heads.last_l1
+        if block.number < verified.number or (last is not None and source.number < last):
+            return
+        if block != verified:
+            self._core.controller.promote_cross(block, None)
+        # The engine refuses another block of the same height, and the reset that follows decides between the two.
+        if block == verified or block.number > verified.number:
+            self._safe_heads.note_safe(block, source)
+
+    def promote_due(self, now: Instant) -> None:
+        """Apply the promotions that came before the heads: the supervisor repeats none [SDB2]."""
+        if self._early and self._core.confirmed_heads is not None:
+            early, self._early = self._early, []
+            for decision, reset_count in early:
+                self.decide(decision, now, reset_count)
+
+    def finalize_due(self, now: Instant) -> None:
+        """Finalize the supervisor's block once all safe heads are recorded [SDB13]; a reset ends it."""
+        core, final = self._core, self._final
+        if final is None or (self._safe_heads.pending and self._final_resets == core.reset_count):
+            return
+        self._final = None
+        if self._final_resets == core.reset_count:
+            core.controller.finalize(final.block)
+            core.publish(now)
+
+    # --- replacement -----------------------------------------------------------------------------------------------
+
+    def due(self, now: Instant) -> CoreCall | None:
+        """Return the next call for the replacement, which the caller makes; a reset ends it."""
+        core, heads, replacing = self._core, self._core.confirmed_heads, self._replacing
+        if replacing is None or heads is None or core.building_derived:
+            return None
+        if self._resets != core.reset_count:
+            self._replacing = None
+            return None
+        if core.waits(self.purpose, now):
+            return None
+        self._called = self._number
+        if self._payload is not None:
+            return NewPayload(self._payload)
+        if self._payload_id is not None:
+            return GetPayload(self._payload_id, replacing.attributes.timestamp)
+        forkchoice = Forkchoice(replacing.parent.hash, heads.verified_safe.hash, heads.finalized.hash)
+        return ForkchoiceUpdate(forkchoice, replacing.attributes)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to a call of this replacement. Raises ResetError when the block cannot be replaced."""
+        replacing = self._replacing
+        if replacing is None or self._called != self._number:
+            return
+        if isinstance(pending.call, ForkchoiceUpdate):
+            error = open_error(answer)
+            self._payload_id = answer.payload_id if isinstance(answer, ForkchoiceAnswer) else None
+        elif isinstance(pending.call, GetPayload):
+            self._payload = answer if isinstance(answer, ExecutionPayload) else None
+            error = seal_error(answer, "seal") if self._payload is None else self._mismatch(replacing, self._payload)
+        else:
+            error = commit_error(answer)
+        if error is not None:
+            self._replacing = None
+            contradicts = isinstance(pending.call, GetPayload) and self._payload is not None
+            text = f"block {replacing.invalidated} cannot be replaced: {error.text}"
+            raise ResetError(text, Code.ENGINE_CONTRADICTS if contradicts else None)
+        if isinstance(pending.call, NewPayload):
+            self._replaced(replacing, pending.call.payload, now)
+
+    def _mismatch(self, replacing: Invalidate, payload: ExecutionPayload) -> BuildError | None:
+        mismatch = sealed_mismatch(self._core.config.rollup, replacing.attributes, replacing.parent, payload)
+        return None if mismatch is None else BuildError(OTHER, mismatch.text)
+
+    def _replaced(self, replacing: Invalidate, payload: ExecutionPayload, now: Instant) -> None:
+        core, heads = self._core, self._core.controller.heads
+        self._replacing = None
+        try:
+            ref = l2_ref_of_payload(core.config.rollup, payload)
+        except BlockError as error:
+            raise ResetError(f"the replacement cannot be read: {error}") from None
+        if heads is None:
+            return
+        core.recover(self.purpose)
+        core.force_start(Heads(ref, ref, ref, heads.finalized, ref, ref), now)
+        self._interop.replaced(ref, replacing.invalidated.hash, now.monotonic)

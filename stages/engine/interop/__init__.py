@@ -1,1 +1,0 @@
-"""The node as a supervisor across chains manages it."""

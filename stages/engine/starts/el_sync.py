@@ -1,0 +1,435 @@
+"""EL sync: the execution engine fetches the chain by itself [ELS1 to ELS12].
+
+Derivation starts behind the block where that ends.
+
+| state                  | what happens                                          | next state                         |
+|------------------------|-------------------------------------------------------|------------------------------------|
+| will start             | the engine's labels are read, a block is waited for   | started [ELS3]                     |
+|                        |                                                       | finished [ELS3, ELS8, ELS9]        |
+| started                | the target goes to the engine, again in 5 s or when   | finished not finalized [ELS4]      |
+|                        | a higher block arrives [ELS2, ELS10]                  | finished [ELS9]                    |
+| finished not finalized | the heads behind the target are looked up [ELS5], and | finished, by the confirmed start   |
+|                        | a pipeline start is found and confirmed               | started, if the engine syncs again |
+|                        |                                                       | will start, by a reset             |
+| finished               | the node works as in CL mode [ELS7]                   |                                    |
+
+Nothing of this is stored: another life of the process, or a reset, reads the engine's labels again. Times are monotonic
+seconds, `unix` is Unix seconds."""
+
+from enum import Enum
+from math import ceil, inf
+
+import msgspec
+
+from rollup_node.stages.engine.calls.engine_api import (
+    CallStatus,
+    EngineCall,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlockRef,
+    GetIdentity,
+    Label,
+    NewPayload,
+    forkchoice_result,
+    insert_result,
+    is_syncing,
+)
+from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, RecordCall, RecordedSafeHead
+from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
+
+RESEND_SECONDS = 5.0
+LISTEN_SECONDS = 60.0
+"""How long a block is waited for by a node that can go on without one [ELS8, ELS9]."""
+RECENT_SECONDS = 600
+"""A head of this age is that of an engine which was at the tip a moment ago."""
+STALE_TARGET_SECONDS = 60.0
+LABELS: tuple[Label, ...] = ("finalized", "safe", "latest")
+
+
+class ELSyncState(Enum):
+    """How far EL sync is [ELS1]."""
+
+    WILL_START = "will start"
+    STARTED = "started"
+    FINISHED_NOT_FINALIZED = "finished, not finalized"
+    FINISHED = "finished"
+
+
+class ELSyncOptions(msgspec.Struct, frozen=True):
+    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded.
+
+    Unless the kind `is_given` the engine's own name decides, and `engine_kind` is that of an engine without one
+    [ENG41]."""
+
+    enabled: bool
+    engine_kind: str
+    offset: float
+    sequencer_enabled: bool
+    safe_heads: bool = False
+    is_given: bool = True
+
+
+class ELSyncStarted(msgspec.Struct, frozen=True):
+    """The engine syncs to this block."""
+
+    number: int
+    hash: Hash
+
+
+class ELSyncSkipped(msgspec.Struct, frozen=True):
+    """The node goes on as in CL mode."""
+
+    reason: str
+
+
+Event = ELSyncStarted | ELSyncSkipped | DroppedUnsafeBlock
+
+
+def offset_blocks(seconds: float, block_time: int) -> int:
+    """Return the blocks of `syncmode.offset-el-safe`, rounded up [ELS5]."""
+    return ceil(int(seconds) / block_time) if seconds > 0 and block_time else 0
+
+
+class ELSync:
+    """`target` is the highest block known, which the engine is to sync to.
+
+    `rival` the last block since that is not above it; `attempt` the block whose insertion and forkchoice update are
+    under way, `chosen` once it is inserted; `synced` the block where the sync has ended, `heads` those behind it once
+    they are looked up. `events` wait for the core. `offset` is in blocks; it shrinks, for one try, where the engine has
+    pruned its blocks [ELS12]."""
+
+    def __init__(self, rollup: RollupConfig, options: ELSyncOptions) -> None:
+        self._rollup, self._options = rollup, options
+        self.state = ELSyncState.WILL_START if options.enabled else ELSyncState.FINISHED
+        self.events: list[Event] = []
+        self.target: ExecutionPayload | None = None
+        self.rival: ExecutionPayload | None = None
+        self.offset = self._full_offset = offset_blocks(options.offset, rollup.block_time)
+        self.started_at: float | None = None
+        self._target_at = self._listen_until = inf
+        self._kind = options.engine_kind if options.is_given else None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.labels: dict[Label, L2BlockRef | None] = {}
+        self.attempt: ExecutionPayload | None = None
+        self.chosen = False
+        self.sent: Hash | None = None
+        self.resend_at = 0.0
+        self.synced: L2BlockRef | None = None
+        self.heads: Heads | None = None
+        self._behind: L2BlockRef | None = None
+        self._confirmed: set[Hash] = set()
+        self._refuted: set[Hash] = set()
+        self._recorded: RecordedSafeHead | None = None
+        self._record_usable = True
+
+    # --- what can be seen ------------------------------------------------------------------------------------------
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether derivation does not step [ELS1]."""
+        return self.state is not ELSyncState.FINISHED
+
+    @property
+    def needs_start(self) -> bool:
+        """Whether a pipeline start can be searched for: by labels, or behind the synced block if there are `heads`."""
+        return not self.in_progress or self.heads is not None
+
+    @property
+    def waiting_for(self) -> str:
+        """Operator-facing status line."""
+        if self.state is ELSyncState.WILL_START:
+            return "waiting for an unsafe block from peers or admin_postUnsafePayload to sync to"
+        if self.state is ELSyncState.STARTED and self.target is not None:
+            return f"the execution engine syncs to block {self.target.block_number}"
+        if self.state is ELSyncState.STARTED:
+            return "waiting for another unsafe block to sync to"
+        return "looking up the heads behind the synced block"
+
+    def wait_until(self) -> float | None:
+        """Return when something is due by time alone."""
+        if self.state is ELSyncState.STARTED and self.target is not None:
+            stale_at = inf if self.rival is None else self._target_at + STALE_TARGET_SECONDS
+            return min(self.resend_at, self._listen_until, stale_at)
+        waits = self.state is ELSyncState.WILL_START and self._listen_until != inf
+        return self._listen_until if waits else None
+
+    # --- what comes in ---------------------------------------------------------------------------------------------
+
+    def offer(self, payload: ExecutionPayload) -> None:
+        """Take an unsafe block. The highest one is the target; after the sync they wait in the queue [ELS2]."""
+        latest = self.labels.get("latest")
+        is_lower = latest is not None and payload.block_number <= latest.number and payload.block_hash != latest.hash
+        if not self.in_progress or is_lower:
+            return
+        if self.target is None or payload.block_number > self.target.block_number:
+            self.target, self.rival, self._target_at = payload, None, inf
+        elif payload.block_hash != self.target.block_hash:
+            self.rival = payload
+
+    def restart(self) -> None:
+        """Note a reset before the end: the engine's labels are read again. A target stays."""
+        if self.in_progress:
+            self.state = ELSyncState.WILL_START
+            self._listen_until = inf
+            self.offset = self._full_offset
+            self._begin()
+
+    def failed(self) -> None:
+        """Work failed: labels are read again, and the next attempt is made with the target of that time."""
+        self.attempt = self.sent = None
+        if self.state is ELSyncState.WILL_START:
+            self.labels.clear()
+        if self.state is ELSyncState.FINISHED_NOT_FINALIZED and self.synced is None:
+            self.state = ELSyncState.STARTED
+
+    def take_unreadable(self, call: object) -> bool:
+        """Take a block that is incomplete, or of before the rollup; whether that is an answer, as for a label."""
+        is_label = isinstance(call, GetBlockRef) and isinstance(call.name, str)
+        if self.state is ELSyncState.WILL_START and is_label:
+            self.answer(call, None, 0.0)
+            return True
+        self.lacks_block()
+        return False
+
+    def lacks_block(self) -> None:
+        """Note that the engine lacks a block behind the synced one: the heads are set nearer to it [ELS12]."""
+        if self.state is not ELSyncState.FINISHED_NOT_FINALIZED or self.synced is None:
+            return
+        if self._recorded is not None and self.heads is None:
+            self._recorded.lacks_block()
+            return
+        if self._recorded is not None and self._recorded.block is not None:
+            self._record_usable, self._recorded, self.heads = False, None, None
+            return
+        if self.offset == 0:
+            self.state, self.synced, self.sent = ELSyncState.STARTED, None, None
+        self._shrink_offset()
+
+    def finish(self) -> None:
+        """Note that the engine has confirmed the heads [ELS4]."""
+        self.state = ELSyncState.FINISHED
+        self.target = self.rival = None
+        self._begin()
+
+    def take_events(self) -> list[Event]:
+        """Return the events since the last call."""
+        events, self.events = self.events, []
+        return events
+
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    def next(self, monotonic: float, unix: float) -> EngineCall | RecordCall | None:
+        """Return the call that is due."""
+        if self.state is ELSyncState.WILL_START:
+            if self._kind is None:
+                return GetIdentity()
+            missing = [label for label in LABELS if label not in self.labels]
+            if missing:
+                return GetBlockRef(missing[0])
+            self._decide(monotonic, unix)
+        if self.attempt is not None:
+            return ForkchoiceUpdate(_head_alone(self.attempt)) if self.chosen else NewPayload(self.attempt)
+        if self.state is ELSyncState.STARTED:
+            return self._begin_attempt(monotonic)
+        return self._next_lookup() if self.state is ELSyncState.FINISHED_NOT_FINALIZED else None
+
+    def answer(self, call: object, answer: object, monotonic: float) -> None:
+        """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
+        match call:
+            case FindSafeHeads() | KeepSafeHeads() | GetBlockRef() if self._recorded is not None:
+                self._recorded.answer(call, answer)
+            case GetIdentity():
+                named = answer.kind if isinstance(answer, EngineIdentity) else None
+                self._kind = named or self._options.engine_kind
+            case GetBlockRef():
+                if answer is not None and not isinstance(answer, L2BlockRef):
+                    raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
+                self._take_block(call, answer)
+            case NewPayload():
+                self._take_insertion(call.payload, answer)
+            case ForkchoiceUpdate():
+                self._take_choice(answer, monotonic)
+
+    # --- will start ------------------------------------------------------------------------------------------------
+
+    def _decide(self, monotonic: float, unix: float) -> None:
+        latest, finalized = self._latest, self.labels["finalized"]
+        has_finality = finalized is not None and finalized.hash != self._rollup.genesis.l2.hash
+        if has_finality and self._kind == "geth":
+            self._skip(f"the engine has the finalized block {finalized}")
+            return
+        target = self.target
+        if self.rival is not None and self.rival.block_number <= latest.number:
+            self.rival = None
+        if target is not None and (target.block_number > latest.number or target.block_hash == latest.hash):
+            self.state = ELSyncState.STARTED
+            near = target.timestamp - latest.timestamp <= RECENT_SECONDS
+            self._listen_until = monotonic + LISTEN_SECONDS if self._options.sequencer_enabled and near else inf
+            if self.started_at is None:
+                self.started_at = monotonic
+            self.events.append(ELSyncStarted(target.block_number, target.block_hash))
+            return
+        self.target = None
+        if self._listen_until == inf:
+            self._listen_until = monotonic + self._patience(latest, has_finality, unix)
+        if monotonic >= self._listen_until:
+            self._skip(f"no unsafe block above the engine's head {latest} is known")
+
+    def _patience(self, latest: L2BlockRef, has_finality: bool, unix: float) -> float:
+        """For how long a first block is waited for [ELS8, ELS9]."""
+        recent = latest.timestamp + RECENT_SECONDS >= unix
+        if self._options.sequencer_enabled:
+            return 0.0 if recent else LISTEN_SECONDS
+        above_genesis = latest.number > self._rollup.genesis.l2.number
+        return LISTEN_SECONDS if has_finality or (recent and above_genesis) else inf
+
+    def _skip(self, reason: str) -> None:
+        self.state = ELSyncState.FINISHED
+        self._begin()
+        self.target = self.rival = None
+        self.events.append(ELSyncSkipped(reason))
+
+    @property
+    def _latest(self) -> L2BlockRef:
+        """The engine's head; the rollup's genesis for an engine whose blocks are all from before it."""
+        genesis = self._rollup.genesis
+        head = self.labels["latest"]
+        return head or L2BlockRef(genesis.l2.hash, genesis.l2.number, ZERO_HASH, genesis.l2_time, genesis.l1, 0)
+
+    # --- started ---------------------------------------------------------------------------------------------------
+
+    def _begin_attempt(self, monotonic: float) -> EngineCall | None:
+        """Return the insertion of the target, if it was not sent before or not for a while [ELS10]."""
+        if monotonic >= self._listen_until:
+            self._skip("the engine does not get the last unsafe blocks, and this node sequences")  # [ELS9]
+            return None
+        self._replace_stale_target(monotonic)
+        target = self.target
+        if target is None or (target.block_hash == self.sent and monotonic < self.resend_at):
+            return None
+        try:
+            l2_block_info(target, self._rollup)
+        except UnreadableBlockError as error:
+            self._drop(target, str(error))
+            return None
+        self.attempt, self.chosen = target, False
+        return NewPayload(target)
+
+    def _replace_stale_target(self, monotonic: float) -> None:
+        """Give up a tip that has had no successor for a minute, while lower blocks arrive [ELS11]."""
+        if self.target is not None and self._target_at == inf:
+            self._target_at = monotonic
+        if self.rival is None or monotonic < self._target_at + STALE_TARGET_SECONDS:
+            return
+        self.target, self.rival, self._target_at = self.rival, None, monotonic
+
+    def _take_insertion(self, payload: ExecutionPayload, answer: object) -> None:
+        result = insert_result(answer)
+        if result.status is CallStatus.INVALID:
+            self._drop(payload, result.text)
+            return
+        if result.status is not CallStatus.DONE and not is_syncing(answer):
+            raise TemporaryError(f"unsafe block {payload.block_number}: {result.text}", Code.ENGINE_ANSWER)
+        if result.status is CallStatus.DONE:
+            self.state = ELSyncState.FINISHED_NOT_FINALIZED
+        self.chosen = True
+
+    def _take_choice(self, answer: object, monotonic: float) -> None:
+        payload = self.attempt
+        if payload is None:
+            return
+        result = forkchoice_result(answer)
+        if isinstance(answer, ForkchoiceAnswer) and answer.status == "INVALID":
+            self._drop(payload, result.text)
+        elif is_syncing(answer):
+            self.state, self.attempt = ELSyncState.STARTED, None
+            self.sent, self.resend_at = payload.block_hash, monotonic + RESEND_SECONDS
+        elif result.status is CallStatus.DONE:
+            self.state, self.attempt = ELSyncState.FINISHED_NOT_FINALIZED, None
+            self.synced = l2_block_info(payload, self._rollup).ref
+            self._listen_until = inf
+        else:
+            raise TemporaryError(result.text, Code.ENGINE_ANSWER)
+
+    def _drop(self, payload: ExecutionPayload, reason: str) -> None:
+        self.state, self.attempt, self.sent = ELSyncState.STARTED, None, None
+        if self.target is not None and self.target.block_hash == payload.block_hash:
+            self.target, self.rival = self.rival, None
+            self._target_at = inf
+        self.events.append(DroppedUnsafeBlock(payload.block_number, payload.block_hash, reason))
+
+    # --- finished, not finalized -----------------------------------------------------------------------------------
+
+    def _next_lookup(self) -> EngineCall | RecordCall | None:
+        """Return the next lookup: the block behind the synced one, those of the labels above it, the record."""
+        if self.heads is not None or self.synced is None:
+            return None
+        number = max(self._rollup.genesis.l2.number, self.synced.number - self.offset)
+        if number >= self.synced.number:
+            self._behind = self.synced
+        if self._behind is None:
+            return GetBlockRef(number)
+        for known in self._known_heads():
+            if known.hash not in self._confirmed | self._refuted:
+                return GetBlockRef(known.number)
+        if self._options.safe_heads and self._recorded is None:
+            self._recorded = RecordedSafeHead(self._behind.number, self.synced.number, usable=self._record_usable)
+        call = None if self._recorded is None else self._recorded.next()
+        if call is None:
+            self._set_heads(self.synced, self._behind)
+        return call
+
+    def _known(self, label: Label) -> L2BlockRef | None:
+        """Return the engine's block of a label from before the sync, if it is above the block behind it."""
+        known = self.labels.get(label)
+        return known if known is not None and self._behind is not None and known.number > self._behind.number else None
+
+    def _known_heads(self) -> list[L2BlockRef]:
+        return [known for known in (self._known("finalized"), self._known("safe")) if known is not None]
+
+    def _take_block(self, call: GetBlockRef, block: L2BlockRef | None) -> None:
+        name = call.name
+        if isinstance(name, str):
+            self.labels[name] = block
+        elif self._behind is None and block is not None:
+            self._behind = block
+        elif self._behind is None:
+            self._shrink_offset()
+        else:
+            known = {ref.hash for ref in self._known_heads() if ref.number == name}
+            self._confirmed |= {result for result in known if block is not None and block.hash == result}
+            self._refuted |= known - self._confirmed
+
+    def _set_heads(self, synced: L2BlockRef, behind: L2BlockRef) -> None:
+        """Set the heads after the sync. Raises TemporaryError where it lacks the finalized block [SDB9]."""
+        finalized, safe = self._known("finalized"), self._known("safe")
+        if finalized is not None and finalized.hash in self._refuted:
+            self.state, self.target, self.sent = ELSyncState.STARTED, None, None
+            self.synced = self._behind = self._recorded = None
+            raise TemporaryError(f"the synced chain of {synced} does not have the finalized block {finalized}")
+        if safe is not None and safe.hash in self._refuted:
+            safe = None
+        final = finalized or behind
+        at = safe if safe is not None and safe.number > final.number else final
+        recorded = None if self._recorded is None else self._recorded.block
+        if recorded is not None:
+            at, final = recorded, min(final, recorded, key=lambda ref: ref.number)
+        self.heads = Heads(synced, at, at, final)
+
+    def _shrink_offset(self) -> None:
+        self.offset //= 2
+        self._behind = self._recorded = self.heads = None
+
+
+def _head_alone(payload: ExecutionPayload) -> Forkchoice:
+    """Labels are left as they are [ELS6]."""
+    return Forkchoice(payload.block_hash, ZERO_HASH, ZERO_HASH)

@@ -1,0 +1,144 @@
+"""The changes that new safe heads and resets make, against a model that walks a sorted list of entries as op-node walks
+its keys."""
+
+import pytest
+
+from rollup_node.stages.engine.calls.engine_api import GetBlockRef
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    EntriesChange,
+    FindSafeHeads,
+    Gap,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadEntry,
+    SafeHeadRecorder,
+    SafeHeadsWritten,
+    reset,
+)
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.el_sync_bench import LENGTH, Bench, syncing
+from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
+
+L1 = L1BlockRef(block(8).hash, 8, bytes(32), 0)
+
+
+def test_with_a_supervisor_a_reset_without_a_matching_entry_leaves_a_gap() -> None:
+    """[SDB15]"""
+    write = ResetSafeHeads(l2_ref(9, origin=4), None, supervised=True)
+    assert reset(write, None, entry(5, 6)) == EntriesChange(6, (), 9, Gap(5, None, 7, 9))
+    assert reset(write, None, None) == EntriesChange(0, (), 9, Gap(0, 0, 1, 9))
+    assert reset(write, entry(6, 12), None) == EntriesChange(6, (), 9, Gap(0, 0, 1, 9))
+    assert reset(write, entry(6, 12), entry(5, 6)).gap is None
+
+
+def test_writes_are_due_in_their_order_until_they_are_done() -> None:
+    """[SDB2, SDB7]"""
+    recorder = SafeHeadRecorder(enabled=True)
+    assert recorder.next() is None and not recorder.pending
+    recorder.note_reset(l2_ref(3, 1), None)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    assert recorder.next() == recorder.next() == ResetSafeHeads(l2_ref(3, 1), None)
+    recorder.done()
+    assert recorder.next() == RecordSafeHead(entry(8, 4)) and recorder.pending
+    recorder.done()
+    assert not recorder.pending
+
+
+def test_a_reset_of_derivation_drops_what_is_due() -> None:
+    recorder = SafeHeadRecorder(enabled=True)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    recorder.clear()
+    assert recorder.next() is None
+
+
+def test_without_a_database_nothing_is_due() -> None:
+    """[SDB1]"""
+    recorder = SafeHeadRecorder(enabled=False)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    recorder.note_reset(l2_ref(3, 1), block(0))
+    assert recorder.next() is None and not recorder.pending
+
+
+def recorded(*numbers: int, other: int | None = None) -> SafeHeadModel:
+    """A record of safe heads at L1 blocks of their own; from `other` on they are of another chain."""
+    refs = chain_with().build(LENGTH)
+    model = SafeHeadModel()
+    for number in numbers:
+        block_hash = refs[number].hash if other is None or number < other else bytes([number]) * 32
+        entry = SafeHeadEntry(BlockId(200 + number, bytes([100 + number]) * 32), BlockId(number, block_hash))
+        model.write(RecordSafeHead(entry))
+    return model
+
+
+def synced(record: SafeHeadModel) -> Bench:
+    """After a sync to block 10."""
+    bench = syncing(record=record)
+    bench.fetch()
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("record", "heads", "kept"),
+    [
+        (recorded(), (10, 6, 6), []),
+        (recorded(1, 3), (10, 3, 3), [1, 3]),
+        (recorded(1, 6, 8), (10, 8, 6), [1, 6, 8]),
+        (recorded(1, 6, 7, 8, 9, other=8), (10, 6, 6), [1, 6]),
+        (recorded(1, 7, 9, other=9), (10, 7, 6), [1, 7]),
+        (recorded(1, 5, 9, other=9), (10, 6, 6), []),
+        (recorded(1, 12), (10, 6, 6), []),
+        (recorded(7, 12), (10, 7, 6), [7]),
+    ],
+)
+def test_derivation_resumes_at_a_recorded_safe_head(
+    record: SafeHeadModel, heads: tuple[int, int, int], kept: list[int]
+) -> None:
+    """Without one the heads are at block 6. The finalized head is never above the safe head."""
+    bench = synced(record)
+    assert bench.heads() == heads
+    assert [entry.safe_head.number for entry in record.entries] == kept
+
+
+def test_a_recorded_safe_head_counts_before_the_engine_s_safe_label() -> None:
+    """What became safe in between is not recorded."""
+    record = recorded(2, 4)
+    bench = Bench(record=record, kind="reth")
+    bench.has(7, finalized=3, safe=7)
+    bench.sync.offer(bench.payload(10))
+    bench.run()
+    bench.fetch()
+    assert bench.heads() == (10, 4, 4)
+
+
+def test_a_record_where_the_engine_lacks_blocks_is_given_up() -> None:
+    record = recorded(1, 3)
+    bench = synced(record)
+    assert bench.heads() == (10, 3, 3)
+    bench.sync.lacks_block()
+    bench.run()
+    assert bench.heads() == (10, 6, 6) and not record.entries
+
+
+def test_the_engine_may_lack_the_recorded_block_itself() -> None:
+    record = recorded(1, 3)
+    bench = syncing(record=record)
+    bench.engine.fetch()
+    bench.monotonic += RESEND_SECONDS
+    while bench.next() != GetBlockRef(3):
+        bench.answer()
+    assert not bench.sync.take_unreadable(GetBlockRef(3))
+    bench.run()
+    assert bench.heads() == (10, 6, 6) and not record.entries
+
+
+def test_a_wrong_answer_about_the_record_is_an_error() -> None:
+    bench = syncing(record=recorded(3))
+    bench.engine.fetch()
+    bench.monotonic += RESEND_SECONDS
+    while not isinstance(bench.next(), FindSafeHeads):
+        bench.answer()
+    with pytest.raises(TemporaryError, match="not one to this call"):
+        bench.answer(SafeHeadsWritten())

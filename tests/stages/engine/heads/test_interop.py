@@ -1,0 +1,420 @@
+"""Events for a supervisor: which are sent, and how often [IOP21, IOP22]."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.engine.calls.actions import ShowProblem
+from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    NewPayload,
+    Unavailable,
+)
+from rollup_node.stages.engine.calls.heads import Heads
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
+from rollup_node.stages.engine.heads.interop import (
+    EXHAUSTED_SECONDS,
+    MAX_EARLY,
+    MAX_EVENTS,
+    Decision,
+    ForceStart,
+    Interop,
+    InteropRow,
+    Invalidate,
+    OrdinarySearch,
+    PromoteCrossSafe,
+    PromoteCrossUnsafe,
+    PromoteFinalized,
+    ProvideL1,
+    block_ref,
+)
+from rollup_node.stages.engine.process.interop_server import replacement_attributes
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.control import ResetDerivationRequest
+from rollup_node.stages.messages.interop import DerivedPair, InteropEvent, Replacement
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness
+
+FORKS = dict.fromkeys((*ALL_FORKS, "karst", "lagoon"), 0)
+
+
+def managed(chain: ChainFixture, **forks: int) -> Interop:
+    return Interop(chain_with(FORKS | forks).rollup, True, first=70)
+
+
+def events(interop: Interop) -> list[InteropEvent]:
+    return [event for _, event in interop.events]
+
+
+def test_numbers_go_on_after_those_of_earlier_lives(chain: ChainFixture) -> None:
+    interop = managed(chain)
+    interop.reset("first", 0.0)
+    interop.on_unsafe(chain.genesis, 0.0)
+    assert list(interop.events) == [
+        (71, InteropEvent(reset="first")),
+        (72, InteropEvent(unsafe_block=block_ref(chain.genesis))),
+    ]
+
+
+def test_the_same_event_is_not_sent_again_at_once(chain: ChainFixture) -> None:
+    refs = chain.build(2)
+    interop, source = managed(chain), chain.l1_ref(101)
+    for at, ref in ((0.0, refs[1]), (0.05, refs[1]), (0.2, refs[1]), (0.21, refs[2])):
+        interop.on_local_safe(ref, source, at)
+    derived = [event.derivation_update for event in events(interop)]
+    assert derived == [DerivedPair(source, block_ref(ref)) for ref in (refs[1], refs[1], refs[2])]
+    interop.events.clear()
+    for at in (0.0, 0.4, 0.6):
+        interop.on_derivation(source, True, refs[1], at)
+    pair = DerivedPair(source, block_ref(refs[1]))
+    traversal = InteropEvent(derivation_update=pair, derivation_origin_update=source)
+    assert events(interop) == [traversal, InteropEvent(exhaust_l1=pair), InteropEvent(exhaust_l1=pair)]
+
+
+def test_blocks_of_before_interop_are_no_events(chain: ChainFixture) -> None:
+    refs = chain.build(2)
+    interop = managed(chain, lagoon=refs[2].timestamp)
+    for ref in refs:
+        interop.on_unsafe(ref, 0.0)
+        interop.on_local_safe(ref, chain.l1_ref(101), 0.0)
+    interop.on_derivation(chain.l1_ref(101), True, refs[1], 0.0)
+    found = events(interop)
+    assert [event.unsafe_block for event in found if event.unsafe_block] == [block_ref(refs[2])]
+    assert sum(event.derivation_update is not None for event in found) == 1
+    assert found[-1].exhaust_l1 is not None, "exhaustion is told in any case"
+
+
+def test_the_oldest_events_are_dropped_and_without_a_supervisor_there_are_none(chain: ChainFixture) -> None:
+    interop, off = managed(chain), Interop(chain_with(FORKS).rollup, False)
+    for number in range(MAX_EVENTS + 5):
+        for each in (interop, off):
+            each.reset("again", float(number))
+            each.replaced(chain.genesis, bytes(32), float(number))
+    assert len(interop.events) == MAX_EVENTS and off.events == type(off.events)()
+    assert interop.events[-1][1] == InteropEvent(replace_block=Replacement(block_ref(chain.genesis), bytes(32)))
+
+
+def test_a_reset_waits_for_the_supervisor(chain: ChainFixture) -> None:
+    interop = managed(chain)
+    assert not interop.may_start and interop.start_heads is None
+    interop.start = OrdinarySearch()
+    interop.provided_l1 = chain.l1_ref(101)
+    assert interop.may_start and interop.start_heads is None and interop.repeat_at is None
+    interop.reset("again", 0.0)
+    assert not interop.may_start and interop.provided_l1 is None
+    off = Interop(chain.rollup, False)
+    off.on_derivation(chain.l1_ref(101), True, chain.genesis, 0.0)
+    assert off.may_start and off.repeat_at is None
+
+
+INITIAL = InteropEvent(reset="cannot continue derivation until Engine has been reset")
+
+
+def decide(harness: CoreHarness, decision: Decision) -> None:
+    """The supervisor decides, and all that follows at once is done."""
+    harness.core.decide(decision, harness.now)
+    harness.drain()
+    harness.run_until_idle()
+
+
+def take_events(harness: CoreHarness) -> list[InteropEvent]:
+    """The events since the last call."""
+    found = [event for _, event in harness.core.interop.events]
+    harness.core.interop.events.clear()
+    return found
+
+
+def waiting(chain: ChainFixture) -> CoreHarness:
+    """A node that waits for its supervisor."""
+    harness = CoreHarness(chain, interop=True)
+    harness.run_until_idle()
+    harness.move_l1(harness.l1_head)
+    harness.run_until_idle()
+    return harness
+
+
+def managed_core(chain: ChainFixture) -> CoreHarness:
+    """A node that the supervisor has let find its start, with three derived blocks."""
+    harness = waiting(chain)
+    decide(harness, ForceStart(None))
+    harness.derive()
+    harness.run_until_idle()
+    for _ in range(3):
+        harness.derive(chain.user)
+        harness.run_until_idle()
+        harness.wait(0.2)
+        harness.run_until_idle()
+    return harness
+
+
+def interop_chain(**forks: int) -> ChainFixture:
+    return chain_with(FORKS | forks)
+
+
+def blocks(harness: CoreHarness) -> list[L2BlockRef]:
+    """The derived blocks, genesis first."""
+    chain = harness.chain
+    found = harness.engine.canonical()
+    return [chain.genesis, *(chain.ref(found[number]) for number in sorted(found) if number)]
+
+
+def test_the_supervisor_chooses_the_start() -> None:
+    harness = waiting(interop_chain())
+    assert take_events(harness) == [INITIAL]
+    for _ in range(3):
+        harness.wait(60.0)
+        assert harness.step() == [], "the node does not search by itself"
+    assert harness.status.unsafe is None
+    decide(harness, ForceStart(None))
+    assert harness.status.unsafe == harness.status.safe == harness.chain.genesis
+    assert harness.status.cross_unsafe == harness.chain.genesis
+
+
+def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> None:
+    harness = managed_core(interop_chain())
+    refs, source = blocks(harness), harness.chain.l1_ref(harness.l1_head)
+    found = take_events(harness)
+    assert [event.unsafe_block for event in found if event.unsafe_block][-3:] == [block_ref(ref) for ref in refs[1:]]
+    derived = [event.derivation_update for event in found if event.derivation_update]
+    assert derived == [DerivedPair(source, block_ref(ref)) for ref in refs[1:]]
+    status = harness.status
+    assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[0], refs[0])
+    assert harness.engine.safe == refs[0].hash
+    decide(harness, PromoteCrossUnsafe(refs[3]))
+    decide(harness, PromoteCrossSafe(refs[2], source))
+    status = harness.status
+    assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[2], refs[3])
+    assert harness.engine.safe == refs[2].hash
+    decide(harness, PromoteFinalized(refs[3]))
+    assert harness.status.finalized == refs[0], "only what is safe across chains can be final"
+    decide(harness, PromoteFinalized(refs[1]))
+    assert harness.status.finalized == refs[1] and harness.engine.finalized == refs[1].hash
+
+
+def test_a_safe_block_is_verified_too() -> None:
+    harness = managed_core(interop_chain())
+    refs = blocks(harness)
+    decide(harness, PromoteCrossSafe(refs[2], harness.chain.l1_ref(102)))
+    assert harness.status.cross_unsafe == refs[2]
+
+
+def test_before_interop_safe_is_safe() -> None:
+    harness = managed_core(interop_chain(lagoon=1_000_000_000))
+    refs = blocks(harness)
+    status = harness.status
+    assert status.safe == status.local_safe == status.cross_unsafe == refs[3]
+    assert take_events(harness) == [INITIAL]
+
+
+def test_l1_finality_does_not_finalize_interop_blocks() -> None:
+    for lagoon, expected in ((0, 0), (1_000_000_000, 3)):
+        harness = managed_core(interop_chain(lagoon=lagoon))
+        harness.move_l1(harness.l1_head, harness.l1_head)
+        harness.run_until_idle()
+        assert harness.status.finalized == blocks(harness)[expected]
+
+
+def test_the_next_l1_block_is_in_the_status() -> None:
+    harness = managed_core(interop_chain())
+    wanted = harness.chain.l1_ref(106)
+    decide(harness, ProvideL1(wanted))
+    assert harness.status.provided_l1 == wanted
+    harness.request(ResetDerivationRequest(1))
+    assert harness.status.provided_l1 is None
+
+
+def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
+    harness = managed_core(interop_chain())
+    refs = blocks(harness)
+    take_events(harness)
+    harness.request(ResetDerivationRequest(1))
+    assert harness.step() == [] and harness.status.unsafe is None
+    event = InteropEvent(reset="requested by admin_resetDerivationPipeline")
+    assert take_events(harness) == [event]
+    harness.wait(10.0)
+    assert harness.step() == [] and take_events(harness) == [event], "it is repeated until the supervisor resets"
+    heads = Heads(refs[3], refs[2], refs[2], refs[0], refs[1], refs[2])
+    decide(harness, ForceStart(heads))
+    status = harness.status
+    found = (status.unsafe, status.local_safe, status.safe, status.cross_unsafe, status.finalized)
+    assert found == (refs[3], refs[2], refs[1], refs[2], refs[0])
+    assert (harness.engine.head, harness.engine.safe) == (refs[3].hash, refs[1].hash)
+    assert harness.start is not None
+    harness.derive(harness.chain.user)
+    harness.run_until_idle()
+    assert harness.start.safe_head == refs[2], "derivation goes on from the local safe head"
+
+
+def test_heads_may_be_replaced_without_a_reset() -> None:
+    harness = managed_core(interop_chain())
+    refs = blocks(harness)
+    decide(harness, ForceStart(Heads(refs[1], refs[1], refs[1], refs[0], refs[1], refs[1])))
+    assert harness.engine.head == refs[1].hash and harness.status.safe == refs[1]
+    assert not any(event.reset for event in take_events(harness)[1:]), "it is no wish of the node"
+
+
+def invalidate_last(harness: CoreHarness) -> tuple[Invalidate, list[L2BlockRef]]:
+    """The supervisor finds the last block invalid."""
+    refs = blocks(harness)
+    take_events(harness)
+    payload = harness.chain.payloads[refs[3].hash]
+    decision = Invalidate(refs[3], refs[2], replacement_attributes(payload))
+    harness.core.decide(decision, harness.now)
+    harness.drain()
+    return decision, refs
+
+
+def test_an_invalid_block_is_replaced() -> None:
+    harness = managed_core(interop_chain())
+    decision, refs = invalidate_last(harness)
+    kinds = []
+    for _ in range(3):
+        (call,) = harness.step()
+        assert call.purpose is CallPurpose.REPLACEMENT
+        kinds.append(type(call.call))
+        harness.answer(call)
+    assert kinds == [ForkchoiceUpdate, GetPayload, NewPayload]
+    harness.run_until_idle()
+    status = harness.status
+    assert status.unsafe is not None and status.unsafe.number == 3 and status.unsafe != refs[3]
+    assert status.unsafe == status.local_safe == status.safe == status.cross_unsafe
+    assert harness.engine.head == status.unsafe.hash
+    (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
+    assert replaced.replacement == block_ref(status.unsafe) and replaced.invalidated == refs[3].hash
+    payload = harness.chain.payloads[status.unsafe.hash]
+    assert payload.transactions == decision.attributes.transactions
+
+
+def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
+    """The supervisor invalidates an earlier block while each of the calls for the first replacement is open."""
+    for calls in range(3):
+        harness = managed_core(interop_chain())
+        _, refs = invalidate_last(harness)
+        for _ in range(calls):
+            harness.answer(harness.step()[0])
+        (late,) = harness.step()
+        attributes = replacement_attributes(harness.chain.payloads[refs[2].hash])
+        harness.core.decide(Invalidate(refs[2], refs[1], attributes), harness.now)
+        harness.answer(late)
+        (call,) = harness.step()
+        assert isinstance(call.call, ForkchoiceUpdate) and call.call.forkchoice.head == refs[1].hash
+        assert call.call.attributes == attributes
+        harness.answer(call)
+        harness.run_until_idle()
+        assert harness.status.unsafe is not None and harness.status.unsafe.number == 2
+        assert harness.chain.payloads[harness.status.unsafe.hash].transactions == attributes.transactions
+        (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
+        assert replaced.replacement == block_ref(harness.status.unsafe) and replaced.invalidated == refs[2].hash
+
+
+def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
+    harness = managed_core(interop_chain())
+    invalidate_last(harness)
+    harness.answer(harness.step()[0], Unavailable("away"))
+    assert harness.step() == [], "it backs off"
+    harness.wait(10.0)
+    (call,) = harness.step()
+    assert call.purpose is CallPurpose.REPLACEMENT
+    harness.answer(call, ErrorAnswer(-38003, "bad attributes"))
+    (event,) = take_events(harness)
+    assert event.reset is not None and event.reset.endswith(": bad attributes") and "cannot be replaced" in event.reset
+
+
+def test_a_replacement_that_is_another_block_is_a_wish_for_a_reset() -> None:
+    """[ATT46]"""
+    harness = managed_core(interop_chain())
+    invalidate_last(harness)
+    harness.answer(harness.step()[0])
+    (call,) = harness.step()
+    sealed = harness.good_answer(call)
+    assert isinstance(call.call, GetPayload) and isinstance(sealed, ExecutionPayload)
+    harness.answer(call, msgspec.structs.replace(sealed, transactions=sealed.transactions[:1]))
+    (event,) = take_events(harness)
+    assert event.reset is not None and "cannot be replaced: the engine sealed" in event.reset
+
+
+def elapse(harness: CoreHarness, seconds: float) -> None:
+    """The process sleeps as long as the core lets it, for so many seconds in all."""
+    end = harness.now.monotonic + seconds
+    while (pause := harness.core.wait_until(harness.now) - harness.now.monotonic) < end - harness.now.monotonic:
+        harness.wait(pause)
+        harness.run_until_idle()
+    harness.wait(end - harness.now.monotonic)
+
+
+def test_exhausted_l1_is_repeated_until_the_next_block_is_provided() -> None:
+    """Derivation publishes no other status at the tip, and the supervisor has no next L1 block yet [IOP29]."""
+    harness = managed_core(interop_chain())
+    refs = blocks(harness)
+    harness.report_idle()
+    origin = harness.chain.l1_ref(harness.l1_head)
+    again = InteropEvent(exhaust_l1=DerivedPair(origin, block_ref(refs[3])))
+    assert take_events(harness)[-1] == again
+    elapse(harness, EXHAUSTED_SECONDS - 0.1)
+    assert take_events(harness) == []
+    elapse(harness, 0.2)
+    assert take_events(harness) == [again], "by time"
+    elapse(harness, 1.0)
+    harness.move_l1(origin.number + 1)
+    harness.move_l1(origin.number + 1)
+    assert take_events(harness) == [again], "by each L1 head"
+    decide(harness, ProvideL1(origin))
+    elapse(harness, EXHAUSTED_SECONDS + 0.1)
+    assert take_events(harness) == [again], "another L1 block is no answer"
+    decide(harness, ProvideL1(harness.chain.l1_ref(origin.number + 1)))
+    elapse(harness, 12.0)
+    harness.move_l1(origin.number + 2)
+    assert take_events(harness) == []
+    harness.report_idle()
+    elapse(harness, EXHAUSTED_SECONDS + 0.1)
+    sources = [event.exhaust_l1.source for event in take_events(harness) if event.exhaust_l1]
+    assert sources == [harness.chain.l1_ref(origin.number + 2)] * 2
+
+
+def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
+    for restart in (CoreHarness.restart_derivation, lambda node: decide(node, ForceStart(None))):
+        harness = managed_core(interop_chain())
+        harness.report_idle()
+        take_events(harness)
+        restart(harness)
+        harness.derive()
+        harness.run_until_idle()
+        elapse(harness, 12.0)
+        assert not any(event.exhaust_l1 for event in take_events(harness))
+
+
+def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
+    harness = waiting(interop_chain())
+    problems = [action for action in harness.actions if isinstance(action, ShowProblem)]
+    text = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
+    assert problems == [ShowProblem("start", Problem(None, "", text))]
+    take_events(harness)
+    harness.wait(1.0)
+    harness.request(ResetDerivationRequest(1))
+    assert take_events(harness) == [InteropEvent(reset="requested by admin_resetDerivationPipeline")]
+    decide(harness, ForceStart(None))
+    assert [response.id for response in harness.responses] == [1]
+    assert harness.done(ShowProblem)[-1] == ShowProblem("start", None)
+    harness.request(ResetDerivationRequest(2))
+    reason = "requested by admin_resetDerivationPipeline"
+    assert harness.done(ShowProblem)[-1] == ShowProblem("start", Problem(None, text, reason))
+
+
+def test_promotions_that_come_before_the_heads_are_bounded() -> None:
+    """A supervisor sends them without end while a start is searched for; those of the last start are applied."""
+    chain = interop_chain()
+    refs, promoted = chain.build(3), list[L2BlockRef]()
+    state: Any = SimpleNamespace(confirmed_heads=None, reset_count=1, publish=lambda now: None)
+    state.controller = SimpleNamespace(promote_cross=lambda unsafe, safe: promoted.append(safe))
+    calls = InteropRow(state, Interop(chain.rollup, True), SafeHeadRecorder(False))
+    for _ in range(2 * MAX_EARLY):
+        calls.decide(PromoteCrossUnsafe(refs[1]), Instant(0.0, 0.0), 1)
+    state.confirmed_heads = object()
+    calls.promote_due(Instant(0.0, 0.0))
+    assert promoted == [refs[1]] * MAX_EARLY

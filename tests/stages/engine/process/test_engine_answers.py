@@ -1,0 +1,185 @@
+"""An engine's answers as values of the machines: the same as the untyped conversions of the protocol make."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.engine.process import engine_answers as answers
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_from_json, payload_from_block_json
+from rollup_node.stages.protocol.engine_json import PayloadError, envelope_from_json, envelope_to_json
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
+from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
+from rollup_node.stages.protocol.mpt import ProofError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
+from tests.support.engine.fake_engine import block_json
+
+HASH_BYTES = b"\xab" * 32
+HASH = to_hex(HASH_BYTES)
+ERRORS = (BlockError, PayloadError, HexError)
+
+
+def decoded(found: Any, shape: Any) -> Any:
+    return decode_json(json.dumps(found).encode(), shape, 10_000)
+
+
+def sealed(chain: ChainFixture) -> ExecutionPayload:
+    return chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
+
+
+def outcome(convert: Callable[..., Any], *arguments: Any) -> Any:
+    """A value, or the text of an error."""
+    try:
+        return convert(*arguments)
+    except ERRORS as error:
+        return str(error)
+
+
+def variants(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """The object with each of its strings changed, null and left out."""
+    names = [name for name, held in whole.items() if isinstance(held, str)]
+    texts = (None, "", "0x", "0x0", "0xzz", "0x" + "ff" * 40)
+    changed = [whole | {name: text} for name in names for text in texts]
+    return [*changed, *({key: whole[key] for key in whole if key != name} for name in names)]
+
+
+# --- statuses ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [
+        (
+            {"status": "VALID", "latestValidHash": HASH, "validationError": None},
+            PayloadAnswer("VALID", None, HASH_BYTES),
+        ),
+        ({"status": "INVALID", "validationError": "bad\nroot", "witness": 5}, PayloadAnswer("INVALID", "bad root")),
+        ({"status": "S" * 99, "validationError": "e" * 999}, PayloadAnswer("S" * 40, "e" * 500)),
+        ({"status": None}, PayloadAnswer("None")),
+        ({}, PayloadAnswer("None")),
+    ],
+)
+def test_payload_statuses(found: dict[str, Any], answer: PayloadAnswer) -> None:
+    assert answers.payload_answer(decoded(found, answers.PayloadStatus)) == answer
+    whole = {"payloadStatus": found, "payloadId": "0x0102"}
+    forkchoice = answers.forkchoice_answer(decoded(whole, answers.ForkchoiceUpdated))
+    assert forkchoice == ForkchoiceAnswer(answer.status, b"\x01\x02", answer.error)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (None, "Expected `object`, got `null`"),
+        ({}, "missing required field `payloadStatus`"),
+        ({"payloadStatus": None}, "Expected `object`, got `null` - at `$.payloadStatus`"),
+        ({"payloadStatus": {"status": 5}}, "Expected `str | null`, got `int` - at `$.payloadStatus.status`"),
+        ({"payloadStatus": {}, "payloadId": 1}, "got `int` - at `$.payloadId`"),
+    ],
+)
+def test_forkchoice_answers_of_another_type(found: Any, text: str) -> None:
+    with pytest.raises(MalformedJsonError, match=re.escape(text)):
+        decoded(found, answers.ForkchoiceUpdated)
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        ({"payloadStatus": {"latestValidHash": "0x01"}}, "latestValidHash"),
+        ({"payloadStatus": {}, "payloadId": "1"}, "payloadId"),
+    ],
+)
+def test_hex_of_statuses_is_checked(found: Any, name: str) -> None:
+    with pytest.raises(HexError, match=f"^{name}: "):
+        answers.forkchoice_answer(decoded(found, answers.ForkchoiceUpdated))
+
+
+# --- payloads ------------------------------------------------------------------------------------------------------
+
+
+def test_envelopes(chain: ChainFixture) -> None:
+    payload = sealed(chain)
+    found = envelope_to_json(payload) | {"blockValue": 5, "blobsBundle": {"blobs": []}}
+    assert answers.payload_of_envelope(decoded(found, answers.Envelope)) == payload
+    whole = found["executionPayload"]
+    for inner in (*variants(whole), whole | {"withdrawals": [{}]}, whole | {"transactions": None}, None):
+        changed = found | {"executionPayload": inner}
+        typed = decoded(changed, answers.Envelope)
+        assert outcome(answers.payload_of_envelope, typed) == outcome(envelope_from_json, changed)
+
+
+@pytest.mark.parametrize("name", ["gasUsed", "transactions", "withdrawals", "withdrawalsRoot"])
+def test_members_of_payloads_of_another_type_are_named(chain: ChainFixture, name: str) -> None:
+    found = envelope_to_json(sealed(chain))
+    found["executionPayload"][name] = 5
+    with pytest.raises(MalformedJsonError, match=rf"got `int` - at `\$\.executionPayload\.{name}`"):
+        decoded(found, answers.Envelope)
+
+
+# --- blocks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forks", [1, 3, len(ALL_FORKS)])
+def test_blocks(forks: int) -> None:
+    chain = chain_with(dict.fromkeys(ALL_FORKS[:forks], 0))
+    payload = sealed(chain)
+    whole = block_json(payload) | {"size": 5, "uncles": [[]]}
+    assert answers.payload_of_block(decoded(whole, answers.Block)) == payload
+    assert answers.ref_of_block(chain.rollup, decoded(whole, answers.BlockWithCalls)) == chain.ref(payload)
+    transactions: list[Any] = [None, [], [{}], [{"type": "0x7e"}], [{"type": "0x2"}]]
+    withdrawals: list[Any] = [None, [], [{}]]
+    changed = [whole | {"transactions": each} for each in transactions]
+    changed += [whole | {"withdrawals": each} for each in withdrawals]
+    for found in (*variants(whole), *changed):
+        block, calls = decoded(found, answers.Block), decoded(found, answers.BlockWithCalls)
+        assert outcome(answers.payload_of_block, block) == outcome(payload_from_block_json, found)
+        ref = outcome(answers.ref_of_block, chain.rollup, calls)
+        assert ref == outcome(l2_ref_from_json, chain.rollup, found)
+
+
+def test_members_of_blocks_of_another_type_are_named(chain: ChainFixture) -> None:
+    whole = block_json(sealed(chain))
+    for changes, place in (
+        ({"gasUsed": 5}, r"\$\.gasUsed"),
+        ({"transactions": [whole["transactions"][0], {"nonce": {}}]}, r"\$\.transactions\[1\]\.nonce"),
+        ({"transactions": [HASH]}, r"\$\.transactions\[0\]"),
+    ):
+        with pytest.raises(MalformedJsonError, match=f"- at `{place}`"):
+            decoded(whole | changes, answers.Block)
+
+
+def test_references_of_undecoded_results(chain: ChainFixture) -> None:
+    payload = sealed(chain)
+    whole = block_json(payload)
+
+    def ref_of(found: Any) -> Any:
+        return answers.ref_of_result(chain.rollup, msgspec.Raw(json.dumps(found).encode()))
+
+    assert ref_of(whole) == chain.ref(payload)
+    assert ref_of(None) is None
+    with pytest.raises(BlockError, match="hash: expected 0x-prefixed hex"):
+        ref_of(whole | {"hash": None})
+    with pytest.raises(MalformedJsonError, match=r"\$\.hash"):
+        ref_of(whole | {"hash": 5})
+
+
+# --- proofs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "error"), [({}, ProofError), ({"accountProof": None}, ProofError), ({"accountProof": ["0xc"]}, HexError)]
+)
+def test_invalid_proofs(found: Any, error: type[Exception]) -> None:
+    proof = decoded(found, answers.AccountProof)
+    with pytest.raises(error):
+        answers.proven_storage_root(proof, b"\x01" * 32, b"\x02" * 20)
+
+
+@pytest.mark.parametrize("found", [None, [], {"accountProof": 5}, {"accountProof": [None]}])
+def test_proofs_of_another_type(found: Any) -> None:
+    with pytest.raises(MalformedJsonError):
+        decoded(found, answers.AccountProof)

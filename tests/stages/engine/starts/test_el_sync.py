@@ -1,0 +1,364 @@
+"""EL sync with a model engine, in virtual time [ELS1 to ELS12]."""
+
+from math import inf
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.calls.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlockRef,
+    GetIdentity,
+    NewPayload,
+    PayloadAnswer,
+)
+from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.starts.el_sync import (
+    LISTEN_SECONDS,
+    RECENT_SECONDS,
+    RESEND_SECONDS,
+    STALE_TARGET_SECONDS,
+    ELSync,
+    ELSyncOptions,
+    ELSyncSkipped,
+    ELSyncStarted,
+    ELSyncState,
+    offset_blocks,
+)
+from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import ZERO_HASH
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.el_sync_bench import Bench, syncing
+
+
+def test_a_block_above_the_head_starts_the_sync_and_the_end_is_behind_the_target() -> None:
+    bench = syncing()
+    assert bench.calls[-2] == NewPayload(bench.payload(10))
+    update = bench.calls[-1]
+    assert isinstance(update, ForkchoiceUpdate) and update.forkchoice.head == bench.refs[10].hash
+    assert update.forkchoice.finalized == ZERO_HASH, "[ELS6]"
+    assert bench.sync.take_events() == [ELSyncStarted(10, bench.refs[10].hash)]
+    assert bench.sync.in_progress and not bench.sync.needs_start
+    bench.fetch()
+    assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED and bench.sync.needs_start
+    assert bench.heads() == (10, 6, 6), "8 s are 4 blocks"
+    bench.sync.finish()
+    assert not bench.sync.in_progress
+
+
+@pytest.mark.parametrize(
+    ("seconds", "block_time", "blocks"), [(0, 2, 0), (1, 2, 1), (4, 2, 2), (43_200, 2, 21_600), (0.5, 2, 0), (-1, 2, 0)]
+)
+def test_the_offset_is_rounded_up_in_whole_seconds(seconds: float, block_time: int, blocks: int) -> None:
+    assert offset_blocks(seconds, block_time) == blocks
+
+
+@pytest.mark.parametrize(("offset", "number"), [(1000.0, 0), (0.0, 10)], ids=["ends at genesis", "none"])
+def test_the_offset_of_the_safe_head(offset: float, number: int) -> None:
+    bench = syncing(offset=offset)
+    bench.fetch()
+    assert bench.heads() == (10, number, number)
+
+
+@pytest.mark.option("l2.enginekind", by="kind")
+@pytest.mark.parametrize("kind", ["reth", "erigon"])
+def test_heads_known_before_do_not_go_back(kind: str) -> None:
+    bench = Bench(kind, offset=100.0)
+    bench.has(8, finalized=3, safe=5)
+    bench.sync.offer(bench.payload(10))
+    bench.run()
+    bench.fetch()
+    assert bench.heads() == (10, 5, 3)
+
+
+def test_a_safe_block_that_the_synced_chain_lacks_is_given_up() -> None:
+    bench = Bench("reth", offset=100.0)
+    other = bench.chain.seal(bench.refs[3], bench.chain.attributes(bench.refs[3], 100, [bench.chain.user]))
+    bench.has(8, finalized=3)
+    while isinstance(call := bench.next(), GetBlockRef):
+        bench.answer(bench.chain.ref(other) if call.name == "safe" else ...)
+        if len(bench.sync.labels) == 3:
+            break
+    bench.sync.offer(bench.payload(9))
+    bench.engine.fetch()
+    bench.run()
+    assert bench.heads() == (9, 3, 3)
+
+
+def test_a_finalized_block_that_the_synced_chain_lacks_is_an_error_until_another_block_comes() -> None:
+    bench = Bench("reth", offset=100.0)
+    other = bench.chain.seal(bench.refs[3], bench.chain.attributes(bench.refs[3], 100, [bench.chain.user]))
+    bench.has(8, finalized=3)
+    bench.answer(bench.chain.ref(other))
+    bench.sync.offer(bench.payload(9))
+    bench.engine.fetch()
+    with pytest.raises(TemporaryError, match="does not have the finalized block"):
+        bench.run()
+    assert bench.state() is ELSyncState.STARTED and bench.next() is None
+    bench.sync.offer(bench.payload(10))
+    assert bench.next() == NewPayload(bench.payload(10))
+
+
+def test_an_engine_with_finality_is_not_synced_by_geth() -> None:
+    bench = Bench("geth")
+    bench.has(8, finalized=3)
+    bench.run()
+    assert bench.state() is ELSyncState.FINISHED and bench.sync.needs_start and bench.sync.heads is None
+    assert [type(event) for event in bench.sync.take_events()] == [ELSyncSkipped]
+
+
+def test_genesis_as_finalized_block_does_not_prevent_the_sync() -> None:
+    bench = Bench("geth")
+    bench.has(0, finalized=0)
+    bench.sync.offer(bench.payload(10))
+    bench.run()
+    assert bench.state() is ELSyncState.STARTED
+
+
+def test_lower_blocks_are_ignored() -> None:
+    bench = Bench("reth")
+    bench.has(8)
+    bench.sync.offer(bench.payload(7))
+    bench.run()
+    assert bench.state() is ELSyncState.WILL_START and bench.sync.target is None
+
+
+def test_the_target_moves_with_the_tip_and_no_attempt_starves() -> None:
+    bench = syncing()
+    bench.sync.offer(bench.payload(11))
+    assert isinstance(bench.next(), NewPayload)
+    bench.sync.offer(bench.payload(12))
+    assert bench.next() == NewPayload(bench.payload(11)), "the attempt under way is ended first"
+    bench.engine.fetch()
+    bench.answer()
+    bench.answer()
+    assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED
+    bench.run()
+    assert bench.heads() == (11, 7, 7)
+
+
+def test_the_target_is_sent_again_without_another_block() -> None:
+    bench = syncing()
+    assert bench.next() is None and bench.sync.wait_until() == bench.monotonic + RESEND_SECONDS
+    bench.monotonic += RESEND_SECONDS
+    assert bench.next() == NewPayload(bench.payload(10))
+
+
+def test_an_invalid_target_gives_way_to_the_next_block() -> None:
+    bench = syncing()
+    bench.sync.take_events()
+    bench.monotonic += RESEND_SECONDS
+    bench.answer(PayloadAnswer("INVALID", "bad block"))
+    assert [type(event) for event in bench.sync.take_events()] == [DroppedUnsafeBlock]
+    assert bench.next() is None and "another unsafe block" in bench.sync.waiting_for
+    bench.sync.offer(bench.payload(9))
+    assert bench.next() == NewPayload(bench.payload(9)), "also a lower one"
+    bench.answer()
+    bench.answer(ForkchoiceAnswer("INVALID", None, "bad ancestor"))
+    assert [type(event) for event in bench.sync.take_events()] == [DroppedUnsafeBlock]
+
+
+def test_an_unreadable_block_is_dropped() -> None:
+    bench = Bench()
+    bench.sync.offer(msgspec.structs.replace(bench.payload(10), transactions=()))
+    bench.run()
+    assert [type(event) for event in bench.sync.take_events()] == [ELSyncStarted, DroppedUnsafeBlock]
+
+
+def test_a_tip_given_up_is_replaced_by_a_lower_block_after_a_minute() -> None:
+    bench = syncing()
+    bench.sync.offer(bench.payload(8))
+    bench.monotonic += RESEND_SECONDS
+    bench.run()
+    assert bench.sync.target == bench.payload(10)
+    stale_at = bench.monotonic - RESEND_SECONDS + STALE_TARGET_SECONDS
+    bench.monotonic = stale_at - 1
+    bench.run()
+    assert bench.sync.wait_until() == stale_at, "before the target is sent again"
+    bench.monotonic = stale_at
+    bench.run()
+    assert bench.sync.target == bench.payload(8) and bench.calls[-2] == NewPayload(bench.payload(8))
+
+
+def test_errors_are_temporary_and_the_next_attempt_takes_the_newest_block() -> None:
+    bench = syncing()
+    bench.monotonic += RESEND_SECONDS
+    bench.sync.offer(bench.payload(11))
+    with pytest.raises(TemporaryError):
+        bench.answer(ErrorAnswer(-32000, "busy"))
+    bench.sync.offer(bench.payload(12))
+    bench.sync.failed()
+    assert bench.next() == NewPayload(bench.payload(12))
+    bench.answer(PayloadAnswer("VALID"))
+    assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED, "[ELS4]"
+    with pytest.raises(TemporaryError):
+        bench.answer(ErrorAnswer(-38002, "invalid forkchoice state"))
+    bench.sync.failed()
+    assert bench.state() is ELSyncState.STARTED
+    with pytest.raises(TemporaryError):
+        bench.answer(ForkchoiceAnswer("VALID"))
+
+
+@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
+def test_these_answers_to_the_target_lead_to_a_forkchoice_update(status: str) -> None:
+    """[ENG30]"""
+    bench = Bench()
+    bench.sync.offer(bench.payload(10))
+    while not isinstance(bench.next(), NewPayload):
+        bench.answer()
+    bench.answer(PayloadAnswer(status))
+    call = bench.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
+
+
+def test_an_engine_that_loses_the_target_syncs_on() -> None:
+    bench = syncing()
+    bench.monotonic += RESEND_SECONDS
+    bench.answer(PayloadAnswer("VALID"))
+    bench.answer(ForkchoiceAnswer("SYNCING"))
+    assert bench.state() is ELSyncState.STARTED
+
+
+def test_the_offset_shrinks_where_the_engine_lacks_blocks() -> None:
+    """An engine that prunes its history: the synced block itself is always there."""
+    bench = syncing(offset=16.0)
+    bench.engine.fetch()
+    bench.monotonic += RESEND_SECONDS
+    bench.answer()
+    bench.answer()
+    asked = []
+    while isinstance(call := bench.next(), GetBlockRef):
+        asked.append(call.name)
+        bench.answer(None)
+    assert asked == [2, 6, 8, 9] and bench.heads() == (10, 10, 10)
+
+
+def test_the_offset_shrinks_for_one_try_when_blocks_below_are_missing() -> None:
+    bench = syncing(offset=16.0)
+    bench.sync.lacks_block()
+    bench.fetch()
+    assert bench.heads() == (10, 2, 2)
+    bench.sync.lacks_block()
+    bench.run()
+    assert bench.heads() == (10, 6, 6)
+    bench.sync.restart()
+    bench.run()
+    assert bench.heads() == (10, 2, 2), "the target stays; another reset has another reason"
+
+
+def test_at_the_synced_block_itself_a_higher_one_is_synced_to() -> None:
+    bench = syncing(offset=2.0)
+    bench.fetch()
+    bench.sync.offer(bench.payload(11))
+    bench.sync.lacks_block()
+    bench.run()
+    assert bench.heads() == (10, 10, 10)
+    bench.sync.lacks_block()
+    assert bench.state() is ELSyncState.STARTED
+    bench.run()
+    assert bench.heads() == (11, 11, 11)
+
+
+def test_an_engine_with_blocks_of_before_the_rollup_alone_is_an_empty_one() -> None:
+    """Chains that were migrated to Bedrock: the first block of the engine has no L1 origin."""
+    bench = Bench()
+    bench.answer(None)
+    bench.answer(None)
+    assert bench.sync.take_unreadable(bench.next())
+    assert bench.next() is None and bench.state() is ELSyncState.WILL_START
+    bench.sync.offer(bench.payload(10))
+    bench.run()
+    assert bench.state() is ELSyncState.STARTED
+    assert not bench.sync.take_unreadable(GetBlockRef(3))
+
+
+def test_labels_are_read_again_after_a_failure() -> None:
+    bench = Bench()
+    bench.answer()
+    bench.sync.failed()
+    assert bench.next() == GetBlockRef("finalized")
+
+
+@pytest.mark.parametrize(
+    ("options", "head", "finalized", "age", "seconds"),
+    [
+        ({}, 0, None, RECENT_SECONDS + 1, inf),
+        ({}, 0, None, 0, inf),
+        ({}, 8, None, RECENT_SECONDS + 1, inf),
+        ({}, 8, None, 0, LISTEN_SECONDS),
+        ({"kind": "reth"}, 8, 3, RECENT_SECONDS + 1, LISTEN_SECONDS),
+        ({"sequencer": True}, 0, None, 0, 0.0),
+        ({"sequencer": True}, 8, None, 0, 0.0),
+        ({"sequencer": True}, 8, None, RECENT_SECONDS + 1, LISTEN_SECONDS),
+    ],
+)
+def test_how_long_a_first_block_is_waited_for(
+    options: dict[str, Any], head: int, finalized: int | None, age: int, seconds: float
+) -> None:
+    bench = Bench(**options)
+    bench.has(head, finalized)
+    bench.unix = float(bench.refs[head].timestamp + age)
+    bench.run()
+    if seconds == 0.0:
+        assert bench.state() is ELSyncState.FINISHED
+        return
+    assert bench.state() is ELSyncState.WILL_START
+    assert bench.sync.wait_until() == (None if seconds == inf else bench.monotonic + seconds)
+    bench.monotonic += LISTEN_SECONDS
+    bench.run()
+    assert bench.sync.in_progress == (seconds == inf)
+
+
+def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() -> None:
+    bench = Bench(sequencer=True)
+    bench.sync.offer(bench.payload(3))
+    bench.run()
+    assert bench.state() is ELSyncState.STARTED
+    bench.monotonic += LISTEN_SECONDS
+    bench.run()
+    assert bench.state() is ELSyncState.FINISHED and bench.sync.heads is None
+
+
+def test_wrong_answers_to_reads_are_errors() -> None:
+    bench = Bench()
+    with pytest.raises(TemporaryError):
+        bench.answer(ErrorAnswer(-32000, "busy"))
+
+
+def test_without_the_option_there_is_no_sync() -> None:
+    chain = chain_with()
+    sync = ELSync(chain.rollup, ELSyncOptions(False, "geth", 8.0, False))
+    sync.offer(chain.payloads[chain.build(1)[1].hash])
+    assert not sync.in_progress and sync.needs_start and sync.target is None and sync.next(0.0, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "starts"),
+    [
+        (EngineIdentity("OP-Reth", "2.10.0", "RH"), True),
+        (EngineIdentity("OP-Erigon", "2.61.0"), True),
+        (EngineIdentity("go-ethereum", "1.101702.3", "GE"), False),
+        (EngineIdentity("Besu", "25.1"), False),
+        (None, False),
+        (ErrorAnswer(-32000, "no"), False),
+    ],
+)
+def test_the_engine_s_own_name_decides_where_no_kind_is_given(answer: object, starts: bool) -> None:
+    """An engine that does not say is of the kind that is the default [ENG41]."""
+    bench = Bench(is_given=False)
+    bench.has(8, finalized=3)
+    bench.sync.offer(bench.payload(10))
+    assert bench.answer(answer) == GetIdentity()
+    bench.run()
+    assert (bench.state() is ELSyncState.STARTED) is starts
+    bench.sync.restart()
+    assert bench.next() != GetIdentity(), "it is asked once"
+
+
+def test_a_kind_that_is_given_is_not_asked_for() -> None:
+    bench = Bench("reth")
+    assert bench.next() == GetBlockRef("finalized")
