@@ -69,21 +69,21 @@ def new_blobs() -> list[KnownBlob]:
 
 def wanted(number: int, hashes: list[bytes], urgent: bool = True, at: int = TIME) -> list[Any]:
     """A request for all blobs of an L1 block."""
-    return [number, at, [each.hex() for each in hashes], urgent]
+    return [number, at, [hash_.hex() for hash_ in hashes], urgent]
 
 
 async def receives(stage: AttackedStage, *beacons: HostileBeacon) -> None:
     """Requests blobs that the process has not had before, and waits for them."""
     number, blobs = next(NUMBERS), new_blobs()
-    for each in beacons:
-        each.beacon.blobs[:] = blobs
+    for beacon in beacons:
+        beacon.beacon.blobs[:] = blobs
     stage.request(wanted(number, [blob.hash for blob in blobs]))
     await stage.until(lambda: stage.last("blobs") == number, f"the blobs of block {number}", HEAL_SECONDS)
 
 
 def errors(stage: AttackedStage, number: int) -> list[str]:
     """Why the blobs of an L1 block are unavailable, each time the process said so."""
-    return [each["error"] for each in stage.messages if each.get("unavailable") == number]
+    return [message["error"] for message in stage.messages if message.get("unavailable") == number]
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_huge_answers_on_every_route(shared: SharedStage, name: str) -> None:
         numbers = [next(NUMBERS) for _ in range(8)]
         hashes = [bytes([1]) + number.to_bytes(31, "big") for number in numbers]
         requests = zip(numbers, hashes, strict=True)
-        stage.request(*(wanted(number, [each], number == numbers[0]) for number, each in requests))
+        stage.request(*(wanted(number, [item], number == numbers[0]) for number, item in requests))
         await stage.until(lambda: beacon.attacks >= 12, "12 answers of the attack")
         await stage.until(lambda: beacon.attacked == ROUTES, "an answer on every route")
         await stage.until(lambda: errors(stage, numbers[0]), "the blobs are unavailable")

@@ -54,7 +54,7 @@ class HostileL1:
     def answer_from(self, chain: FakeL1Chain, chain_id: int, request: Any) -> Any:
         """The answer of a node of that chain."""
         if isinstance(request, list):
-            return [self.answer_from(chain, chain_id, each) for each in request]
+            return [self.answer_from(chain, chain_id, item) for item in request]
         result = chain.methods(chain_id)[request["method"]](*request["params"])
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
@@ -63,11 +63,11 @@ class HostileL1:
         if self.endless is not None:
             return await self.endless(request)
         call = orjson.loads(await request.read())
-        found = self.answer(call) if self.attack is None else self.attack(call)
+        result = self.answer(call) if self.attack is None else self.attack(call)
         if self.attack is not None:
             self.attacks += 1
             self.attacked.add(kind_of(call))
-        body = found if isinstance(found, bytes) else orjson.dumps(found)
+        body = result if isinstance(result, bytes) else orjson.dumps(result)
         return await send_body(request, body)
 
 
@@ -109,9 +109,9 @@ class SharedL1:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedL1]:
     """The process under attack."""
-    found = SharedL1()
-    with closing(found.stage):
-        yield found
+    shared_l1 = SharedL1()
+    with closing(shared_l1.stage):
+        yield shared_l1
 
 
 def attack_new_l1(scenario: Scenario) -> None:
@@ -194,7 +194,9 @@ def test_a_foreign_chain_from_the_start_is_given_up() -> None:
         await follows(stage, l1)
         sent = len(stage.messages)
         stage.request(["blocks", 31, 9])
-        await stage.until(lambda: any(each.get("block") == 39 for each in stage.messages[sent:]), "blocks of the chain")
+        await stage.until(
+            lambda: any(message.get("block") == 39 for message in stage.messages[sent:]), "blocks of the chain"
+        )
 
     attack_new_l1(scenario)
 

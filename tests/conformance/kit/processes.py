@@ -176,8 +176,8 @@ class FaultyBeacon:
         """The `beacon_block` method that the embedded L1's Beacon API calls."""
         listed = [to_hex(blob.commitment) for _, blob in self._blobs]
         body = {"execution_payload": {}, "blob_kzg_commitments": listed}
-        found = BeaconBlock(CONSENSUS_FORKS["osaka"], {"message": {"body": body}})
-        return found if slot == 1 and self.has_blobs else None
+        result = BeaconBlock(CONSENSUS_FORKS["osaka"], {"message": {"body": body}})
+        return result if slot == 1 and self.has_blobs else None
 
     def app(self) -> web.Application:
         """The API with its delays."""

@@ -63,8 +63,8 @@ class ConductedNode(EngineNode):
     def check(self) -> None:
         """Every block that was gossiped or inserted was committed."""
         committed = {payload.block_hash for payload in self.conductor.committed}
-        assert {each.block_hash for each in self.engine.canonical().values()} <= committed
-        assert {each.payload.block_hash for each in self.published} <= committed
+        assert {item.block_hash for item in self.engine.canonical().values()} <= committed
+        assert {item.payload.block_hash for item in self.published} <= committed
 
     async def begin(self, number: int = 1) -> ControlResponse:
         """admin_startSequencer at the present head."""
@@ -92,7 +92,7 @@ def test_the_leader_sequences_what_the_conductor_has_stored(play: Play, tmp_path
             assert stopped == ControlResponse(2, None, node.engine.head)
             node.check()
             assert [payload.block_number for payload in node.conductor.committed] == list(range(1, node.height + 1))
-            await node.until(lambda: len({each.id for each in node.published}) == node.height)
+            await node.until(lambda: len({item.id for item in node.published}) == node.height)
             assert node.conductor.count("leader") <= 2, "it is not asked for before each block"
             assert b'rpc="conductor"' in node.meter.text()
 
@@ -135,8 +135,8 @@ def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_c
             node.conductor.hold.clear()
             requests = len(node.conductor.requests)
             await node.until(lambda: len(node.conductor.requests) > requests)
-            found = await node.output(OutputRequest(9, 1))
-            assert found.error is None
+            result = await node.output(OutputRequest(9, 1))
+            assert result.error is None
             parent = node.chain.genesis
             first = node.engine.canonical()[1]
             origin = node.chain.ref(first).l1_origin.number

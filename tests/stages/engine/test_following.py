@@ -70,7 +70,7 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(play: Play, tmp_
 
 
 def _heads(node: EngineNode) -> tuple[int, int, int]:
-    found = node.status
-    if found is None or found.unsafe is None or found.safe is None or found.finalized is None:
+    status = node.status
+    if status is None or status.unsafe is None or status.safe is None or status.finalized is None:
         return (-1, -1, -1)
-    return found.unsafe.number, found.safe.number, found.finalized.number
+    return status.unsafe.number, status.safe.number, status.finalized.number

@@ -21,8 +21,8 @@ def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn)
 
     async def scene(node: EngineNode) -> None:
         node.move_l1(refs[200].l1_origin.number)
-        found = await node.start()
-        assert (found.safe_head, found.base) == (refs[182], refs[132].l1_origin)
+        result = await node.start()
+        assert (result.safe_head, result.base) == (refs[182], refs[132].l1_origin)
         await node.until(lambda: node.status is not None and node.status.finalized == refs[182])
         assert node.unsafe == 200 and node.failures == []
 

@@ -56,7 +56,7 @@ def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
         await node.gossip(blocks[6], blocks[5])
 
         def gaps() -> list[UnsafeBlocksRequest]:
-            return [each for each in node.requested if each.gap_end is not None]
+            return [item for item in node.requested if item.gap_end is not None]
 
         await node.until(lambda: len(gaps()) >= 2)
         assert set(gaps()) == {UnsafeBlocksRequest(0, GapEnd(5, refs[5].hash, refs[4].hash))}
@@ -79,7 +79,7 @@ def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
         await node.gossip(blocks[6], blocks[5])
         await node.until(lambda: node.unsafe == 6)
         assert engine.head == refs[6].hash and not node.failures
-        assert all(each.gap_end is None for each in node.requested)
+        assert all(item.gap_end is None for item in node.requested)
 
     run_on(engine)(scene, p2p=True, clock=chain_clock())
 
@@ -90,7 +90,7 @@ def test_a_sequencer_publishes_what_it_seals(run_on: RunOn) -> None:
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: node.unsafe >= 3)
-        await node.until(lambda: len({each.payload.block_number for each in node.published}) >= 3)
+        await node.until(lambda: len({item.payload.block_number for item in node.published}) >= 3)
         first = node.published[0]
         assert first.payload.block_number == 1 and first.payload == chain.payloads[first.payload.block_hash]
         assert not counted(node.meter, "op_node_default_publishing_errors_total")

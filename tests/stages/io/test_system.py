@@ -64,5 +64,5 @@ print(resident() - before)
 
 
 def test_large_blocks_are_given_back_although_a_newer_one_stays() -> None:
-    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 8 << 20, "one block of 4 MiB and what the interpreter needs"
+    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 8 << 20, "one block of 4 MiB and what the interpreter needs"

@@ -225,7 +225,7 @@ async def test_streams_without_a_protocol_time_out() -> None:
         await peer.send(frame(WINDOW_UPDATE, SYN, 103, 0) + frame(DATA, 0, 103, 3, b"\x01\x02\x03"))
         await peer.send(proposal(105, "/unknown/1"))
         resets = [frame(WINDOW_UPDATE, 8, number, 0) for number in (101, 103, 105)]
-        await peer.read_until(lambda answer: all(each in answer for each in resets))
+        await peer.read_until(lambda answer: all(reset in answer for reset in resets))
         assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
 
 

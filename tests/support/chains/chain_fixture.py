@@ -89,7 +89,7 @@ class ChainFixture:
 
     def reorg(self, branch: str, fork_at: int) -> None:
         """From `fork_at` on, L1 is another chain."""
-        self.branches = [each for each in self.branches if each[0] < fork_at] + [(fork_at, branch)]
+        self.branches = [branch for branch in self.branches if branch[0] < fork_at] + [(fork_at, branch)]
 
     def l1(self, number: int) -> L1Block:
         """The canonical L1 block of a number."""

@@ -108,8 +108,8 @@ def test_a_block_that_l1_does_not_have_and_one_that_it_cannot_read(l1: L1Process
 def test_two_references_may_be_waited_for_at_once(l1: L1Process, chain: ChainFixture, play: Play) -> None:
     async def scene() -> None:
         async with running_buses(l1.buses):
-            found = tuple(await asyncio.gather(l1.client.ref(301), l1.client.ref(200), l1.client.ref(302)))
-            assert found == (None, chain.l1_ref(200), None)
+            gather = tuple(await asyncio.gather(l1.client.ref(301), l1.client.ref(200), l1.client.ref(302)))
+            assert gather == (None, chain.l1_ref(200), None)
 
     play(scene())
 

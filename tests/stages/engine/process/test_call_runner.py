@@ -109,9 +109,9 @@ def test_the_end_does_not_wait_for_ever(play: Play) -> None:
 @pytest.fixture
 def records() -> Iterator[list[Record]]:
     """The records that are written to the log."""
-    before, found = log.configuration(), list[Record]()
-    log.configure("engine", Level.INFO, found.append)
-    yield found
+    before, result = log.configuration(), list[Record]()
+    log.configure("engine", Level.INFO, result.append)
+    yield result
     log.configure(*before)
 
 

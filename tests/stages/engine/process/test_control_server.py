@@ -136,9 +136,9 @@ class SlowDisk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
-    found = SlowDisk()
-    monkeypatch.setattr(os, "fsync", found.fsync)
-    return found
+    slow_disk = SlowDisk()
+    monkeypatch.setattr(os, "fsync", slow_disk.fsync)
+    return slow_disk
 
 
 @pytest.mark.option("rpc.admin-state")
@@ -158,13 +158,15 @@ def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: P
             await node.gossip(block)
             await node.until(lambda: node.unsafe == 1)
             node.control.send(start)
-            assert [each.id for each in node.responses] == [2], "this one is not, until it is on disk"
+            assert [response.id for response in node.responses] == [2], "this one is not, until it is on disk"
         refused = await node.admin(start)
         assert refused.error is not None and refused.error.startswith("block hash does not match")
         await node.until(lambda: file.load() == AdminState(False))
         assert (await node.admin(StartSequencerRequest(3, engine.head))).error is None
         assert file.load() == AdminState(True)
-        assert all(each == refused for each in node.responses if each.id == 1), "repetitions get the first response"
+        assert all(response == refused for response in node.responses if response.id == 1), (
+            "repetitions get the first response"
+        )
 
     run_on(engine)(
         scene,
@@ -256,14 +258,14 @@ def test_a_call_that_fails_is_tried_to_be_undone_until_it_is(chain: ChainFixture
     """[ADM7]: the file may have what was to be written, and another life would begin with it."""
 
     async def scene() -> None:
-        found = Requests(started(chain, sequencer_enabled=True))
-        found.store.failures = 2
-        assert await found.take(StopSequencerRequest(1)) == RETRY_SECONDS
-        assert found.refused == ["failed to notify sequencer-state listener of stop: disk full"]
-        assert found.harness.status.sequencer_active and found.harness.responses == []
-        assert await found.take() == IDLE_SECONDS
-        assert found.store.written == [False, True, True]
-        found.requests.close()
+        requests = Requests(started(chain, sequencer_enabled=True))
+        requests.store.failures = 2
+        assert await requests.take(StopSequencerRequest(1)) == RETRY_SECONDS
+        assert requests.refused == ["failed to notify sequencer-state listener of stop: disk full"]
+        assert requests.harness.status.sequencer_active and requests.harness.responses == []
+        assert await requests.take() == IDLE_SECONDS
+        assert requests.store.written == [False, True, True]
+        requests.requests.close()
 
     asyncio.run(scene())
 
@@ -272,15 +274,15 @@ def test_calls_are_made_one_after_the_other(chain: ChainFixture) -> None:
     """A repeated one once, and each is stored."""
 
     async def scene() -> None:
-        found = Requests(started(chain, sequencer_enabled=True))
+        requests = Requests(started(chain, sequencer_enabled=True))
         stop, start = StopSequencerRequest(1), StartSequencerRequest(2, chain.genesis.hash)
-        assert await found.take(stop, stop, start, start, StopSequencerRequest(3)) == IDLE_SECONDS
-        assert found.store.written == [False, True, False] and found.refused == []
-        found.harness.run_until_idle()
+        assert await requests.take(stop, stop, start, start, StopSequencerRequest(3)) == IDLE_SECONDS
+        assert requests.store.written == [False, True, False] and requests.refused == []
+        requests.harness.run_until_idle()
         responses = [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
-        assert found.harness.responses == [*responses, ControlResponse(3, None, chain.genesis.hash)]
-        assert await found.take(StopSequencerRequest(4)) == IDLE_SECONDS
-        assert len(found.store.written) == 3, "a call that has no effect stores nothing"
-        found.requests.close()
+        assert requests.harness.responses == [*responses, ControlResponse(3, None, chain.genesis.hash)]
+        assert await requests.take(StopSequencerRequest(4)) == IDLE_SECONDS
+        assert len(requests.store.written) == 3, "a call that has no effect stores nothing"
+        requests.requests.close()
 
     asyncio.run(scene())

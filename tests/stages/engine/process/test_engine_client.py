@@ -404,10 +404,10 @@ def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
 
     class Reth(Engine):
         async def call(self, shape: Any, method: str, *params: Any) -> Any:
-            found = await super().call(shape, method, *params)
+            result = await super().call(shape, method, *params)
             if params[0]["code"] == OWN_VERSION["code"]:
                 raise RpcFailure(-32602, "Invalid params")
-            return found
+            return result
 
     engine = Reth(**{VERSIONS: RETH})
     assert identity(engine) == EngineIdentity("OP-Reth", "2.10.0", "RH")

@@ -229,8 +229,12 @@ def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExec
         client = node.interop
 
         def numbers() -> list[int]:
-            found = [each for each in node.interop_messages if isinstance(each, InteropEvents)]
-            return [number for number, _ in found[-1].events] if found else []
+            interop_messages = [
+                interop_message
+                for interop_message in node.interop_messages
+                if isinstance(interop_message, InteropEvents)
+            ]
+            return [number for number, _ in interop_messages[-1].events] if interop_messages else []
 
         await node.until(lambda: bool(numbers()), lambda: client.send(InteropEventsRequest(0)))
         first = numbers()[0]
@@ -259,13 +263,17 @@ def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutio
                 client.send(InteropRequest(number, method, (block,)))
 
             def found() -> list[InteropResponse]:
-                return [each for each in node.interop_messages if isinstance(each, InteropResponse)]
+                return [
+                    interop_message
+                    for interop_message in node.interop_messages
+                    if isinstance(interop_message, InteropResponse)
+                ]
 
             await node.until(lambda: len(found()) == len(ids))
             return found()
 
         responses = await ask(range(40), "fetchReceipts", refs[2].id)
-        assert all(len(each.result) > 1_000_000 for each in responses)
+        assert all(len(response.result) > 1_000_000 for response in responses)
         assert (len(server.responses), server.responses.bytes) == (0, 0)
         for first in range(1000, 1000 + MAX_RESPONSES + 50, 50):
             await ask(range(first, first + 50), "updateFinalized", ABSENT)
@@ -291,7 +299,11 @@ def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
         assert result(await node.supervise("l2BlockRefByNumber", number=2)) == shown_l2(refs[2])
 
         def answered() -> list[int]:
-            return [each.id for each in node.interop_messages if isinstance(each, InteropResponse) and each.id > 100]
+            return [
+                interop_message.id
+                for interop_message in node.interop_messages
+                if isinstance(interop_message, InteropResponse) and interop_message.id > 100
+            ]
 
         assert not answered() and len(engine.slow) == MAX_RECEIPTS + 1
         engine.ready.set()
@@ -319,13 +331,13 @@ def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> N
 
 def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
-    found = replacement_attributes(payload)
-    *kept, added = found.transactions
+    value = replacement_attributes(payload)
+    *kept, added = value.transactions
     assert kept == [raw for raw in payload.transactions if is_deposit(raw)] and chain.user not in kept
-    assert (found.timestamp, found.gas_limit, found.no_tx_pool) == (payload.timestamp, payload.gas_limit, True)
-    assert found.parent_beacon_root == payload.parent_beacon_root and found.prev_randao == payload.prev_randao
-    assert found.eip1559_params == payload.extra_data[1:9]
-    assert (found.min_base_fee is None) == (len(payload.extra_data) == 9)
+    assert (value.timestamp, value.gas_limit, value.no_tx_pool) == (payload.timestamp, payload.gas_limit, True)
+    assert value.parent_beacon_root == payload.parent_beacon_root and value.prev_randao == payload.prev_randao
+    assert value.eip1559_params == payload.extra_data[1:9]
+    assert (value.min_base_fee is None) == (len(payload.extra_data) == 9)
     deposit = decode_deposit(added)
     assert (deposit.to, deposit.mint, deposit.value, deposit.gas, deposit.is_system) == (
         ZERO_ADDRESS,
@@ -336,7 +348,7 @@ def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
     )
     assert payload.withdrawals_root is not None
     assert deposit.data == output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
-    replaced = chain.seal(chain.genesis, found)
+    replaced = chain.seal(chain.genesis, value)
     assert replaced_output(replaced) == (payload.state_root, payload.withdrawals_root, payload.block_hash)
     assert replaced_output(payload) is None
 

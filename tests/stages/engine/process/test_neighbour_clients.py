@@ -195,11 +195,11 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
 
 def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
     """The text of a status that cannot be had for that reason."""
-    found = with_client(app, lambda client: client.ask(), timeout)
-    assert isinstance(found, FollowUnread) and found.reason is reason and "secret-key" not in found.text
-    assert found.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
-    assert found.text.startswith("127.0.0.1:")
-    return found.text
+    result = with_client(app, lambda client: client.ask(), timeout)
+    assert isinstance(result, FollowUnread) and result.reason is reason and "secret-key" not in result.text
+    assert result.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
+    assert result.text.startswith("127.0.0.1:")
+    return result.text
 
 
 def test_the_heads_of_a_node() -> None:

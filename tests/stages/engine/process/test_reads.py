@@ -30,9 +30,9 @@ def test_overlap_blocks(chain: ChainFixture, engine: FakeExecutionEngine, play: 
     async def scene() -> None:
         async with engine.serving():
             reader = reader_of(engine)
-            found = await reader.overlap_blocks(L2BlocksRequest(5, 1, 3))
-            assert found.error is None and [each.ref for each in found.blocks] == refs[1:]
-            assert found.blocks[0].transactions == chain.payloads[refs[1].hash].transactions
+            result = await reader.overlap_blocks(L2BlocksRequest(5, 1, 3))
+            assert result.error is None and [block.ref for block in result.blocks] == refs[1:]
+            assert result.blocks[0].transactions == chain.payloads[refs[1].hash].transactions
             missing = "the engine does not have all of the blocks 2 to 9"
             assert await reader.overlap_blocks(L2BlocksRequest(5, 2, 9)) == L2BlocksResponse(5, 2, 9, (), missing)
             engine.answers["eth_getBlockByNumber"] = [{"hash": "0x00"}, EngineFailure(-32000, "busy")]
@@ -55,8 +55,8 @@ def test_payloads_for_peers(chain: ChainFixture, engine: FakeExecutionEngine, pl
             assert await reader.payload(PayloadRequest(1, 2)) == PayloadResponse(1, payload, None)
             assert await reader.payload(PayloadRequest(2, 9)) == PayloadResponse(2, None, None)
             engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "database is down")]
-            found = await reader.payload(PayloadRequest(3, 1))
-            assert found.payload is None and "database is down" in str(found.error)
+            result = await reader.payload(PayloadRequest(3, 1))
+            assert result.payload is None and "database is down" in str(result.error)
             await reader.close()
 
     play(scene())
@@ -69,11 +69,11 @@ def test_outputs_from_the_header(chain: ChainFixture, engine: FakeExecutionEngin
     async def scene() -> None:
         async with engine.serving():
             reader = reader_of(engine)
-            found = await reader.output(OutputRequest(1, 2))
+            result = await reader.output(OutputRequest(1, 2))
             payload = chain.payloads[refs[2].hash]
             assert payload.withdrawals_root is not None
-            assert (found.error, found.block, found.status) == (None, refs[2], STATUS)
-            assert found.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
+            assert (result.error, result.block, result.status) == (None, refs[2], STATUS)
+            assert result.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
             assert engine.calls == ["eth_getBlockByNumber"]
             await reader.close()
 
@@ -91,9 +91,9 @@ def test_outputs_that_need_a_proof(from_state: bool, play: Play) -> None:
     async def scene() -> None:
         async with engine.serving():
             reader = reader_of(engine, withdrawal_root_from_state=from_state)
-            found = await reader.output(OutputRequest(1, 2))
-            assert found.error is not None and "pruned" in found.error and found.block is None
-            assert found.error.startswith(f"failed to get L2 output at block 0x{refs[2].hash.hex()}:2: ")
+            result = await reader.output(OutputRequest(1, 2))
+            assert result.error is not None and "pruned" in result.error and result.block is None
+            assert result.error.startswith(f"failed to get L2 output at block 0x{refs[2].hash.hex()}:2: ")
             await reader.close()
 
     play(scene())

@@ -184,7 +184,7 @@ def test_blocks_for_overlap_rules(chain: ChainFixture, engine: FakeExecutionEngi
         await node.until(
             lambda: bool(node.overlap_blocks), lambda: node.blocks.send(L2BlocksRequest(start.reset, 1, 3))
         )
-        assert [each.ref for each in node.overlap_blocks[0].blocks] == refs[1:]
+        assert [block.ref for block in node.overlap_blocks[0].blocks] == refs[1:]
         assert node.overlap_blocks[0].blocks[0].transactions == chain.payloads[refs[1].hash].transactions
         node.overlap_blocks.clear()
         await node.until(
@@ -203,12 +203,12 @@ def test_output_at_block(chain: ChainFixture, engine: FakeExecutionEngine, run: 
 
     async def scene(node: EngineNode) -> None:
         await node.start()
-        found = await node.output(OutputRequest(1, 2))
+        result = await node.output(OutputRequest(1, 2))
         payload = chain.payloads[refs[2].hash]
-        assert isinstance(found, OutputResponse) and found.error is None and found.block == refs[2]
-        assert found.withdrawal_storage_root == payload.withdrawals_root and found.state_root == payload.state_root
-        assert found.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
-        assert found.status is not None and found.status.unsafe == refs[3]
+        assert isinstance(result, OutputResponse) and result.error is None and result.block == refs[2]
+        assert result.withdrawal_storage_root == payload.withdrawals_root and result.state_root == payload.state_root
+        assert result.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
+        assert result.status is not None and result.status.unsafe == refs[3]
         missing = await node.output(OutputRequest(2, 99))
         assert missing.error is not None and missing.error.endswith("not found")
 

@@ -43,7 +43,7 @@ class Observer:
     def metric(self, line: str) -> float:
         """The value of a metric with its labels."""
         lines = self.meter.text().decode().splitlines()
-        return next(float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} "))
+        return next(float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} "))
 
 
 def test_the_length_of_the_unsafe_queue(tmp_path: Path, play: Play) -> None:

@@ -248,7 +248,7 @@ def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 @over_both
 @pytest.mark.parametrize("cut", [1, 15, 200])
 def test_a_compressed_answer(cut: int) -> None:
-    text = b"".join(b"%d" % each for each in range(10_000))
+    text = b"".join(b"%d" % item for item in range(10_000))
     data = gzip.compress(text)
     response = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data)
 

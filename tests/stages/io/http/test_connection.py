@@ -335,10 +335,10 @@ def test_an_idle_connection_holds_no_answer() -> None:
         connection.data_received(HELLO)
         response = await exchange
         assert connection.is_open
-        found = sys.getrefcount(response.body)
+        result = sys.getrefcount(response.body)
         wire.abort()
         await asyncio.sleep(0)
-        return found
+        return result
 
     assert asyncio.run(references()) == 2, "those of the response and of the call"
 

@@ -71,7 +71,7 @@ def test_calls_and_batches_share_one_connection() -> None:
 
     with_client(server, use, max_batch=3, max_concurrency=5)
     assert len(server.handshakes) == 1
-    assert [len(each) for each in server.requests if isinstance(each, list)] == [3, 3]
+    assert [len(request) for request in server.requests if isinstance(request, list)] == [3, 3]
 
 
 def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
@@ -85,8 +85,8 @@ def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
                 await server.answer_properly(socket, held.pop())
 
     async def use(client: JsonRpcClient) -> None:
-        found = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
-        assert found == [["eth_x", [n]] for n in range(12)]
+        result = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
+        assert result == [["eth_x", [n]] for n in range(12)]
 
     with_client(WebSocketServer(answer=answer), use, max_concurrency=4)
 
@@ -95,9 +95,9 @@ def test_errors_with_and_without_an_id() -> None:
     """An error about a request that could not be read is that of the only one, and of none of several."""
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        each = request if isinstance(request, dict) else request[0]
-        request_id = each["id"] if each["method"] == "a" else None
-        await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": each["method"]}})
+        item = request if isinstance(request, dict) else request[0]
+        request_id = item["id"] if item["method"] == "a" else None
+        await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": item["method"]}})
 
     async def use(client: JsonRpcClient) -> None:
         for method in ("a", "b"):
@@ -130,7 +130,7 @@ def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -
         assert await connected_again(client) == ["eth_x", []]
 
     with_client(server, use)
-    assert [each["method"] for each in server.requests].count("engine_newPayloadV4") == 1
+    assert [request["method"] for request in server.requests].count("engine_newPayloadV4") == 1
     assert len(server.handshakes) == 2
 
 
@@ -145,7 +145,7 @@ def test_every_handshake_has_a_token_of_its_own() -> None:
         await connected_again(client)
 
     with_client(server, use, headers=lambda: {"Authorization": next(tokens)})
-    assert [each["Authorization"] for each in server.handshakes] == ["one", "two"]
+    assert [handshake["Authorization"] for handshake in server.handshakes] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
         held.append(request)
 
     async def release(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        for each in [*held, request]:
-            await server.answer_properly(socket, each)
+        for item in [*held, request]:
+            await server.answer_properly(socket, item)
 
     server = WebSocketServer()
 
@@ -257,8 +257,8 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
         server.answer = hold
         calls = [client.call("eth_x") for _ in range(late)]
         batches = [client.batch([("eth_y", []), ("eth_z", [])]) for _ in range(late)]
-        found = await asyncio.gather(*calls, *batches, return_exceptions=True)
-        texts = {str(each).partition(": ")[2] for each in found}
+        result = await asyncio.gather(*calls, *batches, return_exceptions=True)
+        texts = {str(item).partition(": ")[2] for item in result}
         assert texts == {"no answer within 0.2 s", "no answer within 0.4 s"}
         server.answer = release
         assert await client.call("eth_x", 1, timeout=SECONDS) == ["eth_x", [1]]

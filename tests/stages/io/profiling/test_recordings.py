@@ -43,11 +43,11 @@ def test_cpu_time_goes_to_the_stacks_that_use_it(monkeypatch: pytest.MonkeyPatch
 
     def watched_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
         """As for the recording; notes the CPU time of the threads that burn."""
-        found = thread_stacks()
-        for thread_id, (thread, stack) in found.items():
+        result = thread_stacks()
+        for thread_id, (thread, stack) in result.items():
             if any(function.endswith("burn") for function, _, _ in stack):
                 seen[thread.name].append(recordings._thread_cpu_time(thread_id) or 0)
-        return found
+        return result
 
     def burn() -> None:
         deadline = time.monotonic() + BURN_SECONDS
@@ -102,8 +102,8 @@ def test_allocations_are_summed_by_stack() -> None:
     expected: dict[Stack, tuple[int, int]] = {}
     for trace in snapshot.traces:
         frames = [
-            (f"{each.filename.rsplit('/', 1)[-1]}:{each.lineno}", each.filename, each.lineno)
-            for each in trace.traceback
+            (f"{item.filename.rsplit('/', 1)[-1]}:{item.lineno}", item.filename, item.lineno)
+            for item in trace.traceback
         ]
         stack = tuple(reversed(frames))
         count, size = expected.get(stack, (0, 0))
@@ -176,7 +176,7 @@ def test_the_stacks_of_threads() -> None:
     thread = threading.Thread(target=wait_for_the_end, name="waiting")
     thread.start()
     begun.wait(10)
-    stacks = {found.name: stack for found, stack in thread_stacks().values()}
+    stacks = {result.name: stack for result, stack in thread_stacks().values()}
     ended.set()
     thread.join()
     names = [function.rsplit(".", 1)[-1] for function, _, _ in stacks["waiting"]]

@@ -122,8 +122,8 @@ def test_the_newest_connection_is_served_at_the_limit() -> None:
             assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
             assert server.closed("connections")
             assert await ended(held[0][0]) == b""
-            for _, each in (*held, (reader, writer)):
-                each.close()
+            for _, item in (*held, (reader, writer)):
+                item.close()
 
     asyncio.run(main())
 

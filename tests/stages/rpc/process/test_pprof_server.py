@@ -34,7 +34,7 @@ def with_server(folder: Path, scenario: Callable[[Get], Awaitable[None]], *names
         await listener.start()
         settings = ProfilingSettings(is_served=True)
         answering = [ProcessProfiles(settings, folder, name) for name in names if name != silent]
-        tasks = [asyncio.create_task(each.serve(), name="profiles") for each in answering]
+        tasks = [asyncio.create_task(item.serve(), name="profiles") for item in answering]
         await asyncio.sleep(0)
         async with asyncio.timeout(30), ClientSession() as http:
 
@@ -54,14 +54,14 @@ def with_server(folder: Path, scenario: Callable[[Get], Awaitable[None]], *names
 def test_profiles_of_all_processes(tmp_path: Path) -> None:
     async def scenario(get: Get) -> None:
         status, body = await get("/debug/pprof/goroutine")
-        found = decode(body)
-        assert status == 200 and found.comments == []
-        assert {labels["process"] for _, _, labels in found.samples} == {"l1", "engine"}
-        assert found.sample_types == [("goroutine", "count")]
+        result = decode(body)
+        assert status == 200 and result.comments == []
+        assert {labels["process"] for _, _, labels in result.samples} == {"l1", "engine"}
+        assert result.sample_types == [("goroutine", "count")]
         status, body = await get("/debug/pprof/profile?seconds=1")
-        found = decode(body)
-        assert status == 200 and found.sample_types[1] == ("cpu", "nanoseconds")
-        assert 900_000_000 < found.numbers[10] < 3_000_000_000, "the seconds of the request"
+        result = decode(body)
+        assert status == 200 and result.sample_types[1] == ("cpu", "nanoseconds")
+        assert 900_000_000 < result.numbers[10] < 3_000_000_000, "the seconds of the request"
         status, body = await get("/debug/pprof/threadcreate?debug=1")
         assert status == 200 and body.startswith(b"threadcreate profile: threadcreate (count); total ")
         assert b"process=engine thread=MainThread" in body
@@ -105,9 +105,9 @@ def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) -> Non
                 await asyncio.sleep(0.01)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
-            while (found := await get("/debug/pprof/mutex"))[0] == 503:
+            while (result := await get("/debug/pprof/mutex"))[0] == 503:
                 await asyncio.sleep(0.05)
-            assert found[0] == 200 and not tracemalloc.is_tracing(), number
+            assert result[0] == 200 and not tracemalloc.is_tracing(), number
         assert list(tmp_path.iterdir()) == [], "neither request nor answers stay"
 
     with_server(tmp_path, scenario, "l1")
@@ -118,9 +118,9 @@ def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest
 
     async def scenario(get: Get) -> None:
         status, body = await get("/debug/pprof/goroutine")
-        found = decode(body)
-        assert status == 200 and found.samples == [] and len(found.comments) == 1
-        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", found.comments[0])
+        result = decode(body)
+        assert status == 200 and result.samples == [] and len(result.comments) == 1
+        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", result.comments[0])
 
     with_server(tmp_path, scenario, "l1")
 
@@ -129,8 +129,8 @@ def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 1.0)
 
     async def scenario(get: Get) -> None:
-        found = decode((await get("/debug/pprof/goroutine"))[1])
-        assert found.comments == ["no profile of: p2p"]
+        result = decode((await get("/debug/pprof/goroutine"))[1])
+        assert result.comments == ["no profile of: p2p"]
 
     with_server(tmp_path, scenario, "l1", "p2p", silent="p2p")
 

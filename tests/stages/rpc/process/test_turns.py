@@ -77,10 +77,10 @@ def test_the_turn_of_one_that_is_cancelled_goes_to_the_next() -> None:
 
 
 def drain(queue: FairQueue[str]) -> list[str]:
-    found = []
+    result = []
     while queue:
-        found.append(queue.pop())
-    return found
+        result.append(queue.pop())
+    return result
 
 
 def test_keys_take_turns_and_their_items_stay_in_order() -> None:
