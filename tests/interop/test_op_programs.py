@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers

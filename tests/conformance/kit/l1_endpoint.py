@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encod
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
-from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
+from rollup_node.tools.recorded.recording import block_json, header_json, receipt_json, transaction_json
 from tests.conformance.kit.chain import (
     FIRST_L1,
     GENESIS_TIME,

@@ -9,7 +9,7 @@ import pytest
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import FakeExecutionEngine

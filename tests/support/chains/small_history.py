@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
-from rollup_node.tools.history.manifest import Block, ManifestRow, State, encode_manifest
-from rollup_node.tools.history.ranges import L1Range, RunConfig
-from rollup_node.tools.history.row_files import write_parquet
-from rollup_node.tools.history.tables import Table, partition
+from rollup_node.tools.history.manifest import Block, L1Range, ManifestRow, RunConfig, State, encode_manifest
+from rollup_node.tools.history.tables import Table, partition, write_parquet
 
 FIRST, LAST, SIZE = 100, 129, 10
 TIME = 1_724_803_000

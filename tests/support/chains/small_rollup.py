@@ -44,7 +44,7 @@ from rollup_node.tools.batcher.channels import (
     frames,
     supported_config,
 )
-from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.engine_json import attributes_from_json, envelo
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.transactions import decode_transaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.model_engine import ModelEngine
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.signing import dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import dynamic_fee_transaction
 from rollup_node.tools.devnet.engine.backend import FILE_NAME, drop_last_blocks
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, TRANSFER_KEY, write_secrets
 from rollup_node.tools.devnet.ports import NodePorts, peer_options, reserved

@@ -4,8 +4,7 @@ import asyncio
 import signal
 from itertools import count
 
-from rollup_node.tools.devnet.soak.lanes import Process
-from rollup_node.tools.devnet.soak.schedule import ROLES
+from rollup_node.tools.devnet.soak.lanes import ROLES, Process
 
 RESTART_SECONDS = 0.5
 WATCHDOG_SECONDS = 5.0
