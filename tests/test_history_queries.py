@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from rollup_node.tools.history.manifest import ManifestRow, encode_manifest
-from rollup_node.tools.history.row_files import write_parquet
-from rollup_node.tools.history.tables import COLUMNS, Table
+from rollup_node.tools.history.tables import COLUMNS, Table, write_parquet
 from tests.support.chains.history_values import row
 
 TEXT = (Path(__file__).parent.parent / "docs" / "history.md").read_text()

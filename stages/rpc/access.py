@@ -28,7 +28,7 @@ class Access(msgspec.Struct, frozen=True):
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            return name in {each.lower() for each in self.vhosts}
+            return name in {vhost.lower() for vhost in self.vhosts}
         return True
 
     def accepts_origin(self, origin: str | None) -> bool:

@@ -159,7 +159,7 @@ class ConnectionTable:
             crowd = max(self._groups.values(), key=len)
         if len(crowd) == 1:
             return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
-        return next(each for each in chain(crowd.most, crowd) if each is not newcomer)
+        return next(item for item in chain(crowd.most, crowd) if item is not newcomer)
 
     def heaviest(self) -> ClientConnection | None:
         """Return the connection to close for the bytes held: the one with most, of the address with most."""
@@ -170,7 +170,7 @@ class ConnectionTable:
 
     def expired(self, now: float) -> list[ClientConnection]:
         """Return the connections that have been in their phase for too long."""
-        return [each for each in self._open if now - each.since > self._longest(each.phase)]
+        return [item for item in self._open if now - item.since > self._longest(item.phase)]
 
     def _longest(self, phase: Phase) -> float:
         longest = self.limits.response_seconds

@@ -60,7 +60,7 @@ class EventStream:
 def shown_event(event: InteropEvent) -> dict[str, Any]:
     """Return the event as JSON; what is absent is left out [IOP21]."""
     replaced = event.replace_block
-    found = {
+    result = {
         "reset": event.reset,
         "unsafeBlock": _block(event.unsafe_block),
         "derivationUpdate": _pair(event.derivation_update),
@@ -70,7 +70,7 @@ def shown_event(event: InteropEvent) -> dict[str, Any]:
         else {"replacement": _block(replaced.replacement), "invalidated": to_hex(replaced.invalidated)},
         "derivationOriginUpdate": _block(event.derivation_origin_update),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def _pair(pair: DerivedPair | None) -> dict[str, Any] | None:

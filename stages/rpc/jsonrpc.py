@@ -56,17 +56,17 @@ def parse_body(data: bytes) -> ParsedBody:
     if count_values(data) > MAX_VALUES:
         raise JsonRpcError(INVALID_REQUEST, f"request too large: more than {MAX_VALUES} values; send smaller batches")
     try:
-        found = orjson.loads(data)
+        result = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise JsonRpcError(PARSE_ERROR, "parse error") from None
-    if not isinstance(found, list):
-        return ParsedBody((_parse_request(found),), False)
-    if not found:
+    if not isinstance(result, list):
+        return ParsedBody((_parse_request(result),), False)
+    if not result:
         raise JsonRpcError(INVALID_REQUEST, "empty batch")
-    if len(found) > MAX_BATCH:
-        too_large = JsonRpcError(INVALID_REQUEST, f"batch too large: {len(found)} requests, at most {MAX_BATCH}")
-        return ParsedBody((error_response(_first_id(found), too_large),), True)
-    return ParsedBody(tuple(_parse_request(each) for each in found), True)
+    if len(result) > MAX_BATCH:
+        too_large = JsonRpcError(INVALID_REQUEST, f"batch too large: {len(result)} requests, at most {MAX_BATCH}")
+        return ParsedBody((error_response(_first_id(result), too_large),), True)
+    return ParsedBody(tuple(_parse_request(item) for item in result), True)
 
 
 def count_values(data: bytes) -> int:
@@ -99,10 +99,10 @@ def success_response(request_id: Any, result: Any) -> Response:
 
 def error_response(request_id: Any, error: JsonRpcError) -> Response:
     """Return the response object with an error; its `data` is left out if there is none."""
-    found: dict[str, Any] = {"code": error.code, "message": error.message}
+    result: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
-        found["data"] = error.data
-    return {"jsonrpc": "2.0", "id": request_id, "error": found}
+        result["data"] = error.data
+    return {"jsonrpc": "2.0", "id": request_id, "error": result}
 
 
 def method_not_found(method: str) -> JsonRpcError:

@@ -23,18 +23,18 @@ _UINT64, _HASH = "hexutil.Uint64", "common.Hash"
 
 def parse_params(params: Any, parsers: Sequence[Parser]) -> list[Any]:
     """Return the parameters of a call, one for each parser; all are required. Raises JsonRpcError (INVALID_PARAMS)."""
-    given = [] if params is None else params
-    if not isinstance(given, list):
+    value = [] if params is None else params
+    if not isinstance(value, list):
         raise JsonRpcError(INVALID_PARAMS, "non-array args")
-    if len(given) > len(parsers):
+    if len(value) > len(parsers):
         raise JsonRpcError(INVALID_PARAMS, f"too many arguments, want at most {len(parsers)}")
     values = []
     for index, parser in enumerate(parsers):
         # go-ethereum treats null like a missing argument.
-        if index >= len(given) or given[index] is None:
+        if index >= len(value) or value[index] is None:
             raise JsonRpcError(INVALID_PARAMS, f"missing value for required argument {index}")
         try:
-            values.append(parser(given[index]))
+            values.append(parser(value[index]))
         except ValueError as error:
             raise JsonRpcError(INVALID_PARAMS, f"invalid argument {index}: {error}") from None
     return values
@@ -88,11 +88,11 @@ def string(value: Any) -> str:
 
 def ip_address(value: Any) -> str:
     """Return an IP address, in its canonical form."""
-    given = string(value)
+    text = string(value)
     try:
-        return str(ipaddress.ip_address(given))
+        return str(ipaddress.ip_address(text))
     except ValueError:
-        raise ValueError(f"invalid IP address: {given[:100]}") from None
+        raise ValueError(f"invalid IP address: {text[:100]}") from None
 
 
 def subnet(value: Any) -> str:
@@ -127,9 +127,9 @@ class SignedPayload(NamedTuple):
 
 def block_id(value: Any) -> BlockId:
     """Return a BlockID object; a member that is missing is zero, as in Go [RPC21]."""
-    found = _object(value, "eth.BlockID")
-    given = found.get("hash")
-    return BlockId(number(found.get("number")), bytes(32) if given is None else block_hash(given))
+    result = _object(value, "eth.BlockID")
+    text = result.get("hash")
+    return BlockId(number(result.get("number")), bytes(32) if text is None else block_hash(text))
 
 
 def block_seal(value: Any) -> BlockId:
@@ -139,10 +139,10 @@ def block_seal(value: Any) -> BlockId:
 
 def block_reference(value: Any) -> L1BlockRef:
     """Return a reference to a block of any chain [IOP14]."""
-    found = _object(value, "eth.BlockRef")
-    parent, block = found.get("parentHash"), block_id(found)
+    result = _object(value, "eth.BlockRef")
+    parent, block = result.get("parentHash"), block_id(result)
     parent_hash = bytes(32) if parent is None else block_hash(parent)
-    return L1BlockRef(block.hash, block.number, parent_hash, number(found.get("timestamp")))
+    return L1BlockRef(block.hash, block.number, parent_hash, number(result.get("timestamp")))
 
 
 def number(value: Any) -> int:
@@ -156,19 +156,19 @@ def number(value: Any) -> int:
 
 def payload_info(value: Any) -> PayloadInfo:
     """Return an object with the `id` of a build and the plain number `timestamp` [RPC61]."""
-    found = _object(value, "eth.PayloadInfo")
-    given = found.get("id")
+    result = _object(value, "eth.PayloadInfo")
+    text = result.get("id")
     return PayloadInfo(
-        bytes(8) if given is None else _sized(given, 8, "engine.PayloadID"), number(found.get("timestamp"))
+        bytes(8) if text is None else _sized(text, 8, "engine.PayloadID"), number(result.get("timestamp"))
     )
 
 
 def signed_envelope(value: Any) -> SignedPayload:
     """Return an envelope with its signature [RPC64]."""
-    found = _object(value, "signer.SignedExecutionPayloadEnvelope")
-    given = found.get("signature")
-    signature = bytes(65) if given is None else _sized(given, 65, "eth.Bytes65")
-    return SignedPayload(envelope_from_json(found.get("envelope")), signature)
+    result = _object(value, "signer.SignedExecutionPayloadEnvelope")
+    text = result.get("signature")
+    signature = bytes(65) if text is None else _sized(text, 65, "eth.Bytes65")
+    return SignedPayload(envelope_from_json(result.get("envelope")), signature)
 
 
 def _object(value: Any, go_type: str) -> dict[str, Any]:

@@ -42,13 +42,13 @@ def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
     """Return the SDM opt-in, and whether the block after the unsafe head may have a post-exec transaction [RPC56]."""
     next_time = (0 if engine.unsafe is None else engine.unsafe.timestamp) + rollup.block_time
     is_active = rollup.schedule().l2(next_time).post_exec_transactions
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "postExecOptIn": engine.sdm_opt_in,
         "protocolActive": is_active,
         "effective": engine.sdm_opt_in and is_active,
     }
     start = post_exec_transactions_from(rollup.fork_times)
-    return found if start is None else found | {"activationTime": start}
+    return result if start is None else result | {"activationTime": start}
 
 
 def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.tools.devnet.engine.traits import Trait
+from rollup_node.tools.devnet.engine.engine_api import Trait
 from tests.support.engine.lying_batcher import lying_batcher, wait_for_replacements
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet

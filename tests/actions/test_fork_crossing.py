@@ -75,25 +75,25 @@ KARST_DEPLOYMENTS = {
 def karst_implementations() -> dict[int, str]:
     """The addresses of the contracts that Karst's bundle deploys, by EIP-1014."""
     transactions = load_bundle("karst").transactions
-    found = {}
+    result = {}
     for low, entry in KARST_DEPLOYMENTS.items():
         data = decode_deposit(transactions[entry]).data
         assert data[:4] == DEPLOY and int.from_bytes(data[36:68], "big") == 64
         code = data[100 : 100 + int.from_bytes(data[68:100], "big")]
-        found[low] = keccak256(b"\xff" + DETERMINISTIC_DEPLOYER + data[4:36] + keccak256(code))[12:].hex()
-    return found
+        result[low] = keccak256(b"\xff" + DETERMINISTIC_DEPLOYER + data[4:36] + keccak256(code))[12:].hex()
+    return result
 
 
 def implementations(engine: InProcessEngine, number: int) -> dict[int, str]:
     """The implementations of all proxies after a block; each must have code."""
     state = State(engine.backend.store, engine.block(number).header.state_root)
-    found = {}
+    result = {}
     for low in range(0x40):
         address = state.storage(predeploy(low), SLOT).to_bytes(20, "big")
         if any(address):
             assert state.code(address), f"{low:#x} points to {address.hex()}, which has no code"
-            found[low] = address.hex()
-    return found
+            result[low] = address.hex()
+    return result
 
 
 def check(rollup: SmallRollup) -> dict[str, int]:
@@ -111,7 +111,7 @@ def check(rollup: SmallRollup) -> dict[str, int]:
         deposits = [entry.transaction.raw for entry in block.executed if is_deposit(entry.transaction.raw)]
         users = len(block.executed) - len(deposits)
         assert not bundles or deposits[-len(bundles) :] == bundles
-        assert users == 0 if any(each.sequencer_no_tx_pool for each in activations) else users >= 1
+        assert users == 0 if any(activation.sequencer_no_tx_pool for activation in activations) else users >= 1
         assert block.header.gas_limit == GAS_LIMIT + upgrade_gas(rollup.config, activations)
         activated |= {fork.name: number for fork in schedule.activating(block.header.timestamp)}
     origin = engine.state().storage(L1_BLOCK, 0) & (1 << 64) - 1
@@ -135,7 +135,7 @@ def test_all_forks_are_crossed_in_one_run(channel: ChannelConfig) -> None:
     rollup = SmallRollup(*(f"{fork}={3 + 4 * index}" for index, fork in enumerate(FORKS)), channel=channel)
     rollup.run(56)
     assert check(rollup) == {fork: 3 + 4 * index for index, fork in enumerate(FORKS)}
-    used = [(each.spans, each.blobs, each.compression is Compression.BROTLI) for each, _ in groupby(rollup.channels)]
+    used = [(item.spans, item.blobs, item.compression is Compression.BROTLI) for item, _ in groupby(rollup.channels)]
     newer = [(True, False, False), (True, True, False), (True, True, True)]
     assert used == [(False, False, False), *(newer if channel is NEWEST else [])]
 
@@ -157,8 +157,8 @@ def test_lagoon_is_crossed_with_each_bundle_and_kind_of_dependency_set(carried: 
     assert check(rollup) == {"jovian": 2, "karst": 4, "lagoon": 7}
     state = rollup.verifier.state()
     assert bool(state.balance(ETH_LIQUIDITY)) is linked
-    found = implementations(rollup.verifier, 7)
-    assert found == implementations(rollup.verifier, 8) and (CROSS_L2_INBOX in found) is linked
+    result = implementations(rollup.verifier, 7)
+    assert result == implementations(rollup.verifier, 8) and (CROSS_L2_INBOX in result) is linked
 
 
 def test_an_upgrade_transaction_that_fails_leaves_the_block_valid() -> None:
@@ -204,6 +204,8 @@ def test_karst_installs_the_contracts_of_a_public_chain_that_started_with_it(sha
     rollup.run(6)
     check(rollup)
     state = rollup.verifier.state()
-    found = {low: state.code(bytes.fromhex(text)) for low, text in implementations(rollup.verifier, 6).items()}
-    differing = {low for low in KARST_DEPLOYMENTS if to_hex(found[low]) != expected[f"0x{'c0d3' * 9}{low:04x}"]["code"]}
+    result = {low: state.code(bytes.fromhex(text)) for low, text in implementations(rollup.verifier, 6).items()}
+    differing = {
+        low for low in KARST_DEPLOYMENTS if to_hex(result[low]) != expected[f"0x{'c0d3' * 9}{low:04x}"]["code"]
+    }
     assert differing == {ATTESTATIONS, FEATURE_FLAGS}

@@ -76,8 +76,8 @@ def wait_active(net: Devnet, active: bool) -> None:
 
 def unsafe(net: Devnet) -> dict[str, Any]:
     """The sequencer's unsafe head."""
-    found: dict[str, Any] = net.sync_status("sequencer")["unsafe_l2"]
-    return found
+    result: dict[str, Any] = net.sync_status("sequencer")["unsafe_l2"]
+    return result
 
 
 def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
@@ -135,15 +135,15 @@ def test_the_nodes_agree_on_the_safe_head_at_each_l1_block(net: Devnet) -> None:
         heads = net.recorded_safe_heads()
         return heads if heads[-1]["safeHead"]["number"] > 0 else []
 
-    found = net.wait(recorded, "both nodes have recorded a safe head after genesis")
+    result = net.wait(recorded, "both nodes have recorded a safe head after genesis")
     genesis = ask(net, "sequencer", "optimism_rollupConfig")["genesis"]["l2"]
-    assert found[0]["safeHead"] == genesis
+    assert result[0]["safeHead"] == genesis
     engine = net.node("verifier")["engine"]
-    for number, each in enumerate(found):
-        for url, block in ((net.network["l1"], each["l1Block"]), (engine, each["safeHead"])):
+    for number, item in enumerate(result):
+        for url, block in ((net.network["l1"], item["l1Block"]), (engine, item["safeHead"])):
             assert call(url, "eth_getBlockByNumber", hex(block["number"]), False)["hash"] == block["hash"]
-        assert each["l1Block"]["number"] <= number
-    heads = [each["safeHead"]["number"] for each in found]
+        assert item["l1Block"]["number"] <= number
+    heads = [item["safeHead"]["number"] for item in result]
     assert heads == sorted(heads)
 
 
@@ -157,11 +157,11 @@ def test_super_roots_as_a_challenger_reads_them(net: Devnet) -> None:
     def answered(name: str) -> Any:
         """The data of the next block, once it is safe."""
         nonlocal current, read
-        found = ask(net, name, "superroot_atTimestamp", hex(time))
-        if "data" not in found:
-            assert found["optimistic_at_timestamp"] == {}
-            current, read = max(current, found["current_l1"]["number"]), read + 1
-        return found.get("data")
+        result = ask(net, name, "superroot_atTimestamp", hex(time))
+        if "data" not in result:
+            assert result["optimistic_at_timestamp"] == {}
+            current, read = max(current, result["current_l1"]["number"]), read + 1
+        return result.get("data")
 
     data = net.wait(lambda: answered("verifier"), "the super root of a block that was not safe")
     required = data["verified_required_l1"]["number"]
@@ -177,12 +177,12 @@ def test_super_roots_as_a_challenger_reads_them(net: Devnet) -> None:
 
 def test_outputs_agree_with_the_engine(net: Devnet) -> None:
     number = net.safe_number()
-    found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]
+    result = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]
     for key in ("outputRoot", "stateRoot", "withdrawalStorageRoot", "blockRef", "version"):
-        assert found[0][key] == found[1][key]
+        assert result[0][key] == result[1][key]
     block = call(net.node("verifier")["engine"], "eth_getBlockByNumber", hex(number), False)
-    assert found[1]["stateRoot"] == block["stateRoot"] and found[1]["blockRef"]["hash"] == block["hash"]
-    assert found[1]["withdrawalStorageRoot"] == block["withdrawalsRoot"], "since Isthmus"
+    assert result[1]["stateRoot"] == block["stateRoot"] and result[1]["blockRef"]["hash"] == block["hash"]
+    assert result[1]["withdrawalStorageRoot"] == block["withdrawalsRoot"], "since Isthmus"
 
 
 def first_block(net: Devnet) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class _AttackedChain:
 
 def _with_data(block: L1Block, data: list[bytes]) -> L1Block:
     """An L1 block with more of the batcher's transactions before its own."""
-    inbox = tuple(InboxTransaction(2, synthetic_chain.BATCHER, each, ()) for each in data)
+    inbox = tuple(InboxTransaction(2, synthetic_chain.BATCHER, item, ()) for item in data)
     return msgspec.structs.replace(block, inbox=inbox + block.inbox)
 
 

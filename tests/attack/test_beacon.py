@@ -15,7 +15,6 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -69,21 +68,21 @@ def new_blobs() -> list[KnownBlob]:
 
 def wanted(number: int, hashes: list[bytes], urgent: bool = True, at: int = TIME) -> list[Any]:
     """A request for all blobs of an L1 block."""
-    return [number, at, [each.hex() for each in hashes], urgent]
+    return [number, at, [hash_.hex() for hash_ in hashes], urgent]
 
 
 async def receives(stage: AttackedStage, *beacons: HostileBeacon) -> None:
     """Requests blobs that the process has not had before, and waits for them."""
     number, blobs = next(NUMBERS), new_blobs()
-    for each in beacons:
-        each.beacon.blobs[:] = blobs
+    for beacon in beacons:
+        beacon.beacon.blobs[:] = blobs
     stage.request(wanted(number, [blob.hash for blob in blobs]))
     await stage.until(lambda: stage.last("blobs") == number, f"the blobs of block {number}", HEAL_SECONDS)
 
 
 def errors(stage: AttackedStage, number: int) -> list[str]:
     """Why the blobs of an L1 block are unavailable, each time the process said so."""
-    return [each["error"] for each in stage.messages if each.get("unavailable") == number]
+    return [message["error"] for message in stage.messages if message.get("unavailable") == number]
 
 
 @pytest.fixture(scope="module")
@@ -121,19 +120,15 @@ def test_a_wrong_clock_is_corrected_without_a_restart(shared: SharedStage, wrong
     attack_blobs(shared, scenario)
 
 
-def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None:
+async def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None:
     beacons = HostileBeacon(), HostileBeacon()
     beacons[0].attack = lambda path: b'{"data":{"genesis_time":"1001"}}' if path.endswith("genesis") else None
-
-    async def main() -> None:
-        async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
-            config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
-            async with attacked_stage("blobs", config) as stage:
-                with stage.within_bounds():
-                    await receives(stage, *beacons)
-                    assert "contradict each other" in stage.log
-
-    run_within(58, main)
+    async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
+        config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
+        async with attacked_stage("blobs", config) as stage:
+            with stage.within_bounds():
+                await receives(stage, *beacons)
+                assert "contradict each other" in stage.log
 
 
 def test_missing_blobs_that_are_only_prefetched_are_logged_once_a_minute(shared: SharedStage) -> None:
@@ -169,7 +164,7 @@ def test_huge_answers_on_every_route(shared: SharedStage, name: str) -> None:
         numbers = [next(NUMBERS) for _ in range(8)]
         hashes = [bytes([1]) + number.to_bytes(31, "big") for number in numbers]
         requests = zip(numbers, hashes, strict=True)
-        stage.request(*(wanted(number, [each], number == numbers[0]) for number, each in requests))
+        stage.request(*(wanted(number, [item], number == numbers[0]) for number, item in requests))
         await stage.until(lambda: beacon.attacks >= 12, "12 answers of the attack")
         await stage.until(lambda: beacon.attacked == ROUTES, "an answer on every route")
         await stage.until(lambda: errors(stage, numbers[0]), "the blobs are unavailable")
@@ -179,19 +174,15 @@ def test_huge_answers_on_every_route(shared: SharedStage, name: str) -> None:
     attack_blobs(shared, scenario)
 
 
-def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
+async def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
     hostile = HostileBeacon()
-
-    async def main() -> None:
-        async with (
-            listening(app_for_every_path(hostile.handle)) as urls,
-            attacked_stage("blobs", BlobsConfig(urls[0], PLAIN_ROLLUP, timeout=20.0)) as stage,
-        ):
-            hostile.beacon.delay = 30.0
-            stage.request(wanted(1, [bytes(32)]))
-            await stage.until(lambda: hostile.beacon.requested, "a call")
-            began = time.monotonic()
-            assert await stage.stop() == 0
-            assert time.monotonic() - began < 3
-
-    run_within(58, main)
+    async with (
+        listening(app_for_every_path(hostile.handle)) as urls,
+        attacked_stage("blobs", BlobsConfig(urls[0], PLAIN_ROLLUP, timeout=20.0)) as stage,
+    ):
+        hostile.beacon.delay = 30.0
+        stage.request(wanted(1, [bytes(32)]))
+        await stage.until(lambda: hostile.beacon.requested, "a call")
+        began = time.monotonic()
+        assert await stage.stop() == 0
+        assert time.monotonic() - began < 3

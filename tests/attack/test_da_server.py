@@ -123,7 +123,7 @@ def test_an_attack_is_an_error_and_the_process_goes_on(shared: SharedStage, name
 
     async def script(stage: AttackedStage, server: HostileServer) -> None:
         inputs = [strange(kind) for _ in range(6)]
-        stage.request(*(wanted(each, each is inputs[0]) for each in inputs))
+        stage.request(*(wanted(input_, input_ is inputs[0]) for input_ in inputs))
         await stage.until(lambda: server.attacks >= 6, "6 answers of the attack")
         await stage.until(lambda: stage.last("missing") == inputs[0].encode().hex(), "the input is missing")
         assert error in stage.last("error")

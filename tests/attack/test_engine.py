@@ -77,10 +77,10 @@ def answering(result: Any) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         calls = orjson.loads(await request.read())
-        found = [
-            {"jsonrpc": "2.0", "id": each["id"], **result} for each in (calls if isinstance(calls, list) else [calls])
+        value = [
+            {"jsonrpc": "2.0", "id": item["id"], **result} for item in (calls if isinstance(calls, list) else [calls])
         ]
-        return await send_body(request, orjson.dumps(found if isinstance(calls, list) else found[0]))
+        return await send_body(request, orjson.dumps(value if isinstance(calls, list) else value[0]))
 
     return answer
 
@@ -114,7 +114,9 @@ def test_an_attack_by_the_engine(shared: SharedStage, name: str) -> None:
         await stage.until(lambda: engine.attacks >= 3, "3 answers of the attack")
         engine.is_hostile = False
         before = len(stage.messages)
-        await stage.until(lambda: any("start" in each for each in stage.messages[before:]), "a start of derivation")
+        await stage.until(
+            lambda: any("start" in message for message in stage.messages[before:]), "a start of derivation"
+        )
         RESETS.append(stage.last("start"))
 
     shared.attack(engine.handle, script)

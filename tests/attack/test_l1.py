@@ -2,8 +2,8 @@
 The process under attack is a real one, the same for most tests; docs/security.md has the bounds."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import msgspec
@@ -15,7 +15,6 @@ from rollup_node.stages.l1.config import L1Config
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
@@ -54,7 +53,7 @@ class HostileL1:
     def answer_from(self, chain: FakeL1Chain, chain_id: int, request: Any) -> Any:
         """The answer of a node of that chain."""
         if isinstance(request, list):
-            return [self.answer_from(chain, chain_id, each) for each in request]
+            return [self.answer_from(chain, chain_id, item) for item in request]
         result = chain.methods(chain_id)[request["method"]](*request["params"])
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
@@ -63,11 +62,11 @@ class HostileL1:
         if self.endless is not None:
             return await self.endless(request)
         call = orjson.loads(await request.read())
-        found = self.answer(call) if self.attack is None else self.attack(call)
+        result = self.answer(call) if self.attack is None else self.attack(call)
         if self.attack is not None:
             self.attacks += 1
             self.attacked.add(kind_of(call))
-        body = found if isinstance(found, bytes) else orjson.dumps(found)
+        body = result if isinstance(result, bytes) else orjson.dumps(result)
         return await send_body(request, body)
 
 
@@ -109,24 +108,21 @@ class SharedL1:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedL1]:
     """The process under attack."""
-    found = SharedL1()
-    with closing(found.stage):
-        yield found
+    shared_l1 = SharedL1()
+    with closing(shared_l1.stage):
+        yield shared_l1
 
 
-def attack_new_l1(scenario: Scenario) -> None:
-    """Runs a scenario against an l1 process that has just been started."""
+@asynccontextmanager
+async def attack_new_l1() -> AsyncIterator[tuple[AttackedStage, HostileL1]]:
+    """Provide against an l1 process that has just been started."""
     l1 = HostileL1()
-
-    async def main() -> None:
-        async with (
-            listening(app_for_every_path(l1.handle)) as (url,),
-            attacked_stage("l1", config(url)) as stage,
-        ):
-            with stage.within_bounds():
-                await scenario(stage, l1)
-
-    run_within(58, main)
+    async with (
+        listening(app_for_every_path(l1.handle)) as (url,),
+        attacked_stage("l1", config(url)) as stage,
+    ):
+        with stage.within_bounds():
+            yield stage, l1
 
 
 def heads(stage: AttackedStage) -> tuple[int | None, int | None]:
@@ -181,10 +177,9 @@ def test_one_foreign_finalized_block(shared: SharedL1, forged: str) -> None:
     shared.attack(scenario)
 
 
-def test_a_foreign_chain_from_the_start_is_given_up() -> None:
+async def test_a_foreign_chain_from_the_start_is_given_up() -> None:
     """It even has the right chain id; what its finalized block rested on is disproved later."""
-
-    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+    async with attack_new_l1() as (stage, l1):
         l1.attack = lambda request: l1.answer_from(l1.foreign, CHAIN_ID, request)
         foreign = (l1.foreign.head, l1.foreign.head - 6)
         await stage.until(lambda: heads(stage) == foreign, "the foreign chain is followed")
@@ -194,9 +189,9 @@ def test_a_foreign_chain_from_the_start_is_given_up() -> None:
         await follows(stage, l1)
         sent = len(stage.messages)
         stage.request(["blocks", 31, 9])
-        await stage.until(lambda: any(each.get("block") == 39 for each in stage.messages[sent:]), "blocks of the chain")
-
-    attack_new_l1(scenario)
+        await stage.until(
+            lambda: any(message.get("block") == 39 for message in stage.messages[sent:]), "blocks of the chain"
+        )
 
 
 @pytest.mark.fault("F5")
@@ -251,8 +246,8 @@ def test_huge_answers_to_every_call(shared: SharedL1, name: str) -> None:
     shared.attack(scenario)
 
 
-def test_long_error_messages_are_cut() -> None:
-    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+async def test_long_error_messages_are_cut() -> None:
+    async with attack_new_l1() as (stage, l1):
         await follows(stage, l1)
         error = {"code": -32000, "message": "m" * 2_000_000, "data": "d" * 1_000_000}
         l1.attack = lambda request: {"jsonrpc": "2.0", "id": None, "error": error}
@@ -263,8 +258,6 @@ def test_long_error_messages_are_cut() -> None:
         assert max(map(len, stage.log.splitlines())) < 1500
         l1.attack = None
         await follows(stage, l1)
-
-    attack_new_l1(scenario)
 
 
 def test_an_answer_that_never_ends(shared: SharedL1) -> None:

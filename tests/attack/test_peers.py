@@ -23,8 +23,8 @@ UNREAD_BLOCKS = "unread_blocks"
 @pytest.fixture(scope="module")
 def attacked(module_leftovers: Leftovers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     """The p2p process that the tests attack, and the honest peer."""
-    with contextlib.closing(Attacked(module_leftovers, tmp_path_factory.mktemp("honest"))) as found:
-        yield found
+    with contextlib.closing(Attacked(module_leftovers, tmp_path_factory.mktemp("honest"))) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")

@@ -61,8 +61,8 @@ class ConductedChain:
 
     def check(self) -> None:
         """Every block was committed."""
-        found = set(self.hashes())
-        assert found <= {"0x" + payload.block_hash.hex() for payload in self._conductor.committed}
+        hashes = set(self.hashes())
+        assert hashes <= {"0x" + payload.block_hash.hex() for payload in self._conductor.committed}
 
 
 def starts(rpc: str) -> bool:

@@ -56,7 +56,7 @@ def test_a_sequencer_that_follows_takes_over(net: Devnet, module_leftovers: Left
         wait_for(lambda: unready_reasons(node.url) == [], f"ready: {node.program.out[-3000:]}")
         calls = [("optimism_outputAtBlock", hex(number)) for number in range(end + 1)]
         ours, theirs = (call_batch(url, *calls) for url in (node.url, source))
-        assert [each["outputRoot"] for each in ours] == [each["outputRoot"] for each in theirs]
+        assert [our["outputRoot"] for our in ours] == [their["outputRoot"] for their in theirs]
         assert "a bug ends" not in node.program.out and "died" not in node.program.out
         back = call(node.url, "admin_stopSequencer")
         net.wait(

@@ -49,7 +49,14 @@ def test_engines_fetch_gaps_or_are_named(net: Devnet, module_leftovers: Leftover
         assert fetching.head("safe_l2") == 0, "no block was derived"
 
         def named() -> str | None:
-            return next((each for each in unready_reasons(alone.url) if "EL-SYNC-STALLED" in each), None)
+            return next(
+                (
+                    unready_reason
+                    for unready_reason in unready_reasons(alone.url)
+                    if "EL-SYNC-STALLED" in unready_reason
+                ),
+                None,
+            )
 
         reason = wait_for(named, f"the gap is named: {alone.program.out[-3000:]}")
         assert reason is not None

@@ -73,6 +73,6 @@ def test_l1_enters_gloas_while_processes_die_and_in_a_reorg(leftovers: Leftovers
         bid = body["signed_execution_payload_bid"]["message"]
         assert (bid["block_hash"], bid["slot"]) == (last["hash"], str(slot))
         assert len(bid["blob_kzg_commitments"]) == int(last["blobGasUsed"], 16) >> 17
-        found = listed_batches(leftovers, net, int(last["number"], 16))
-        assert {batch["inclusion"] for batch in found} == {int(block["number"], 16) for block in blocks}
+        result = listed_batches(leftovers, net, int(last["number"], 16))
+        assert {batch["inclusion"] for batch in result} == {int(block["number"], 16) for block in blocks}
         net.finish()

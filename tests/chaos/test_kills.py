@@ -82,7 +82,7 @@ def test_each_process_of_a_node_is_killed(net: Devnet) -> None:
     before = {name: incarnations(net, name) for name in net.nodes}
     for shift, role in enumerate(ROLES):
         victims = dict(zip(net.nodes, (role, ROLES[shift - SHIFT]), strict=True))
-        killed = {name: net.process_entry(name, each) for name, each in victims.items()}
+        killed = {name: net.process_entry(name, item) for name, item in victims.items()}
         for entry in killed.values():
             os.kill(entry["pid"], signal.SIGKILL)
         for name, entry in killed.items():

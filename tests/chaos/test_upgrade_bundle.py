@@ -29,7 +29,7 @@ def reason(net: Devnet, url: str, *words: str) -> str:
 
     def found() -> str:
         reasons = json.loads(http_get(url + "/readyz")[1]).get("reasons", ())
-        return next((each for each in reasons if all(word in each for word in words)), "")
+        return next((reason for reason in reasons if all(word in reason for word in words)), "")
 
     return net.wait(found, f"a reason with {words}")
 
@@ -43,9 +43,9 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
         own = ExtraNode(leftovers, net, peer, {"rollup.bundle-dir": leftovers.folder / "seen"})
         alone = ExtraNode(leftovers, net, peer, {"p2p.disable": "true"}, "alone")
         try:
-            found = reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
+            result = reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
             activates = rf"before block {ACTIVATION}:0x\w+, .* lagoon .* {OURS.sha256[:8]}.*: transaction 4"
-            assert re.search(activates, found)
+            assert re.search(activates, result)
             head = own.head()
             assert own.head("safe_l2") == ACTIVATION - 1 < head, "the engine keeps the sequencer's blocks"
             net.wait(lambda: own.head() > head, "gossip goes on")
@@ -62,8 +62,8 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             assert_same_chain(net, own, ACTIVATION + 4)
             block = call(net.node("verifier")["engine"], "eth_getBlockByNumber", hex(ACTIVATION), True)
             expected = (upgrades.SET_FEATURE, *upgrades.carried_bundle("lagoon", THEIRS).transactions, upgrades.FUND)
-            hashes = [to_hex(keccak256(each)) for each in expected]  # behind user deposits, if the epoch begins there
-            assert [each["hash"] for each in block["transactions"]][-len(hashes) :] == hashes
+            hashes = [to_hex(keccak256(item)) for item in expected]  # behind user deposits, if the epoch begins there
+            assert [item["hash"] for item in block["transactions"]][-len(hashes) :] == hashes
             receipts = call(net.node("verifier")["engine"], "eth_getBlockReceipts", hex(ACTIVATION))
             assert {receipt["status"] for receipt in receipts[-len(hashes) :]} == {"0x1"}
         finally:

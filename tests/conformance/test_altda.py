@@ -54,18 +54,18 @@ class Resolution:
         assert self.resolver.add_challenges(with_challenges(self.l1.add(), logs))
 
     def take_reasons(self, effect: DropEffect = DropEffect.IGNORED) -> list[Reason]:
-        found = list(self.events.drops)
+        drops = list(self.events.drops)
         self.events.drops.clear()
-        assert [each.effect for each in found] == [effect] * len(found)
-        assert all(isinstance(each, Dropped) for each in found)
-        return [each.reason for each in found]
+        assert [entry.effect for entry in drops] == [effect] * len(drops)
+        assert all(isinstance(entry, Dropped) for entry in drops)
+        return [entry.reason for entry in drops]
 
 
 @case("altda_off_v1")
 def without_alt_da() -> None:
     harness = IngestionHarness(forks_until("ecotone"))
     assert harness.read(KECCAK_ITEM) == []
-    assert [each.reason for each in harness.dropped] == [FramesVersionUnknown(version=1)]
+    assert [entry.reason for entry in harness.dropped] == [FramesVersionUnknown(version=1)]
 
 
 @table(altda_v0_pass=(GOOD, ["A0"], []), altda_v7_pass=(b"\7" + GOOD[1:], [], [FramesVersionUnknown]))

@@ -53,7 +53,7 @@ ID = channel_id("A")
 def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reason]) -> None:
     harness = IngestionHarness(HOLOCENE)
     assert harness.read(*items) == channels
-    assert [each.reason for each in harness.dropped] == reasons
+    assert [item.reason for item in harness.dropped] == reasons
 
 
 @case("asm_two_blocks")
@@ -77,7 +77,7 @@ def one_block_late() -> None:
     harness = IngestionHarness(HOLOCENE)
     assert harness.read("A0", number=1) == []
     assert harness.read("A1!", number=52) == []
-    assert [(each.effect, each.reason) for each in harness.dropped] == [
+    assert [(item.effect, item.reason) for item in harness.dropped] == [
         (DropEffect.TIMED_OUT, StagingChannelTimedOut(channel=ID, opened=FIRST_L1 + 1, timeout=50)),
         (DropEffect.IGNORED, FrameWithoutChannel(number=1, channel=ID)),
     ]
@@ -120,9 +120,9 @@ class Assembler:
         return None if channel is None else len(channel.body)
 
     def dropped(self) -> list[Dropped]:
-        found = list(self.events.drops)
+        drops = list(self.events.drops)
         self.events.drops.clear()
-        return found
+        return drops
 
 
 @case("asm_oversize")
@@ -137,7 +137,7 @@ def too_large() -> None:
     )
     assembler.take(1, is_last=True)
     assert assembler.read_size() is None
-    assert [type(each.reason) for each in assembler.dropped()] == [FrameWithoutChannel]
+    assert [type(item.reason) for item in assembler.dropped()] == [FrameWithoutChannel]
 
 
 @case("asm_exact_size")
@@ -154,7 +154,7 @@ def too_large_by_the_closing_frame() -> None:
     assembler = Assembler()
     assembler.fill(LIMIT - OVERHEAD)
     assembler.take(1, is_last=True)
-    assert [type(each.reason) for each in assembler.dropped()] == [StagingChannelTooLarge]
+    assert [type(item.reason) for item in assembler.dropped()] == [StagingChannelTooLarge]
     assert assembler.read_size() is None
 
 
@@ -165,4 +165,4 @@ def overheads_count() -> None:
     for _ in range(99):
         assembler.take(len(MEGABYTE))
     assembler.take(LIMIT - 100 * OVERHEAD - 99 * len(MEGABYTE) + 1)
-    assert [each.reason.values["size"] for each in assembler.dropped()] == [LIMIT + 1]
+    assert [item.reason.values["size"] for item in assembler.dropped()] == [LIMIT + 1]

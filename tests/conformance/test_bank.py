@@ -57,10 +57,10 @@ class Bank:
 
     def read(self) -> list[str]:
         """All channels that can be read, in order."""
-        found = []
+        result = []
         while (channel := self.bank.read(self.origin, self.rules)) is not None:
-            found.append(parts(channel.body))
-        return found
+            result.append(parts(channel.body))
+        return result
 
     def fill(self, letter: str, size: int, first: int = 0) -> int:
         """Frames of an open channel that count this many bytes; the next number."""
@@ -110,7 +110,7 @@ def refused(before: str, frame: str, reason: Reason, after: str, channel: str) -
 def closing_frame_ends_the_channel() -> None:
     bank = Bank()
     assert bank.take("A0 A2 A3") == []
-    assert [(each.effect, type(each.reason), each.reason.values["number"]) for each in bank.take("A1!")] == [
+    assert [(item.effect, type(item.reason), item.reason.values["number"]) for item in bank.take("A1!")] == [
         (DropEffect.DROPPED, FrameSuperseded, 2),
         (DropEffect.DROPPED, FrameSuperseded, 3),
     ]
@@ -125,7 +125,7 @@ def size_after_such_an_end() -> None:
         bank.take("A0:1000 A2:1000 A1!:10")
         number = bank.fill("B", room - 1000 - OVERHEAD)
         dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[:1000], False))
-        assert [type(each.reason) for each in dropped] == reasons
+        assert [type(item.reason) for item in dropped] == reasons
         assert len(bank.bank) == 2 - len(reasons)
 
 
@@ -159,7 +159,7 @@ def granite_shortens_the_life() -> None:
     assert bank.rules.channel_timeout == 50
     assert bank.take("A2!") == ignored(FrameTooLate(number=2, channel=channel_id("A"), opened=FIRST_L1))
     assert bank.read() == []
-    assert [type(each.reason) for each in bank.take("")] == [ChannelTimedOut]
+    assert [type(item.reason) for item in bank.take("")] == [ChannelTimedOut]
     assert len(bank.bank) == 0
 
 
@@ -177,7 +177,7 @@ def timed_out_in_the_middle() -> None:
     assert len(bank.bank) == 2
     bank.go_to(401)
     assert bank.read() == []
-    assert [type(each.reason) for each in bank.take("")] == [ChannelTimedOut] * 2
+    assert [type(item.reason) for item in bank.take("")] == [ChannelTimedOut] * 2
 
 
 @case("bank_id_reuse_after_read")
@@ -193,8 +193,8 @@ def limit(more: int, reasons: list[type[Reason]]) -> None:
     bank.take("A0")
     number = bank.fill("B", BANK_LIMIT - 203 - 1000 - OVERHEAD)
     dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[: 1000 + more], False))
-    assert [type(each.reason) for each in dropped] == reasons
-    assert [each.reason.values for each in dropped] == [
+    assert [type(item.reason) for item in dropped] == reasons
+    assert [item.reason.values for item in dropped] == [
         {"channel": f"0x{channel_id('A').hex()}", "size": BANK_LIMIT + 1, "limit": BANK_LIMIT}
     ] * len(reasons)
     assert len(bank.bank) == 2 - len(reasons)
@@ -252,9 +252,9 @@ def refused_frames_do_not_prune() -> None:
     bank = Bank(FJORD)
     bank.fill("A", 2 * BANK_LIMIT)
     bank.rules = Bank(REGOLITH).rules
-    assert [type(each.reason) for each in bank.take("A0'")] == [FrameDuplicate]
+    assert [type(item.reason) for item in bank.take("A0'")] == [FrameDuplicate]
     assert len(bank.bank) == 1
-    assert [type(each.reason) for each in bank.take("B0")] == [ChannelEvicted]
+    assert [type(item.reason) for item in bank.take("B0")] == [ChannelEvicted]
 
 
 @case("bank_canyon_origin_switch")

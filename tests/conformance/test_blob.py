@@ -17,10 +17,10 @@ GOOD = encode_blob(DATA)
 
 def changed(places: dict[int, int], blob: bytes = GOOD) -> bytes:
     """The blob with some bytes replaced."""
-    found = bytearray(blob)
+    result = bytearray(blob)
     for place, byte in places.items():
-        found[place] = byte
-    return bytes(found)
+        result[place] = byte
+    return bytes(result)
 
 
 def with_length(length: int, blob: bytes = GOOD) -> bytes:

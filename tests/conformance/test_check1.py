@@ -170,10 +170,10 @@ def drift_from_fjord_on() -> None:
 
 def one_epoch(count: int) -> list[Planned]:
     """Blocks that all have genesis' origin."""
-    found = [child(GENESIS, NONE, FIRST_L1)]
-    while len(found) < count:
-        found.append(child(found[-1].ref, NONE, FIRST_L1))
-    return found
+    result = [child(GENESIS, NONE, FIRST_L1)]
+    while len(result) < count:
+        result.append(child(result[-1].ref, NONE, FIRST_L1))
+    return result
 
 
 @table(

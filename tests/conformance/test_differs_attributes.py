@@ -66,18 +66,18 @@ def update(kind: int, value: bytes, index: int = 0) -> Log:
 def derived(chain: RollupChain, count: int = 4) -> list[PayloadAttributes]:
     """Attributes of the first blocks, which are empty."""
     chain.mine(*channel("A", span(plan(GENESIS, count, ()))))
-    found = [each.output for each in chain.run()]
-    assert len(found) == count
-    return [each.attributes for each in found if each is not None]
+    result = [item.output for item in chain.run()]
+    assert len(result) == count
+    return [item.attributes for item in result if item is not None]
 
 
 @case("differs_a01")
 def source_hashes_of_jovian() -> None:
     """Op-node's and kona's; those of the specs begin with 98faf23b and so on."""
-    found = [decode_deposit(raw).source_hash.hex()[:8] for raw in load_bundle("jovian").transactions]
-    assert found == ["bb1a656f", "f3275f82", "239b7021", "a70c60aa", "e836db6a"]
+    result = [decode_deposit(raw).source_hash.hex()[:8] for raw in load_bundle("jovian").transactions]
+    assert result == ["bb1a656f", "f3275f82", "239b7021", "a70c60aa", "e836db6a"]
     spec = ("L1Block Deployment", "L1Block Proxy Update", "GasPriceOracle Deployment", "GasPriceOracle Proxy Update")
-    assert [upgrade_source_hash(f"Jovian: {each}").hex()[:8] for each in spec] == [
+    assert [upgrade_source_hash(f"Jovian: {item}").hex()[:8] for item in spec] == [
         *("98faf23b", "08447273", "d939cca6", "46b597e2")
     ]
 
@@ -94,7 +94,7 @@ def room_for_upgrade_transactions() -> None:
         (lagoon, LAGOON_GAS, {"keep_karst_upgrade_gas": True}, 0),
         (lagoon, LAGOON_GAS, {"dependency_set_size": 2}, 0),
     ):
-        limits = [each.gas_limit for each in derived(RollupChain(forks, **changes))]
+        limits = [item.gas_limit for item in derived(RollupChain(forks, **changes))]
         assert limits == [base, base + gas, base + kept, base + kept]
 
 
@@ -104,11 +104,11 @@ def parameters_in_the_activation_block_of_holocene() -> None:
     holocene = l1_time(FIRST_L1 + 1) - l1_time(FIRST_L1)
     chain = RollupChain(forks_until("granite", holocene=holocene))
     chain.mine(updates=[update(4, PARAMS)])
-    found = derived(chain, 8)
-    assert [each.eip1559_params for each in found] == [None] * 5 + [PARAMS] * 3
+    result = derived(chain, 8)
+    assert [item.eip1559_params for item in result] == [None] * 5 + [PARAMS] * 3
     chain = RollupChain(forks_until("granite", holocene=holocene + 2))
     chain.mine(updates=[update(4, PARAMS)])
-    assert [each.eip1559_params for each in derived(chain, 8)][6:] == [bytes(8), bytes.fromhex("000000fa00000006")]
+    assert [item.eip1559_params for item in derived(chain, 8)][6:] == [bytes(8), bytes.fromhex("000000fa00000006")]
 
 
 @case("differs_a04")
@@ -116,7 +116,7 @@ def malformed_config_updates() -> None:
     """Only the malformed update is skipped, in derivation and in attributes."""
     chain = RollupChain(forks_until("granite"))
     chain.mine(updates=[update(2, word(40_000_000)), config_log(2, b"\1", 1), update(9, b"", 2)])
-    assert [each.gas_limit for each in derived(chain, 6)] == [30_000_000] * 5 + [40_000_000]
+    assert [item.gas_limit for item in derived(chain, 6)] == [30_000_000] * 5 + [40_000_000]
     assert chain.take_drops() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
 
 
@@ -131,9 +131,9 @@ def checks_of_eip1559_updates() -> None:
         (bytes.fromhex("0000006400000000"), UpdateCheck.EIP1559),
         (bytes.fromhex("0000000000000002"), UpdateCheck.EIP1559),
     ):
-        found, problems = apply_updates(SYSTEM_CONFIG, [update(4, value)], L1Rules())
-        assert [each.check for each in problems] == ([skipped] if skipped else [])
-        assert found.eip1559_params == (bytes(8) if skipped else value[-8:])
+        result, problems = apply_updates(SYSTEM_CONFIG, [update(4, value)], L1Rules())
+        assert [problem.check for problem in problems] == ([skipped] if skipped else [])
+        assert result.eip1559_params == (bytes(8) if skipped else value[-8:])
     assert apply_updates(SYSTEM_CONFIG, [config_log(3, b"anything")], L1Rules()) == (SYSTEM_CONFIG, ())
     log = update(4, PARAMS)
     for topics, check in (
@@ -174,9 +174,9 @@ def strictness_of_deposit_logs() -> None:
     def read(tail: bytes) -> DepositTransaction | DepositFailure:
         return deposit_from_log(Log(b"\xde" * 20, topics, data + tail, 3), bytes(32))
 
-    found = read(b"\x99" * padding)
-    assert isinstance(found, DepositTransaction)
-    assert (found.sender, found.to, found.mint, found.data) == (b"\x22" * 20, b"\x33" * 20, 1 << 200, b"\xaa\xbb")
+    result = read(b"\x99" * padding)
+    assert isinstance(result, DepositTransaction)
+    assert (result.sender, result.to, result.mint, result.data) == (b"\x22" * 20, b"\x33" * 20, 1 << 200, b"\xaa\xbb")
     spare = read(bytes(padding + 32))
     assert isinstance(spare, DepositFailure) and spare.check is DepositCheck.LENGTH
 
@@ -200,8 +200,8 @@ def compared(fork: str, attributes: dict[str, object], block: dict[str, object])
     assert output is not None
     payload: ExecutionPayload = msgspec.structs.replace(sealed(chain.config, GENESIS, output.attributes), **block)
     changed = msgspec.structs.replace(output.attributes, **attributes)
-    found = first_mismatch(chain.config, changed, GENESIS.hash, payload)
-    return None if found is None else found.field
+    result = first_mismatch(chain.config, changed, GENESIS.hash, payload)
+    return None if result is None else result.field
 
 
 @case("differs_a09")
@@ -233,8 +233,10 @@ def minimum_base_fee_as_json() -> None:
 def upgrade_transactions_of_interop() -> None:
     """Those of op-node's bundle under its old name, with wrappers where there are other chains; not the specs' list."""
     for size, count in ((1, 28), (2, 30)):
-        found = derived(RollupChain(forks_until("karst", lagoon=2), dependency_set_size=size), 1)[0].transactions[1:]
-        hashes = [decode_deposit(raw).source_hash.hex()[:8] for raw in found]
+        transaction = derived(RollupChain(forks_until("karst", lagoon=2), dependency_set_size=size), 1)[0].transactions[
+            1:
+        ]
+        hashes = [decode_deposit(raw).source_hash.hex()[:8] for raw in transaction]
         assert len(hashes) == count
         inner = hashes[1:-1] if size > 1 else hashes
         assert (inner[0], inner[-1]) == ("d0c91a4c", "ffc24d06")
@@ -273,7 +275,7 @@ def pectra_correction_time_beside_later_blob_schedules() -> None:
 @case("differs_a14")
 def fields_of_the_first_amsterdam_header() -> None:
     lines = map(json.loads, VECTORS.read_text().splitlines())
-    (vector,) = [each for each in lines if each.get("id") == "header-l1-amsterdam"]
+    (vector,) = [line for line in lines if line.get("id") == "header-l1-amsterdam"]
     header = header_from_json(vector["given"])
     assert len(decode_list(encode_header(header))) == 23
     assert "0x" + header_hash(header).hex() == vector["want"]

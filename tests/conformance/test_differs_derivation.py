@@ -70,8 +70,8 @@ EMPTY_SPAN = span_fields([[]])
 
 def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, type[Reason] | None]:
     """The batches read from a channel, in letters (a: singular, b: span), and the reasons of drops."""
-    found = read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
-    return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.reason_type
+    channel = read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
+    return "".join("b" if isinstance(batch, SpanBatch) else "a" for batch in channel.batches), channel.reason_type
 
 
 # --- blobs, frames, channels ---------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def size_of_a_channel_after_a_close_that_prunes() -> None:
     bank = ChannelBank(events)
     for frame in frames_of("A0:1000 A2:1000 A1!:10 B0:2200"):
         bank.ingest_frame(frame, origin, rules)
-    assert [type(each.reason) for each in events.drops] == [FrameSuperseded]
+    assert [type(drop.reason) for drop in events.drops] == [FrameSuperseded]
     assert len(bank) == 2
     bank.ingest_frame(frames_of("B1:0")[0], origin, rules)
     assert type(events.drops[-1].reason) is ChannelEvicted
@@ -141,16 +141,16 @@ def damage_in_the_compressed_stream() -> None:
     long = child(GENESIS, (b"\x02" + noise,)).singular
     for compression in (Compression.ZLIB, Compression.BROTLI):
         body = channel_body([FIRST, long], compression)
-        found = read_channel(body[:-200], forks_until("fjord"))
-        assert (len(found.batches), found.reason_type) == (1, StreamDamaged)
+        channel = read_channel(body[:-200], forks_until("fjord"))
+        assert (len(channel.batches), channel.reason_type) == (1, StreamDamaged)
 
 
 @case("differs_d09")
 def more_output_than_allowed() -> None:
     long = child(GENESIS, (b"\x02" + bytes(9_000_000),)).singular
     body = channel_body([FIRST, long, long], Compression.ZLIB)
-    found = read_channel(body, forks_until("ecotone"))
-    assert (len(found.batches), found.reason_type) == (2, StreamLimitExceeded)
+    channel = read_channel(body, forks_until("ecotone"))
+    assert (len(channel.batches), channel.reason_type) == (2, StreamLimitExceeded)
 
 
 # --- batches as bytes ----------------------------------------------------------------------------------------------
@@ -209,10 +209,10 @@ def blob_transaction_before_ecotone() -> None:
 def deposit_from_the_batcher() -> None:
     (data,) = channel("A", FIRST)
     deposit = encode_deposit(DepositTransaction(bytes(32), BATCHER, INBOX, 0, 0, 100_000, False, data))
-    found = inbox_transaction(deposit, INBOX, L1_CHAIN_ID)
-    assert found == InboxTransaction(0x7E, BATCHER, data, ())
+    result = inbox_transaction(deposit, INBOX, L1_CHAIN_ID)
+    assert result == InboxTransaction(0x7E, BATCHER, data, ())
     chain = RollupChain(forks_until("granite"))
-    chain.mine(inbox=[found])
+    chain.mine(inbox=[result])
     assert len(chain.run()) == 1
 
 
@@ -302,8 +302,8 @@ def empty_block_at_the_end_of_an_epoch() -> None:
 def system_config_of_a_reset() -> None:
     """The system config is that of the block at which the search ends, not the safe head's. Its gas limit is the L1
     origin number here."""
-    found = OneBlockPerEpoch(early_forks(granite=0), 1000).base()
-    assert (found.base.number, found.config.gas_limit) == (950, 950)
+    result = OneBlockPerEpoch(early_forks(granite=0), 1000).base()
+    assert (result.base.number, result.config.gas_limit) == (950, 950)
 
 
 @case("differs_d26")
@@ -336,9 +336,9 @@ def what_the_new_stages_know_at_the_fork() -> None:
     chain = RollupChain(forks_until("granite", holocene=24))
     chain.mine()
     chain.mine(*channel("A", span(blocks)))
-    found = chain.run()
-    assert refs(found) == refs(blocks[:12])
-    assert {each.inclusion for each in found} == {FIRST_L1 + 2}
+    result = chain.run()
+    assert refs(result) == refs(blocks[:12])
+    assert {item.inclusion for item in result} == {FIRST_L1 + 2}
     chain.mine()
     assert refs(chain.run()) == refs(blocks[12:])
     assert chain.dropped == []
@@ -351,15 +351,15 @@ def what_the_new_stages_know_at_the_fork() -> None:
 def slots_of_post_exec_transactions() -> None:
     """The empty columns are accepted; by the tag filled ones would be as well."""
     batches = [span_fields([[tx]]).encode() for tx in (post_exec(nonce=9, gas=8, parity=1), post_exec())]
-    found = read_channel(channel_body(batches, Compression.ZLIB), forks_until("lagoon"))
-    (batch,) = found.batches
-    assert (batch.transactions, found.reason_type) == ((post_exec().data,), SpanTransactionInvalid)
+    channel = read_channel(channel_body(batches, Compression.ZLIB), forks_until("lagoon"))
+    (batch,) = channel.batches
+    assert (batch.transactions, channel.reason_type) == ((post_exec().data,), SpanTransactionInvalid)
 
 
 @case("differs_d30")
 def fees_of_more_than_128_bits() -> None:
     fee = b"\x01" + bytes(16)
     txs = [Tx(0, (b"\x05", fee, b"")), Tx(2, (b"\x05", fee, fee, b"", []))]
-    found = read_channel(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
-    (batch,) = found.batches
+    channel = read_channel(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
+    (batch,) = channel.batches
     assert batch.transactions == (txs[0].full(27), txs[1].full())

@@ -101,18 +101,18 @@ def read_batches(*batches: bytes, fork: str) -> ReadResult:
 @case("fault_f21")
 def every_unknown_batch_type() -> None:
     for kind in range(2, 256):
-        found = read_batches(FIRST, bytes((kind,)) + FIRST[1:], FIRST, fork=ERAS[kind & 1])
-        assert len(found.batches) == 1
-        assert found.reason == BatchTypeUnknown(kind=kind)
+        batches = read_batches(FIRST, bytes((kind,)) + FIRST[1:], FIRST, fork=ERAS[kind & 1])
+        assert len(batches.batches) == 1
+        assert batches.reason == BatchTypeUnknown(kind=kind)
 
 
 @case("fault_f22")
 def span_cut_off_at_every_byte() -> None:
     encoded = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1]).encode()
     for size in range(1, len(encoded)):
-        found = read_batches(FIRST, encoded[:size], FIRST, fork=ERAS[size & 1])
-        assert (len(found.batches), found.reason_type) == (1, SpanBatchMalformed)
-        assert isinstance(found.reason, SpanBatchMalformed) and found.reason.offset <= size
+        batches = read_batches(FIRST, encoded[:size], FIRST, fork=ERAS[size & 1])
+        assert (len(batches.batches), batches.reason_type) == (1, SpanBatchMalformed)
+        assert isinstance(batches.reason, SpanBatchMalformed) and batches.reason.offset <= size
     assert len(read_batches(FIRST, encoded, FIRST, fork="delta").batches) == 3
     damaged_spans_against_the_model()
 
@@ -153,14 +153,14 @@ SPANS = [
 
 def decoded(encoded: bytes) -> SpanModel | str:
     """The node's result for a span batch."""
-    found = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
-    if not isinstance(found, SpanBatch):
-        return "malformed" if isinstance(found, Reason) else "not restored"
+    batch = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
+    if not isinstance(batch, SpanBatch):
+        return "malformed" if isinstance(batch, Reason) else "not restored"
     blocks = [
-        ((each.timestamp - GENESIS_TIME) % 2**64, each.epoch_number, tuple(each.transactions))
-        for each in found.blocks()
+        ((block.timestamp - GENESIS_TIME) % 2**64, block.epoch_number, tuple(block.transactions))
+        for block in batch.blocks()
     ]
-    return SpanModel(blocks, found.parent_check, found.origin_check)
+    return SpanModel(blocks, batch.parent_check, batch.origin_check)
 
 
 def modelled(encoded: bytes) -> SpanModel | str:
@@ -187,7 +187,7 @@ def transaction_types_that_do_not_belong() -> None:
             bad = span_fields([[Tx(kind=raw[0], raw=raw)]], origin=FIRST_L1).encode()
             chain = RollupChain(forks_until(fork))
             chain.mine(*channel("A", bad, child(GENESIS, (raw,)).singular), *channel("B", FIRST))
-            assert [each.users for each in chain.run()] == [(raw,) if why is None else (USER,)]
+            assert [item.users for item in chain.run()] == [(raw,) if why is None else (USER,)]
             late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
             flushed = DropEffect.FLUSHED if fork == "holocene" else effect
             second = (late, TimestampPast) if why is None else (flushed, why)
@@ -203,10 +203,10 @@ def numbers_of_every_field() -> None:
         longer = encoded[:-1] + bytes((encoded[-1] | 0x80,)) + b"\x80" * (9 - len(encoded)) + b"\0"
         for fork in ERAS:
             assert len(longer) == 10
-            (found,) = read_batches(good.but(**{name: longer}).encode(), fork=fork).batches
+            (result,) = read_batches(good.but(**{name: longer}).encode(), fork=fork).batches
             (expected,) = read_batches(good.encode(), fork=fork).batches
-            assert isinstance(found, SpanBatch) and isinstance(expected, SpanBatch)
-            assert list(found.blocks()) == list(expected.blocks())
+            assert isinstance(result, SpanBatch) and isinstance(expected, SpanBatch)
+            assert list(result.blocks()) == list(expected.blocks())
             for beyond in (b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\0"):
                 assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).reason_type is SpanBatchMalformed
 
@@ -216,13 +216,13 @@ def numbers_of_every_field() -> None:
 
 def noisy(count: int) -> list[bytes]:
     """Batches that hardly compress, of 40 to 900 bytes."""
-    parent, found = GENESIS, []
+    parent, result = GENESIS, []
     for place in range(count):
         noise = b"".join(bytes.fromhex(parent.hash.hex())[:: 1 + turn % 3] for turn in range(1 + place * 7 % 30))
         block = child(parent, (b"\x02" + noise,))
-        found.append(block.singular)
+        result.append(block.singular)
         parent = block.ref
-    return found
+    return result
 
 
 @table(fault_f25=Compression.BROTLI, fault_f26=Compression.ZLIB)
@@ -236,9 +236,9 @@ def damaged_stream(compression: Compression) -> None:
     assert len(whole) == len(batches)
     counts = []
     for size in range(len(body)):
-        found = read_channel(body[:size], forks).batches
-        assert found == whole[: len(found)]
-        counts.append(len(found))
+        result = read_channel(body[:size], forks).batches
+        assert result == whole[: len(result)]
+        counts.append(len(result))
     assert counts == sorted(counts) and 0 < counts[len(body) // 2] < len(batches)
     assert read_channel(body + b"junk", forks).batches == whole
     if compression is Compression.BROTLI:
@@ -251,9 +251,9 @@ def flipped_bits(body: bytes, whole: list[SingularBatch | SpanBatch], counts: li
     """A flipped bit or a wrong checksum does not affect the batches that were complete before it."""
     for place in range(10, len(body), 7):
         flipped = body[:place] + bytes((body[place] ^ 0x10,)) + body[place + 1 :]
-        found = read_channel(flipped, forks_until("fjord")).batches
-        assert found[: counts[place]] == whole[: counts[place]]
-        assert place < len(body) - 4 or found == whole
+        batches = read_channel(flipped, forks_until("fjord")).batches
+        assert batches[: counts[place]] == whole[: counts[place]]
+        assert place < len(body) - 4 or batches == whole
 
 
 # --- forks, payloads, configs --------------------------------------------------------------------------------------
@@ -268,11 +268,11 @@ def spans_over_forks() -> None:
     rest = plan(activation.ref, 2)
     chain = RollupChain(forks_until("isthmus", jovian=6))
     chain.mine(*channel("A", span([*blocks, activation, *rest]), span(blocks), plan(rest[-1].ref, 1)[0].singular))
-    found = chain.run()
-    assert refs(found[:5]) == refs([*blocks, activation, *rest])
-    assert [each.output.attributes.min_base_fee for each in found[:4] if each.output] == [None, None, 0, 0]
-    assert len(found[2].transactions) == 1 + len(load_bundle("jovian").transactions)
-    assert (len(found), chain.take_drops()) == (6, [(DropEffect.PAST, SpanPast)])
+    result = chain.run()
+    assert refs(result[:5]) == refs([*blocks, activation, *rest])
+    assert [item.output.attributes.min_base_fee for item in result[:4] if item.output] == [None, None, 0, 0]
+    assert len(result[2].transactions) == 1 + len(load_bundle("jovian").transactions)
+    assert (len(result), chain.take_drops()) == (6, [(DropEffect.PAST, SpanPast)])
     filled = RollupChain(forks_until("isthmus", jovian=6))
     filled.mine(*channel("A", span(plan(GENESIS, 4))))
     assert refs(filled.run()) == refs(blocks)
@@ -297,17 +297,17 @@ def updates_and_deposits() -> None:
     chain = RollupChain(forks_until("holocene"))
     chain.mine(updates=updates, deposits=[good])
     chain.mine(*channel("A", span(plan(GENESIS, 6))), sender=STRANGER)
-    found = chain.run()
-    assert len(found) == 6
-    assert [len([tx for tx in each.transactions if is_deposit(tx)]) for each in found] == [1] * 5 + [2]
-    assert (found[-1].config.gas_limit, found[-1].config.batcher) == (8, STRANGER)
+    result = chain.run()
+    assert len(result) == 6
+    assert [len([tx for tx in item.transactions if is_deposit(tx)]) for item in result] == [1] * 5 + [2]
+    assert (result[-1].config.gas_limit, result[-1].config.batcher) == (8, STRANGER)
     assert chain.take_drops() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
     chain = RollupChain(forks_until("holocene"))
     chain.mine(deposits=[good, bad])
     chain.mine(*channel("A", span(plan(GENESIS, 6))))
     with pytest.raises(UndecodableDepositsError) as caught:
         chain.run()
-    assert [(each.log_index, each.check) for each in caught.value.failures] == [(6, DepositCheck.OPAQUE)]
+    assert [(failure.log_index, failure.check) for failure in caught.value.failures] == [(6, DepositCheck.OPAQUE)]
     assert len(chain.l2) == 6, "up to the block that must have them"
 
 
@@ -320,13 +320,13 @@ def a_batcher_that_was_away_for_long() -> None:
         chain = RollupChain(forks_until(fork), seq_window_size=5, max_sequencer_drift=24)
         chain.mine_until(FIRST_L1 + 20)
         chain.mine(*channel("A", *[block.singular for block in built]))
-        found = chain.run()
-        assert all(each.users == () for each in found)
-        assert refs(found) == refs(plan(GENESIS, len(found), ()))
-        assert found[-1].ref.l1_origin.number == FIRST_L1 + 21 - 5
+        result = chain.run()
+        assert all(item.users == () for item in result)
+        assert refs(result) == refs(plan(GENESIS, len(result), ()))
+        assert result[-1].ref.l1_origin.number == FIRST_L1 + 21 - 5
         late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
         assert chain.take_drops() == [(late, TimestampPast)] * len(built)
-        assert all(each.ref.timestamp <= GENESIS_TIME + 12 * 20 for each in found)
+        assert all(item.ref.timestamp <= GENESIS_TIME + 12 * 20 for item in result)
 
 
 def activation_of(before: str, fork: str, transactions: tuple[bytes, ...]) -> tuple[RollupChain, list[Planned]]:
@@ -351,16 +351,16 @@ def upgrade_transactions_in_the_activation_block() -> None:
     ):
         upgrade = load_bundle(fork).transactions
         chain, blocks = activation_of(before, fork, ())
-        found = chain.run()
-        assert refs(found) == refs(blocks)
-        assert found[3].transactions[1:] == upgrade
-        assert found[3].output is not None and found[3].output.attributes.no_tx_pool
-        assert [len(each.transactions) for each in found[:3]] == [2] * 3
+        result = chain.run()
+        assert refs(result) == refs(blocks)
+        assert result[3].transactions[1:] == upgrade
+        assert result[3].output is not None and result[3].output.attributes.no_tx_pool
+        assert [len(item.transactions) for item in result[:3]] == [2] * 3
         chain, blocks = activation_of(before, fork, (USER,))
-        found = chain.run()
-        assert refs(found) == refs(blocks[: 4 if filled else 3])
+        result = chain.run()
+        assert refs(result) == refs(blocks[: 4 if filled else 3])
         if filled:
-            assert found[3].transactions[1:] == (*upgrade, USER)
+            assert result[3].transactions[1:] == (*upgrade, USER)
         else:
             assert chain.take_drops() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
 
@@ -393,5 +393,5 @@ def blob_base_fee_by_schedule() -> None:
         header = msgspec.structs.replace(block.header, excess_blob_gas=excess)
         chain.l1.blocks[number] = msgspec.structs.replace(block, header=header)
     chain.reset(FIRST_L1)
-    infos = [l1_info_of_block(each.transactions, L1InfoFormat.ECOTONE) for each in chain.run()]
+    infos = [l1_info_of_block(item.transactions, L1InfoFormat.ECOTONE) for item in chain.run()]
     assert [info.blob_base_fee for info in infos] == [159_773] * 5 + [blob_base_fee(excess, 8_346_193)]

@@ -70,11 +70,11 @@ def claims_four_gigabytes() -> None:
     data = with_length(0xFFFFFFFF, bytes(100))
     tracemalloc.start()
     try:
-        found = parse_frames(data)
+        frames = parse_frames(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == FrameTooLong(frame=0, offset=1, length=0xFFFFFFFF)
+    assert frames == FrameTooLong(frame=0, offset=1, length=0xFFFFFFFF)
     assert peak < 100_000
 
 

@@ -32,11 +32,11 @@ FULL, EMPTY = (USER,), ()
 
 def along(parent: L2BlockRef, *rows: tuple[int, tuple[bytes, ...]]) -> list[Planned]:
     """Blocks with these origins (by their distance from genesis') and transactions."""
-    found: list[Planned] = []
+    result: list[Planned] = []
     for epoch, transactions in rows:
-        found.append(child(parent, transactions, FIRST_L1 + epoch))
-        parent = found[-1].ref
-    return found
+        result.append(child(parent, transactions, FIRST_L1 + epoch))
+        parent = result[-1].ref
+    return result
 
 
 def checked(checks: BatchCheckHarness, blocks: list[Planned]) -> CheckResult:
@@ -187,13 +187,13 @@ def other_content_in_holocene() -> None:
         new = plan(other.ref, 2)
         chain.mine()
         chain.mine(*channel("A", span(blocks)), *channel("B", span([other, *new]), plan(blocks[2].ref, 1)[0].singular))
-        found = chain.run()
-        assert refs(found[:3]) == refs(blocks)
+        result = chain.run()
+        assert refs(result[:3]) == refs(blocks)
         if overlap_check:
-            assert len(found) == 3
+            assert len(result) == 3
             assert chain.take_drops() == [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]
         else:
-            assert [each.ref.timestamp for each in found[3:]] == [each.ref.timestamp for each in new]
+            assert [item.ref.timestamp for item in result[3:]] == [item.ref.timestamp for item in new]
             assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)]
 
 

@@ -81,7 +81,7 @@ def batcher_changes_in_the_block() -> None:
     (by_old,), (by_new,) = channel("A", old.singular), channel("B", new.singular)
     chain.mine(updates=[batcher_update(STRANGER)], inbox=[calldata(by_old), calldata(by_new, STRANGER)])
     assert refs(chain.run()) == refs([new])
-    assert [each.reason for each in chain.dropped] == [SenderNotBatcher(sender=BATCHER, batcher=STRANGER)]
+    assert [item.reason for item in chain.dropped] == [SenderNotBatcher(sender=BATCHER, batcher=STRANGER)]
 
 
 @case("l1_bad_config_log")
@@ -153,10 +153,10 @@ def receipts_fail_for_a_while() -> None:
         async with l1_running({**served, "eth_getBlockReceipts": receipts}) as requester:
             number = FIRST_L1 + 1
             await requester.until(L1BlocksRequest(number, 1), L1BlockUnavailable, is_known(number))
-            found = await requester.until(L1BlocksRequest(number, 1), L1BlockResponse, has_number(number))
+            result = await requester.until(L1BlocksRequest(number, 1), L1BlockResponse, has_number(number))
             assert not failures
-            assert len(found.block.config_updates) == 1
-            assert [each.sender for each in found.block.inbox] == [SIGNER, SIGNER]
+            assert len(result.block.config_updates) == 1
+            assert [item.sender for item in result.block.inbox] == [SIGNER, SIGNER]
 
     bounded(use)
 
@@ -180,16 +180,16 @@ def not_found_when_its_receipts_are_fetched() -> None:
         asked.append(block_hash)
         return served["eth_getBlockReceipts"](block_hash)
 
-    found: list[L1Block] = []
+    result: list[L1Block] = []
 
     async def use() -> None:
         async with l1_running({**served, "eth_getBlockReceipts": receipts}) as requester:
-            found.append((await requester.until(L1BlocksRequest(last, 1), L1BlockResponse, has_number(last))).block)
+            result.append((await requester.until(L1BlocksRequest(last, 1), L1BlockResponse, has_number(last))).block)
 
     bounded(use)
     assert len(asked) == 1
     chain = RollupChain(ECOTONE)
-    chain.l1.blocks = [chain.l1[FIRST_L1], before, *found]
+    chain.l1.blocks = [chain.l1[FIRST_L1], before, *result]
     chain.reset(first)
     chain.run()
     assert chain.reset_reason is not None and type(chain.reset_reason) is L1ParentMismatch
@@ -241,8 +241,8 @@ def blobs_come_late() -> None:
             assert not missing.not_found
             assert at.chain.run() == []
             assert at.chain.last_output == at.need
-            found = await requester.until(at.want, BlobsResponse)
-            assert at.chain.deriver.add_blobs(found.block_hash, found.contents)
+            result = await requester.until(at.want, BlobsResponse)
+            assert at.chain.deriver.add_blobs(result.block_hash, result.contents)
 
     bounded(use)
     assert refs(at.chain.run()) == refs([at.planned])

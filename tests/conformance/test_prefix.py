@@ -40,11 +40,11 @@ AROUND = forks_until("granite", holocene=24)
 
 def along(parent: L2BlockRef, *epochs: int) -> list[Planned]:
     """Blocks with these origins, by their distance from genesis'."""
-    found: list[Planned] = []
+    result: list[Planned] = []
     for epoch in epochs:
-        found.append(child(parent, (USER,), FIRST_L1 + epoch))
-        parent = found[-1].ref
-    return found
+        result.append(child(parent, (USER,), FIRST_L1 + epoch))
+        parent = result[-1].ref
+    return result
 
 
 def changed(checks: BatchCheckHarness, blocks: list[Planned], **values: object) -> SpanBatch:

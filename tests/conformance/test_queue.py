@@ -138,18 +138,20 @@ def empty_blocks_once_the_window_is_over() -> None:
     chain.mine_until(FIRST_L1 + 4)
     assert chain.run() == []
     chain.mine()
-    found = chain.run()
-    assert refs(found) == refs(plan(GENESIS, 5, ()))
-    assert {(each.inclusion, each.ref.l1_origin.number, each.users) for each in found} == {(FIRST_L1 + 5, FIRST_L1, ())}
-    assert all(each.concluding for each in found)
+    result = chain.run()
+    assert refs(result) == refs(plan(GENESIS, 5, ()))
+    assert {(item.inclusion, item.ref.l1_origin.number, item.users) for item in result} == {
+        (FIRST_L1 + 5, FIRST_L1, ())
+    }
+    assert all(item.concluding for item in result)
 
 
 @case("queue_forced_not_yet")
 def data_of_the_last_block_of_the_window_comes_first() -> None:
     blocks = plan(GENESIS, 3)
     chain = after(*[block.singular for block in blocks], at=5, seq_window_size=5)
-    found = chain.run()
-    assert refs(found) == refs([*blocks, *plan(blocks[-1].ref, 2, ())])
+    result = chain.run()
+    assert refs(result) == refs([*blocks, *plan(blocks[-1].ref, 2, ())])
     late = after(blocks[0].singular, at=6, seq_window_size=5)
     assert late.run()[0].users == ()
     assert late.take_drops()[0] == (DropEffect.DROPPED, TimestampPast)
@@ -196,9 +198,9 @@ def one_more_l1_block_before_the_next_epoch() -> None:
     assert chain.run()[-1].ref.timestamp == l1_time(FIRST_L1 + 1) - 2
     assert isinstance(chain.last_output, NeedL1Block)
     chain.mine()
-    found = chain.run()
-    assert (found[0].ref.timestamp, found[0].ref.l1_origin.number) == (l1_time(FIRST_L1 + 1), FIRST_L1 + 1)
-    assert found[0].inclusion == FIRST_L1 + 6
+    result = chain.run()
+    assert (result[0].ref.timestamp, result[0].ref.l1_origin.number) == (l1_time(FIRST_L1 + 1), FIRST_L1 + 1)
+    assert result[0].inclusion == FIRST_L1 + 6
 
 
 @case("queue_late_batch_after_advance")
@@ -209,9 +211,9 @@ def a_batch_instead_of_the_empty_block() -> None:
     block = child(last.ref)
     assert block.ref.l1_origin.number == FIRST_L1 + 1
     chain.mine(*channel("A", block.singular))
-    found = chain.run()
-    assert refs(found[:1]) == refs([block])
-    assert all(each.users == () for each in found[1:])
+    result = chain.run()
+    assert refs(result[:1]) == refs([block])
+    assert all(item.users == () for item in result[1:])
 
 
 @case("queue_skip_epoch_singular")
@@ -246,9 +248,9 @@ def a_safe_head_from_another_l1_chain() -> None:
 def a_span_block_by_block() -> None:
     blocks = plan(GENESIS, 3)
     chain = after(span(blocks))
-    found = chain.run()
-    assert refs(found) == refs(blocks)
-    assert [each.concluding for each in found] == [False, False, True]
+    result = chain.run()
+    assert refs(result) == refs(blocks)
+    assert [item.concluding for item in result] == [False, False, True]
 
 
 @case("queue_span_parent_jump")

@@ -91,7 +91,7 @@ def batches_that_wait_at_the_fork() -> None:
 def l1_window_at_the_fork() -> None:
     """A span with epochs from before the fork, which comes after it."""
     blocks = plan(GENESIS, 14)
-    assert {each.ref.l1_origin.number for each in blocks} == {FIRST_L1, FIRST_L1 + 1, FIRST_L1 + 2}
+    assert {block.ref.l1_origin.number for block in blocks} == {FIRST_L1, FIRST_L1 + 1, FIRST_L1 + 2}
     chain = RollupChain(SWITCH)
     chain.mine_until(FIRST_L1 + 2)
     assert chain.run() == []
@@ -193,8 +193,8 @@ def batcher_changed_behind_the_base() -> None:
     chain.mine(updates=[batcher_update(STRANGER)])
     chain.mine(second)
     chain.mine(second, sender=STRANGER)
-    found = chain.run()
-    assert refs(found) == refs(blocks)
+    result = chain.run()
+    assert refs(result) == refs(blocks)
     assert (DropEffect.IGNORED, SenderNotBatcher) in chain.take_drops()
     at = chain.l2[25]
     assert at.ref.l1_origin.number == FIRST_L1 + 4 and at.config.batcher == STRANGER

@@ -38,8 +38,8 @@ AFTER = len(GOOD)
 
 def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[DropEffect, Reason]]]:
     """The numbers of the first blocks of the batches in this stream, and what was dropped."""
-    found = read_channel(zlib.compress(output), forks)
-    return [time // L2_BLOCK_TIME for time in found.times], [(each.effect, each.reason) for each in found.dropped]
+    channel = read_channel(zlib.compress(output), forks)
+    return [time // L2_BLOCK_TIME for time in channel.times], [(item.effect, item.reason) for item in channel.dropped]
 
 
 @table(
@@ -63,8 +63,8 @@ def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
     rlp_bad_span_raw_then_good=(stream([SPAN[:-1]]) + GOOD_2, [], SpanBatchMalformed),
 )
 def ends_with_a_malformed_batch(output: bytes, numbers: list[int], reason: type[Reason]) -> None:
-    found, dropped = blocks(output)
-    assert (found, [(effect, type(each)) for effect, each in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
+    result, dropped = blocks(output)
+    assert (result, [(effect, type(item)) for effect, item in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
 
 
 @case("rlp_huge_len")
@@ -72,11 +72,11 @@ def a_length_of_64_bits() -> None:
     body = zlib.compress(GOOD + b"\xbf" + b"\xff" * 8 + GOOD_2)
     tracemalloc.start()
     try:
-        found = read_channel(body, ISTHMUS)
+        channel = read_channel(body, ISTHMUS)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.times, found.reason) == ([2], StreamLimitExceeded(offset=AFTER, limit=100_000_000))
+    assert (channel.times, channel.reason) == ([2], StreamLimitExceeded(offset=AFTER, limit=100_000_000))
     assert peak < 1_000_000
 
 
@@ -94,8 +94,8 @@ def span_with_type_3() -> bytes:
 
 @case("rlp_bad_span_derive_then_good")
 def span_that_cannot_be_restored() -> None:
-    found, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
-    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
+    result, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
+    assert (result, [(effect, type(item)) for effect, item in dropped]) == (
         [2],
         [(DropEffect.DROPPED, SpanTransactionInvalid)],
     )
@@ -104,8 +104,8 @@ def span_that_cannot_be_restored() -> None:
 @case("rlp_span_pre_delta_then_good")
 def span_before_delta() -> None:
     output = stream([SPAN]) + GOOD_2
-    found, dropped = blocks(output, BEFORE_DELTA)
-    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
+    result, dropped = blocks(output, BEFORE_DELTA)
+    assert (result, [(effect, type(item)) for effect, item in dropped]) == (
         [2],
         [(DropEffect.DROPPED, SpanBatchNotAllowed)],
     )
@@ -114,8 +114,8 @@ def span_before_delta() -> None:
 
 @case("rlp_span_raw_bad_pre_delta")
 def malformed_span_before_delta() -> None:
-    found, dropped = blocks(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA)
-    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
+    result, dropped = blocks(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA)
+    assert (result, [(effect, type(item)) for effect, item in dropped]) == (
         [],
         [(DropEffect.ENDED, SpanBatchMalformed)],
     )

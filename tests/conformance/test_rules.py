@@ -46,9 +46,9 @@ def derivation_rules() -> tuple[str, ...]:
 
 
 def _series(rule: str) -> tuple[str, int]:
-    found = re.match(r"([A-Z]+)(\d+)", rule)
-    assert found is not None
-    return found[1], int(found[2])
+    result = re.match(r"([A-Z]+)(\d+)", rule)
+    assert result is not None
+    return result[1], int(result[2])
 
 
 def expanded(citation: str) -> Iterator[str]:
@@ -72,14 +72,14 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
 @cache
 def rules_under_test() -> frozenset[str]:
     """The rules of all cases, expected reasons and cited rules."""
-    found = {rule for case in load_cases().values() for rule in expanded(", ".join(case.rules))}
+    result = {rule for case in load_cases().values() for rule in expanded(", ".join(case.rules))}
     rules_of_reasons = {reason.__name__: reason.rule for reason in REASONS}
     for path in (path for folder in FOLDERS for path in (TESTS / folder).rglob("test_*.py")):
         tree = parsed(path.read_text())
-        found |= {rule for text in _docstrings(tree) for cited in CITATION.findall(text) for rule in expanded(cited)}
+        result |= {rule for text in _docstrings(tree) for cited in CITATION.findall(text) for rule in expanded(cited)}
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        found |= {rule for name, rule in rules_of_reasons.items() if name in names}
-    return frozenset(found)
+        result |= {rule for name, rule in rules_of_reasons.items() if name in names}
+    return frozenset(result)
 
 
 def test_every_rule_is_tested_or_needs_no_test() -> None:
@@ -96,5 +96,5 @@ def test_the_lists_of_exceptions_are_current() -> None:
 
 
 def test_the_rules_of_the_cases_exist() -> None:
-    named = {rule for case in load_cases().values() for each in case.rules for rule in each.split("-")}
+    named = {rule for case in load_cases().values() for item in case.rules for rule in item.split("-")}
     assert named - rule_links().keys() == set()

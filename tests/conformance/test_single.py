@@ -28,10 +28,10 @@ def batch(*fields: bytes, claimed: int | None = None) -> bytes:
 
 def changed(**fields: bytes) -> bytes:
     """The good batch with other encoded fields."""
-    found = list(FIELDS)
+    result = list(FIELDS)
     for name, field in fields.items():
-        found[PLACES[name]] = field
-    return batch(*found)
+        result[PLACES[name]] = field
+    return batch(*result)
 
 
 ENCODED = batch(*FIELDS)
@@ -52,9 +52,9 @@ def read_batches(*batches: bytes, fork: str = "bedrock") -> ReadResult:
     ),
 )
 def decoded(encoded: bytes, expected: SingularBatch) -> None:
-    found = read_batches(encoded, ENCODED)
-    assert found.batches == [expected, GOOD]
-    assert found.dropped == []
+    batches = read_batches(encoded, ENCODED)
+    assert batches.batches == [expected, GOOD]
+    assert batches.dropped == []
 
 
 @table(
@@ -78,9 +78,9 @@ def ends_the_channel(*malformed: bytes) -> None:
     """The batch before it is read, the one after it is not; the same before and after Delta."""
     for encoded in malformed:
         for fork in ("bedrock", "holocene"):
-            found = read_batches(ENCODED, encoded, ENCODED, fork=fork)
-            assert found.batches == [GOOD]
-            (dropped,) = found.dropped
+            batches = read_batches(ENCODED, encoded, ENCODED, fork=fork)
+            assert batches.batches == [GOOD]
+            (dropped,) = batches.dropped
             assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SingularBatchMalformed)
 
 
@@ -99,6 +99,6 @@ def an_empty_transaction() -> None:
 
 
 def test_more_batches_than_one_result_holds() -> None:
-    found = read_batches(*[ENCODED] * (MAX_BATCHES + 50), fork="fjord")
-    assert len(found.batches) == MAX_BATCHES + 50
-    assert found.dropped == []
+    batches = read_batches(*[ENCODED] * (MAX_BATCHES + 50), fork="fjord")
+    assert len(batches.batches) == MAX_BATCHES + 50
+    assert batches.dropped == []

@@ -30,25 +30,25 @@ def read(encoded: bytes, fork: str = "delta") -> ReadResult:
 
 def read_alike(encoded: bytes) -> ReadResult:
     """As `read`, from Delta and from Holocene on."""
-    found = read(encoded)
-    assert read(encoded, "holocene") == found
-    return found
+    alike = read(encoded)
+    assert read(encoded, "holocene") == alike
+    return alike
 
 
 def span_in(encoded: bytes) -> SpanBatch:
     """The span, which must be read, as well as what follows it."""
-    found = read(encoded, "fjord")
-    _, batch, _ = found.batches
+    result = read(encoded, "fjord")
+    _, batch, _ = result.batches
     assert isinstance(batch, SpanBatch)
-    assert found.dropped == []
+    assert result.dropped == []
     return batch
 
 
 def ended_at(encoded: bytes) -> int:
     """The byte at which the span is malformed; asserts that the batch before it is read and the one after it is not."""
-    found = read_alike(encoded)
-    assert len(found.batches) == 1
-    (dropped,) = found.dropped
+    alike = read_alike(encoded)
+    assert len(alike.batches) == 1
+    (dropped,) = alike.dropped
     assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SpanBatchMalformed)
     offset = dropped.reason.values["offset"]
     assert isinstance(offset, int)
@@ -57,9 +57,9 @@ def ended_at(encoded: bytes) -> int:
 
 def refusal_of(encoded: bytes) -> Reason:
     """Why the span alone is dropped; the channel continues."""
-    found = read_alike(encoded)
-    assert len(found.batches) == 2
-    (dropped,) = found.dropped
+    alike = read_alike(encoded)
+    assert len(alike.batches) == 2
+    (dropped,) = alike.dropped
     assert dropped.effect is DropEffect.DROPPED
     return dropped.reason
 
@@ -70,15 +70,15 @@ def comes_back() -> None:
     full = (LEGACY.full(27), DYNAMIC.full(), Tx(1, (b"\x05", b"\x09", b"", [[b"\x77" * 20, [b"\x01" * 32]]])).full())
     planned = plan(GENESIS, 40, full)
     batch = span_in(span(planned))
-    assert [(each.timestamp, each.epoch_number, each.transactions) for each in batch.blocks()] == [
-        (each.ref.timestamp, each.ref.l1_origin.number, each.transactions) for each in planned
+    assert [(block.timestamp, block.epoch_number, block.transactions) for block in batch.blocks()] == [
+        (item.ref.timestamp, item.ref.l1_origin.number, item.transactions) for item in planned
     ]
     assert batch.first_epoch < batch.last_epoch
     assert batch.parent_check == GENESIS.hash[:20]
     assert batch.origin_check == planned[-1].ref.l1_origin.hash[:20]
     many = span_in(span_fields([[DYNAMIC], [LEGACY] * 300, [], [DYNAMIC] * 128]).encode())
-    assert [len(each.transactions) for each in many.blocks()] == [1, 300, 0, 128]
-    assert [set(each.transactions) for each in many.blocks()][1::2] == [{LEGACY.full(27)}, {DYNAMIC.full()}]
+    assert [len(block.transactions) for block in many.blocks()] == [1, 300, 0, 128]
+    assert [set(block.transactions) for block in many.blocks()][1::2] == [{LEGACY.full(27)}, {DYNAMIC.full()}]
 
 
 @table(
@@ -146,8 +146,8 @@ def as_many_blocks_as_may_be() -> None:
 @case("span_zero_txs")
 def no_transactions() -> None:
     batch = span_in(span_fields([[], [], []], [0, 0, 1]).encode())
-    assert [each.transactions for each in batch.blocks()] == [(), (), ()]
-    assert [each.epoch_number for each in batch.blocks()] == [99, 99, 100]
+    assert [block.transactions for block in batch.blocks()] == [(), (), ()]
+    assert [block.epoch_number for block in batch.blocks()] == [99, 99, 100]
 
 
 def with_data_of(size: int) -> bytes:
@@ -165,8 +165,8 @@ def data_at_the_limit() -> None:
 
 @case("span_data_10m_plus")
 def data_beyond_the_limit() -> None:
-    found = read(with_data_of(LIMIT + 1), "fjord")
-    assert (len(found.batches), found.reason_type) == (1, SpanBatchMalformed)
+    result = read(with_data_of(LIMIT + 1), "fjord")
+    assert (len(result.batches), result.reason_type) == (1, SpanBatchMalformed)
 
 
 @table(

@@ -44,18 +44,18 @@ def read_span(encoded: bytes, forks: dict[str, int]) -> ReadResult:
 
 def restored(*txs: Tx) -> tuple[bytes, ...]:
     """The whole transactions of a span with these."""
-    found = read_span(span_fields([txs]).encode(), forks_until("delta"))
-    span, _ = found.batches
+    result = read_span(span_fields([txs]).encode(), forks_until("delta"))
+    span, _ = result.batches
     assert isinstance(span, SpanBatch)
-    assert found.dropped == []
+    assert result.dropped == []
     return tuple(span.transactions)
 
 
 def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:
     """Why the span is dropped, and nothing but the span."""
-    found = read_span(encoded, forks)
-    assert len(found.batches) == 1
-    (dropped,) = found.dropped
+    span = read_span(encoded, forks)
+    assert len(span.batches) == 1
+    (dropped,) = span.dropped
     assert dropped.effect is DropEffect.DROPPED
     return dropped.reason
 
@@ -196,8 +196,8 @@ def recipients_of_post_exec() -> None:
 
 def malformed(fields: SpanFields) -> None:
     """The channel ends with the span."""
-    found = read_span(fields.encode(), forks_until("lagoon"))
-    assert (found.batches, found.reason_type) == ([], SpanBatchMalformed)
+    span = read_span(fields.encode(), forks_until("lagoon"))
+    assert (span.batches, span.reason_type) == ([], SpanBatchMalformed)
 
 
 @case("spantx_postexec_long_zeros")
@@ -228,9 +228,9 @@ def epochs_of(bits: list[int], origin: int) -> list[int]:
     """The epochs of the blocks of an otherwise empty span."""
     span = read_span(span_fields([[]] * len(bits), bits, origin=origin).encode(), forks_until("delta")).batches[0]
     assert isinstance(span, SpanBatch)
-    found = [each.epoch_number for each in span.blocks()]
-    assert (span.first_epoch, span.last_epoch) == (found[0], found[-1])
-    return found
+    result = [block.epoch_number for block in span.blocks()]
+    assert (span.first_epoch, span.last_epoch) == (result[0], result[-1])
+    return result
 
 
 @table(spantx_epoch_bits=[1, 0, 1], spantx_epoch_bit0_ignored=[0, 0, 1])
@@ -253,4 +253,4 @@ def epochs_below_zero() -> None:
 def time_before_genesis() -> None:
     span = read_span(span_fields([[], []], relative_time=2**64 - 10).encode(), forks_until("delta")).batches[0]
     assert isinstance(span, SpanBatch)
-    assert [each.timestamp for each in span.blocks()] == [GENESIS_TIME - 10, GENESIS_TIME - 8]
+    assert [block.timestamp for block in span.blocks()] == [GENESIS_TIME - 10, GENESIS_TIME - 8]

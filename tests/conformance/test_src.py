@@ -48,7 +48,7 @@ class SourceHarness:
 
     def take(self, contents: dict[Hash, bytes | None], hashes: Sequence[Hash]) -> bool:
         """Adds contents in this order; returns whether they are the needed ones."""
-        answer = [BlobContent(each, contents[each], None if contents[each] else "BL1") for each in hashes]
+        answer = [BlobContent(hash_, contents[hash_], None if contents[hash_] else "BL1") for hash_ in hashes]
         return self.source.add_blobs(self.block.header.hash, answer)
 
     def items(self, **contents: str | None) -> list[str]:
@@ -60,12 +60,12 @@ class SourceHarness:
             assert isinstance(need, NeedBlobs)
             assert tuple(ref.hash for ref in need.blobs) == self.needed
             assert self.take(data, self.needed)
-        found = []
+        result = []
         while isinstance(popped := self.source.pop(), ItemFrames):
             assert popped.drops == ()
-            found.append(names(popped.frames))
+            result.append(names(popped.frames))
         assert popped is None
-        return found
+        return result
 
 
 @case("src_order_mixed")
@@ -79,10 +79,10 @@ def in_the_order_of_the_block() -> None:
 def calldata_of_blob_transactions() -> None:
     """The l1 process's transaction filter must not remove it either."""
     raw = signed(BLOB, blob_hashes=(H1,), data=item("A0!"))
-    (found,) = inbox_transactions([raw], b"\xff" * 20, 900)
+    (result,) = inbox_transactions([raw], b"\xff" * 20, 900)
     harness = IngestionHarness(forks_until("delta"))
     harness.batcher = SIGNER
-    assert harness.read(found) == ["A0"]
+    assert harness.read(result) == ["A0"]
 
 
 @table(src_ecotone_boundary=(0, (H1,), "B0"), src_ecotone_minus1=(1, (), "A0"))
@@ -130,7 +130,7 @@ class BeaconHarness:
         self.data = [noise(100 * number, number) for number in (1, 2, 3)]
         self.blobs = [encode_blob(data) for data in self.data]
         self.commitments = list(map(blob_to_commitment, self.blobs))
-        self.refs = tuple(BlobRef(place, versioned_hash(each)) for place, each in enumerate(self.commitments))
+        self.refs = tuple(BlobRef(place, versioned_hash(entry)) for place, entry in enumerate(self.commitments))
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 
     def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
@@ -154,9 +154,9 @@ def beacon() -> BeaconHarness:
 
 @case("src_blob_reordered")
 def in_another_order(beacon: BeaconHarness) -> None:
-    found = beacon.ask(beacon.refs, beacon.blobs[::-1])
-    assert isinstance(found, BlobsResponse)
-    assert [content.data for content in found.contents] == beacon.data
+    result = beacon.ask(beacon.refs, beacon.blobs[::-1])
+    assert isinstance(result, BlobsResponse)
+    assert [content.data for content in result.contents] == beacon.data
 
 
 def refuses(*hashes: Hash) -> bool:
@@ -172,26 +172,26 @@ def one_too_many(beacon: BeaconHarness) -> None:
     """Derivation refuses it. It does not receive it either: where a beacon node returns more than was requested, as
     behind a proxy that drops the query, the blobs process leaves out the surplus."""
     assert refuses(H1, H2, H3)
-    found = beacon.ask(beacon.refs[:2], beacon.blobs)
-    assert isinstance(found, BlobsResponse)
-    assert [content.data for content in found.contents] == beacon.data[:2]
+    result = beacon.ask(beacon.refs[:2], beacon.blobs)
+    assert isinstance(result, BlobsResponse)
+    assert [content.data for content in result.contents] == beacon.data[:2]
 
 
 @case("src_blob_short")
 def one_too_few(beacon: BeaconHarness) -> None:
     assert refuses(H1)
-    found = beacon.ask(beacon.refs, beacon.blobs[:2])
-    assert isinstance(found, BlobsUnavailable)
-    assert not found.not_found
+    result = beacon.ask(beacon.refs, beacon.blobs[:2])
+    assert isinstance(result, BlobsUnavailable)
+    assert not result.not_found
 
 
 @case("src_blob_foreign")
 def one_that_was_not_requested(beacon: BeaconHarness) -> None:
     assert refuses(H1, H3)
-    found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
-    assert isinstance(found, BlobsUnavailable)
-    assert not found.not_found
-    assert "which was not requested" in found.error
+    result = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
+    assert isinstance(result, BlobsUnavailable)
+    assert not result.not_found
+    assert "which was not requested" in result.error
 
 
 @case("src_no_beacon")
@@ -200,8 +200,8 @@ def no_source_of_blobs() -> None:
 
     async def scenario() -> None:
         async with blobs_running(None) as derivation:
-            found = await derivation.until(request, BlobsUnavailable)
-            assert not found.not_found
-            assert "no endpoint to fetch blobs from: give one with --l1.beacon" in found.error
+            result = await derivation.until(request, BlobsUnavailable)
+            assert not result.not_found
+            assert "no endpoint to fetch blobs from: give one with --l1.beacon" in result.error
 
     bounded(scenario)

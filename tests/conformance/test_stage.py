@@ -69,7 +69,7 @@ def batches_in_the_block_that_is_the_safe_heads_origin() -> None:
     """Block 6 is the first of L1 block 1 and is read there: singular batches behind it are discarded, a span
     continues."""
     blocks = plan(GENESIS, 8)
-    assert [each.ref.l1_origin.number - FIRST_L1 for each in blocks] == [0] * 5 + [1] * 3
+    assert [block.ref.l1_origin.number - FIRST_L1 for block in blocks] == [0] * 5 + [1] * 3
     chain = after(*channel("A", *singulars(blocks)))
     assert refs(chain.run()) == refs(blocks[:6])
     assert chain.take_drops() == []
@@ -215,14 +215,14 @@ def span_exhausted() -> None:
     assert refs(chain.run()) == refs(blocks)
     assert (chain.last_output, chain.dropped) == (NeedL1Block(FIRST_L1 + 2), [])
     chain.mine_until(FIRST_L1 + 5)
-    assert [each.users for each in chain.run()] == [()] * 6
+    assert [item.users for item in chain.run()] == [()] * 6
 
 
 @case("stage_last_flag")
 def every_block_concludes() -> None:
     blocks = plan(GENESIS, 4)
     chain = after(*channel("A", span(blocks[:3]), blocks[3].singular))
-    assert [each.concluding for each in chain.run()] == [True] * 4
+    assert [item.concluding for item in chain.run()] == [True] * 4
 
 
 @case("stage_invalid_payload")
@@ -235,9 +235,9 @@ def deposits_only() -> None:
     chain = RollupChain(FORKS)
     chain.is_invalid = lambda attributes: attributes.timestamp == blocks[1].ref.timestamp
     chain.mine(*channel("A", span(blocks), child(empty.ref, (OTHER_USER,)).singular), *channel("B", third.singular))
-    found = chain.run()
-    assert refs(found) == refs([blocks[0], empty, third])
-    assert all(map(is_deposit, found[1].transactions))
+    result = chain.run()
+    assert refs(result) == refs([blocks[0], empty, third])
+    assert all(map(is_deposit, result[1].transactions))
     assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
     the_staging_channel_is_flushed()
 
@@ -253,7 +253,7 @@ def the_staging_channel_is_flushed() -> None:
     chain.mine(*channel("A", span(blocks)), first)
     assert refs(chain.run()) == refs(blocks[:6])
     chain.mine(second)
-    assert [each.ref.parent_hash for each in chain.run()] == [blocks[5].ref.hash]
+    assert [item.ref.parent_hash for item in chain.run()] == [blocks[5].ref.hash]
     assert chain.take_drops() == [
         (DropEffect.DISCARDED, PayloadReplacedByDeposits),
         (DropEffect.IGNORED, FrameWithoutChannel),
@@ -264,9 +264,9 @@ def the_staging_channel_is_flushed() -> None:
 
 def find_invalid(chain: RollupChain, times: int) -> AttributesResult | None:
     """The engine finds the attributes of the chain's first block invalid this many times in a row."""
-    found = chain.run()[0].output
-    assert found is not None
-    handler = handler_with(chain.config, found)
+    output = chain.run()[0].output
+    assert output is not None
+    handler = handler_with(chain.config, output)
     outcome = None
     for _ in range(times):
         call = handler.next()
@@ -299,8 +299,8 @@ def invalid_deposits() -> None:
 def with_post_exec(place: int, count: int = 3) -> list[Planned]:
     """The first blocks, one of which ends with a post-exec transaction."""
     before = plan(GENESIS, place)
-    found = child(before[-1].ref if before else GENESIS, (USER, POST_EXEC))
-    return [*before, found, *plan(found.ref, count - place - 1)]
+    result = child(before[-1].ref if before else GENESIS, (USER, POST_EXEC))
+    return [*before, result, *plan(result.ref, count - place - 1)]
 
 
 @table(stage_postexec_first=0, stage_postexec_middle=1, stage_postexec_last=2)
@@ -325,9 +325,9 @@ def post_exec_in_a_span_that_begins_before_lagoon() -> None:
         blocks.append(child(blocks[-1].ref))
         chain = RollupChain(forks_until("karst", lagoon=6))
         chain.mine(*channel("A", span(blocks)))
-        found = chain.run()
-        assert refs(found) == refs(blocks[:count])
-        assert [each.users for each in found] == [each.transactions for each in blocks[:count]]
+        result = chain.run()
+        assert refs(result) == refs(blocks[:count])
+        assert [item.users for item in result] == [block.transactions for block in blocks[:count]]
         expected = [] if count == 5 else [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
         assert chain.take_drops() == expected
 
@@ -377,7 +377,7 @@ def post_exec_that_the_engine_refuses(*transactions: bytes) -> None:
     seen = []
 
     def is_invalid(attributes: PayloadAttributes) -> bool:
-        seen.append(tuple(each for each in attributes.transactions if not is_deposit(each)))
+        seen.append(tuple(transaction for transaction in attributes.transactions if not is_deposit(transaction)))
         return seen[-1] == transactions
 
     chain.is_invalid = is_invalid
@@ -395,8 +395,8 @@ def window_over() -> None:
     chain.mine_until(FIRST_L1 + 4)
     assert chain.run() == []
     chain.mine()
-    found = chain.run()
-    assert refs(found) == refs(plan(GENESIS, 5, ()))
-    assert all(each.concluding for each in found)
-    assert {each.inclusion for each in found} == {FIRST_L1 + 5}
-    assert USER not in {tx for each in found for tx in each.transactions}
+    result = chain.run()
+    assert refs(result) == refs(plan(GENESIS, 5, ()))
+    assert all(item.concluding for item in result)
+    assert {item.inclusion for item in result} == {FIRST_L1 + 5}
+    assert USER not in {tx for item in result for tx in item.transactions}

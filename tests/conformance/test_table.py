@@ -18,10 +18,10 @@ def test_no_case_of_the_stages_is_lost() -> None:
 
 
 def test_every_case_has_one_test_and_every_test_its_case() -> None:
-    found = Counter(key for key, _ in ids_under_test())
+    counter = Counter(key for key, _ in ids_under_test())
     cases = load_cases().keys()
-    assert {key: times for key, times in found.items() if times > 1} == {}
-    assert (cases - found.keys(), found.keys() - cases) == (set(), set())
+    assert {key: times for key, times in counter.items() if times > 1} == {}
+    assert (cases - counter.keys(), counter.keys() - cases) == (set(), set())
 
 
 def test_a_case_is_tested_in_a_file_of_its_stage() -> None:

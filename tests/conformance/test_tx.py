@@ -48,8 +48,8 @@ def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dr
     good = signed(DYNAMIC_FEE, to=inbox, data=item("Z0!"))
     harness = IngestionHarness(ECOTONE)
     harness.batcher = SIGNER
-    found = harness.read(*inbox_transactions((transaction, good), inbox, L1_CHAIN_ID))
-    return found, harness.dropped
+    result = harness.read(*inbox_transactions((transaction, good), inbox, L1_CHAIN_ID))
+    return result, harness.dropped
 
 
 @table(
@@ -82,8 +82,8 @@ def ignored(transaction: Callable[[], bytes]) -> None:
 
 @case("tx_other_sender")
 def from_a_stranger() -> None:
-    found, (dropped,) = read(signed(DYNAMIC_FEE, secret=OTHER_SECRET))
-    assert found == ["Z0"]
+    result, (dropped,) = read(signed(DYNAMIC_FEE, secret=OTHER_SECRET))
+    assert result == ["Z0"]
     assert dropped.effect is DropEffect.IGNORED
     assert dropped.reason == SenderNotBatcher(sender=OTHER_SIGNER, batcher=SIGNER)
 
@@ -110,8 +110,8 @@ def failed_on_l1() -> None:
 
 @case("tx_empty_data")
 def without_data() -> None:
-    found, (dropped,) = read(signed(DYNAMIC_FEE, data=b""))
-    assert (found, dropped.reason) == (["Z0"], FramesEmpty())
+    result, (dropped,) = read(signed(DYNAMIC_FEE, data=b""))
+    assert (result, dropped.reason) == (["Z0"], FramesEmpty())
 
 
 @case("tx_empty_block")

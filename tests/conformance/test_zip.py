@@ -82,27 +82,27 @@ def bad_header(body: bytes) -> tuple[bytes, Reason]:
     zip_one_byte_78=bad_header(b"\x78"),
 )
 def not_opened(body: bytes, reason: Reason) -> None:
-    found = read_channel(body, FJORD)
-    assert (found.batches, found.reason) == ([], reason)
+    channel = read_channel(body, FJORD)
+    assert (channel.batches, channel.reason) == ([], reason)
 
 
 @case("zip_brotli_pre_fjord")
 def brotli_too_early() -> None:
-    found = read_channel(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
-    assert (found.batches, found.reason_type) == ([], BrotliNotAllowed)
+    channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
+    assert (channel.batches, channel.reason_type) == ([], BrotliNotAllowed)
 
 
 @case("zip_brotli_at_fjord")
 def brotli_at_the_fork() -> None:
-    found = read_channel(brotli(TWO), forks_until("ecotone", fjord=12), seconds=12)
-    assert (found.times, found.dropped) == ([2, 4], [])
+    channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=12), seconds=12)
+    assert (channel.times, channel.dropped) == ([2, 4], [])
 
 
 @case("zip_brotli_batch_pre_fjord")
 def brotli_by_the_time_of_l1() -> None:
     """Fjord comes ten minutes after the batches' own time."""
-    found = read_channel(brotli(TWO), forks_until("ecotone", fjord=600), seconds=600)
-    assert (found.times, found.dropped) == ([2, 4], [])
+    channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=600), seconds=600)
+    assert (channel.times, channel.dropped) == ([2, 4], [])
 
 
 # --- damage in zlib ------------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def checksum_missing() -> None:
 
 @case("zip_adler_ok_junk")
 def bytes_behind_the_checksum() -> None:
-    found = read_channel(compressed(sizes(100, 9000)) + b"junk", FJORD)
-    assert (found.times, found.dropped) == ([2, 4], [])
+    channel = read_channel(compressed(sizes(100, 9000)) + b"junk", FJORD)
+    assert (channel.times, channel.dropped) == ([2, 4], [])
 
 
 def text_batches() -> list[bytes]:
@@ -232,8 +232,8 @@ def large_window() -> None:
     """Only a stream with a large window begins with 0x11."""
     encoded = large_window_stream(stream(TWO))
     assert encoded[0] == 0x11
-    found = read_channel(b"\1" + encoded, FJORD)
-    assert (found.batches, found.reason_type) == ([], StreamDamaged)
+    channel = read_channel(b"\1" + encoded, FJORD)
+    assert (channel.batches, channel.reason_type) == ([], StreamDamaged)
 
 
 def large_window_stream(data: bytes) -> bytes:
@@ -274,9 +274,9 @@ def head_size(whole: int) -> int:
 )
 def at_the_limit(sizes: tuple[int, ...], left: int, reason: Reason | None) -> None:
     body = compressed(megabytes(*sizes), level=1)
-    found = read_channel(body, DELTA)
-    assert found.times == [L2_BLOCK_TIME * number for number in range(1, left + 1)]
-    assert found.reason == reason
+    channel = read_channel(body, DELTA)
+    assert channel.times == [L2_BLOCK_TIME * number for number in range(1, left + 1)]
+    assert channel.reason == reason
 
 
 @case("zip_limit_fjord")
@@ -299,11 +299,11 @@ def bomb() -> None:
         body += repeated_megabyte() * 1024
         tracemalloc.start()
         try:
-            found = read_channel(body, DELTA)
+            channel = read_channel(body, DELTA)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert len(found.batches) == items
+        assert len(channel.batches) == items
         assert peak < 4 * LIMIT_BEFORE_FJORD + len(body)
 
 

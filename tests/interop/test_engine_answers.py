@@ -30,8 +30,8 @@ from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.engine_api import Trait
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
-from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import fork_offsets
 from tests.support.chains.l2_test_chain import L2TestChain
@@ -95,8 +95,8 @@ class Engine(NamedTuple):
         """An error is one of those in the table."""
         assert isinstance(found, ErrorAnswer), found
         own_words = self.is_embedded and found.code == INVALID_ATTRIBUTES
-        errors = [each for each in expected if isinstance(each, ErrorAnswer) and each.code == found.code]
-        assert any(own_words or each.message in found.message for each in errors), found
+        errors = [item for item in expected if isinstance(item, ErrorAnswer) and item.code == found.code]
+        assert any(own_words or error.message in found.message for error in errors), found
 
 
 @pytest.fixture(scope="module", params=["embedded", "embedded like op-reth", "op-geth", "op-reth"])
@@ -129,27 +129,27 @@ def test_an_engine_of_others_says_who_it_is(engine: Engine) -> None:
     """[ENG41] op-reth refuses client codes that execution-apis does not list."""
     if engine.is_embedded:
         pytest.skip("the embedded engine does not say who it is")
-    (found,) = engine.ask(GetIdentity())
-    assert isinstance(found, EngineIdentity) and found.kind == engine.columns[0].removeprefix("op-")
+    (result,) = engine.ask(GetIdentity())
+    assert isinstance(result, EngineIdentity) and result.kind == engine.columns[0].removeprefix("op-")
 
 
 @pytest.mark.parametrize("case", transaction_cases(), ids=lambda case: case.name)
 def test_a_derived_transaction(case: TransactionCase, engine: Engine) -> None:
-    given = attributes(engine, *case.before, case.raw)
+    value = attributes(engine, *case.before, case.raw)
     answers = [case.answers[name] for name in engine.columns]
-    errors, (kind,) = [each.error for each in answers], {each.kind for each in answers}
+    errors, (kind,) = [answer.error for answer in answers], {answer.kind for answer in answers}
     genesis = Forkchoice(engine.genesis.hash, ZERO_HASH, ZERO_HASH)
-    (started,) = engine.ask(ForkchoiceUpdate(genesis, given))
+    (started,) = engine.ask(ForkchoiceUpdate(genesis, value))
     if kind == "start":
         engine.check(started, errors)
         return
     assert isinstance(started, ForkchoiceAnswer) and started.status == "VALID" and started.payload_id is not None
-    (sealed,) = engine.ask(GetPayload(started.payload_id, given.timestamp))
+    (sealed,) = engine.ask(GetPayload(started.payload_id, value.timestamp))
     if kind == "seal":
         engine.check(sealed, errors)
         return
     assert isinstance(sealed, ExecutionPayload) and kind in (BUILT, LEFT_OUT)
-    assert sealed.transactions == (given.transactions if kind == BUILT else given.transactions[:-1])
+    assert sealed.transactions == (value.transactions if kind == BUILT else value.transactions[:-1])
     (inserted,) = engine.ask(NewPayload(sealed))
     assert isinstance(inserted, PayloadAnswer) and inserted.status == "VALID", "a block without it is valid in itself"
 
@@ -167,12 +167,12 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_members_of_attributes(case: OtherCase, engine: Engine) -> None:
     if engine.is_embedded and "op-reth" in engine.columns:
         pytest.skip("no trait of the embedded engine changes its answers to members")
-    given, name = attributes(engine), case.given.get("without")
+    value, name = attributes(engine), case.given.get("without")
     if name == "gasLimit":
         pytest.skip("the node's encoder always writes a gas limit")
     changes = {"timestamp": engine.genesis.header.timestamp} if name is None else CHANGES[name]
-    found = engine.build(msgspec.structs.replace(given, **changes))
-    engine.check(found, [case.answers[name] for name in engine.columns])
+    result = engine.build(msgspec.structs.replace(value, **changes))
+    engine.check(result, [case.answers[name] for name in engine.columns])
 
 
 @pytest.mark.parametrize("case", other_cases("call"), ids=lambda case: case.name)
@@ -188,16 +188,16 @@ def test_other_calls(case: OtherCase, engine: Engine) -> None:
         assert (asyncio.run(signal(engine)) is not None) is (expected == "answered")
         return
     if "payload" in call:
-        (found,) = engine.ask(GetPayload(from_hex(call["payload"]), first.timestamp))
+        (result,) = engine.ask(GetPayload(from_hex(call["payload"]), first.timestamp))
         assert isinstance(expected, ErrorAnswer)
-        engine.check(found, [expected])
+        engine.check(result, [expected])
         return
     names = {"unknown": b"\x09" * 32, "zero": ZERO_HASH, "head": head, "ancestor": engine.genesis.hash}
-    (found,) = engine.ask(ForkchoiceUpdate(Forkchoice(*(names[each] for each in call["forkchoice"]))))
+    (result,) = engine.ask(ForkchoiceUpdate(Forkchoice(*(names[item] for item in call["forkchoice"]))))
     if isinstance(expected, ErrorAnswer):
-        assert isinstance(found, ErrorAnswer) and found.code == expected.code, found
+        assert isinstance(result, ErrorAnswer) and result.code == expected.code, result
     else:
-        assert isinstance(found, ForkchoiceAnswer) and found.status == expected, found
+        assert isinstance(result, ForkchoiceAnswer) and result.status == expected, result
 
 
 async def signal(engine: Engine) -> bytes | None:

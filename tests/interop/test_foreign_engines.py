@@ -74,17 +74,17 @@ def test_a_network(engines: dict[str, str], leftovers: Leftovers) -> None:
             node: stack.enter_context(foreign_engine(name, leftovers, genesis, jwt)) for node, name in engines.items()
         }
         time = json.loads(genesis.read_text())["timestamp"]
-        flags = [f"--{node}-engine={each.http},{each.auth}" for node, each in running.items()]
-        for each in running.values():
-            assert call(each.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == time
+        flags = [f"--{node}-engine={item.http},{item.auth}" for node, item in running.items()]
+        for item in running.values():
+            assert call(item.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == time
         with Devnet(leftovers, "--no-batcher", *flags, *CALLDATA) as net:
             with lying_batcher(leftovers, net, "span", ADDED) as batcher:
                 texts = {node: TEXTS[engines.get(node, "embedded")] for node in net.nodes}
                 wait_for_replacements(net, texts)
                 batcher.stop()
             engines_of = [net.node(node)["engine"] for node in net.nodes]
-            found = {call(url, "eth_getBlockByNumber", hex(LAST), False)["hash"] for url in engines_of}
-            assert len(found) == 1
+            result = {call(url, "eth_getBlockByNumber", hex(LAST), False)["hash"] for url in engines_of}
+            assert len(result) == 1
             net.finish()
 
 

@@ -57,13 +57,13 @@ async def sync_protocol(folder: Path) -> None:
     rollup = chain_of_now()
     blocks = timed_chain(rollup, 2)
     blocks[1] = msgspec.structs.replace(blocks[1], transactions=(b"\x02" + shake_128(b"large").digest(1_500_000),))
-    responses = {each.block_number: payload_by_number.encode_block(rollup, each) for each in blocks}
+    responses = {block.block_number: payload_by_number.encode_block(rollup, block) for block in blocks}
 
     def respond(request: bytes) -> bytes:
         return responses[struct.unpack("<Q", request)[0]]
 
     async with P2pNode(1, rollup, folder).running() as node, go_peer(folder / "go") as theirs:
-        node.own_chain = {each.block_number: each for each in blocks}
+        node.own_chain = {block.block_number: block for block in blocks}
         await theirs.serve(payload_by_number.protocols(CHAIN_ID)[0], payload_by_number.REQUEST_SIZE, respond)
         await they_dial(theirs, node)
         for protocol in payload_by_number.protocols(CHAIN_ID):

@@ -125,10 +125,10 @@ def test_their_lookups_go_through_our_nodes() -> None:
         ):
             await until(lambda: all(len(node.found) >= 7 for node in nodes), 25)
             await theirs.call("add", record=boot.enr.text)
-            found: set[str] = set()
+            result: set[str] = set()
             for _ in range(6):
-                found |= set(await theirs.call("random"))
-            assert len(found & {node.enr.text for node in nodes}) >= 6
+                result |= set(await theirs.call("random"))
+            assert len(result & {node.enr.text for node in nodes}) >= 6
 
     asyncio.run(check())
 

@@ -79,17 +79,17 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
             await theirs.wait_for_mesh_with(node, topic)
             assert (await theirs.state(topic))["protocols"] == {node.peer: MESHSUB_12}
             assert "/another/topic" not in node.stage.gossip.router.peers.topics
-            ours, given = now_block(1, version), now_block(2, version)
+            ours, value = now_block(1, version), now_block(2, version)
             assert await node.publish(ours) is None
             sent = message(ours, version)
             received = await theirs.received(id_of(sent, topic))
             assert (received["topic"], received["data"], received["peer"]) == (topic, sent, node.peer)
-            assert {tuple(each["fields"]) for each in theirs.rpcs("messages")} == {("data", "topic")}
-            assert await theirs.publish(topic, message(given, version)) == {node.peer}
+            assert {tuple(rpc["fields"]) for rpc in theirs.rpcs("messages")} == {("data", "topic")}
+            assert await theirs.publish(topic, message(value, version)) == {node.peer}
             await node.until(lambda: node.received_blocks)
-            assert node.received_blocks == [given] and node.stage.gossip.accepted == 1
+            assert node.received_blocks == [value] and node.stage.gossip.accepted == 1
             assert node.stage.gossip.router.validation_queue.seen.has(
-                id_of(message(given, version), topic), time.monotonic()
+                id_of(message(value, version), topic), time.monotonic()
             )
             peers = (await node.call("peers", True))["peers"]
             assert peers[theirs.peer_text]["scores"]["gossip"]["total"] == 0 and peers[theirs.peer_text]["gossipBlocks"]
@@ -103,13 +103,13 @@ def test_large_blocks_go_both_ways(tmp_path: Path) -> None:
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node, gossip_peer(1) as theirs:
             await connected(node, theirs)
             for number in (1, 2, 3):
-                ours, given = large_block(number, size), large_block(100 + number, size)
+                ours, value = large_block(number, size), large_block(100 + number, size)
                 assert await node.publish(ours) is None
                 received = await theirs.received(id_of(message(ours)))
                 assert received["data"] == message(ours)
-                await theirs.publish(TOPIC, message(given))
+                await theirs.publish(TOPIC, message(value))
                 await node.wait_for_blocks(number)
-                assert node.received_blocks[-1] == given
+                assert node.received_blocks[-1] == value
 
     run_scenario(scenario)
 
@@ -131,14 +131,14 @@ def test_a_peer_outside_of_our_mesh_gets_ihave_and_sends_iwant(tmp_path: Path) -
             await outsider.dial(node)
             await outsider.wait_for_rpc("prune", lambda prune: prune == {"topic": TOPIC, "backoff": 60})
             assert list(node.stage.gossip.router.meshes.members[TOPIC]) == [member.peer]
-            own, given = large_block(1, 2000), now_block(2)
+            own, value = large_block(1, 2000), now_block(2)
             assert await node.publish(own) is None
-            await member.publish(TOPIC, message(given))
-            for each in map(message, (own, given)):
-                assert (await outsider.received(id_of(each)))["data"] == each
-                assert id_of(each).hex() in outsider.rpcs("ihave")
-                assert _announced_before_sent(outsider, id_of(each))
-                assert outsider.copies(id_of(each)) == 1
+            await member.publish(TOPIC, message(value))
+            for item in map(message, (own, value)):
+                assert (await outsider.received(id_of(item)))["data"] == item
+                assert id_of(item).hex() in outsider.rpcs("ihave")
+                assert _announced_before_sent(outsider, id_of(item))
+                assert outsider.copies(id_of(item)) == 1
             assert (await outsider.state(TOPIC))["mesh"] == []
 
     run_scenario(scenario)
@@ -147,7 +147,7 @@ def test_a_peer_outside_of_our_mesh_gets_ihave_and_sends_iwant(tmp_path: Path) -
 def _announced_before_sent(peer: JsGossipPeer, id_: bytes) -> bool:
     rpcs = [event for event in peer.js.events if event["event"] == "rpc"]
     announced = next(at for at, rpc in enumerate(rpcs) if id_.hex() in rpc["ihave"])
-    sent = next(at for at, rpc in enumerate(rpcs) if any(each["id"] == id_.hex() for each in rpc["messages"]))
+    sent = next(at for at, rpc in enumerate(rpcs) if any(item["id"] == id_.hex() for item in rpc["messages"]))
     return announced < sent
 
 
@@ -166,11 +166,11 @@ def test_outside_of_their_mesh_we_get_ihave_and_send_iwant(tmp_path: Path) -> No
             meshes = node.stage.gossip.router.meshes
             await node.until(lambda: meshes.backoff.blocks_graft(TOPIC, theirs.peer))
             assert theirs.peer not in meshes.members[TOPIC]
-            given = message(now_block(1))
-            assert await theirs.publish(TOPIC, given) == {member.peer}
+            value = message(now_block(1))
+            assert await theirs.publish(TOPIC, value) == {member.peer}
             await node.until(lambda: node.received_blocks)
-            assert id_of(given).hex() in theirs.rpcs("iwant", node.peer)
-            assert id_of(given).hex() not in theirs.rpcs("iwant", member.peer)
+            assert id_of(value).hex() in theirs.rpcs("iwant", node.peer)
+            assert id_of(value).hex() not in theirs.rpcs("iwant", member.peer)
             assert node.stage.gossip.router.lazy_gossip.promises.broken(time.monotonic() + 10) == {}
             assert theirs.rpcs("graft", node.peer).count(TOPIC) == 1, "no GRAFT within the backoff"
 
@@ -226,13 +226,13 @@ def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
         ):
             await connected(node, sender, witness)
             invalid = invalid_messages()
-            for each in invalid.values():
-                await sender.publish(TOPIC, each)
+            for item in invalid.values():
+                await sender.publish(TOPIC, item)
             valid = message(now_block(9))
             await sender.publish(TOPIC, valid)
             await witness.received(id_of(valid))
             assert node.stage.gossip.failures == dict.fromkeys(invalid, 1)
-            assert [each["id"] for each in witness.rpcs("messages")] == [id_of(valid).hex()]
+            assert [rpc["id"] for rpc in witness.rpcs("messages")] == [id_of(valid).hex()]
             await node.wait_for_blocks(1)
             assert len(node.received_blocks) == 1
             score = (await node.call("peers", True))["peers"][sender.peer_text]["scores"]["gossip"]
@@ -262,13 +262,13 @@ def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
             await node.until(lambda: node.stage.signers.current == SIGNER.address)
             content = signed(now_block(2))
             once, again, last = snappy.compress(content), _with_high_s(content), message(now_block(3))
-            for each in (once, again, last):
-                await sender.publish(TOPIC, each)
+            for item in (once, again, last):
+                await sender.publish(TOPIC, item)
             await witness.received(id_of(last))
             assert node.stage.gossip.failures == {"no_signer": 1, "seen": 1}
-            assert [each["id"] for each in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
+            assert [rpc["id"] for rpc in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
             await node.wait_for_blocks(2)
-            assert [each.block_number for each in node.received_blocks] == [2, 3]
+            assert [received_block.block_number for received_block in node.received_blocks] == [2, 3]
             assert node.stage.scorer.score(sender.peer) == 0
 
     run_scenario(scenario)
@@ -323,8 +323,8 @@ def test_we_send_idontwant(tmp_path: Path) -> None:
         ):
             await connected(node, sender, other)
             small, large = message(now_block(1)), message(large_block(2, 2000))
-            for each in (small, large):
-                await sender.publish(TOPIC, each)
+            for item in (small, large):
+                await sender.publish(TOPIC, item)
             await other.received(id_of(large))
             assert other.rpcs("idontwant") == [id_of(large).hex()] and sender.rpcs("idontwant") == []
 

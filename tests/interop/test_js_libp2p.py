@@ -44,8 +44,8 @@ async def we_dial(both: Pair) -> None:
 
 
 async def they_dial(both: Pair) -> None:
-    found = await both.theirs.call("dial", address=both.ours.multiaddr)
-    assert found == {"encryption": "/noise", "multiplexer": "/yamux/1.0.0"}
+    result = await both.theirs.call("dial", address=both.ours.multiaddr)
+    assert result == {"encryption": "/noise", "multiplexer": "/yamux/1.0.0"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,9 +85,9 @@ async def _check_identify(both: Pair) -> None:
 async def _check_echo(both: Pair, size: int) -> None:
     data = hashlib.shake_128(b"data").digest(size)
     assert await echo_through(both.ours, both.peer, data) == data
-    found = await both.theirs.call("echo", peer=both.our_text, size=size)
+    result = await both.theirs.call("echo", peer=both.our_text, size=size)
     pattern = (b"rollup" * (size // 6 + 1))[:size]
-    assert found == {"size": size, "hash": hashlib.sha256(pattern).hexdigest()}
+    assert result == {"size": size, "hash": hashlib.sha256(pattern).hexdigest()}
 
 
 async def _check_many_streams(both: Pair) -> None:

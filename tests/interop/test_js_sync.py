@@ -168,8 +168,8 @@ def test_a_gap_is_filled_from_their_responses(tmp_path: Path, version: int, prot
     async def scenario() -> None:
         blocks = timed_chain(rollup, 8, version=version)
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[protocol]) as theirs:
-            for each in blocks[:-1]:
-                await theirs.set_response(each.block_number, payload_by_number.encode_block(rollup, each))
+            for block in blocks[:-1]:
+                await theirs.set_response(block.block_number, payload_by_number.encode_block(rollup, block))
             await connect(node, theirs)
             request_range(node, blocks[-1], head=2)
             await node.wait_for_blocks(5)
@@ -200,7 +200,7 @@ def test_a_large_block_is_received(tmp_path: Path) -> None:
 
 def invalid_responses(rollup: RollupConfig, right: ExecutionPayload) -> dict[str, bytes]:
     """Responses that are an error of the peer, by what is wrong."""
-    good, other = (payload_by_number.encode_block(rollup, each) for each in (right, timed_chain(rollup, 1)[0]))
+    good, other = (payload_by_number.encode_block(rollup, item) for item in (right, timed_chain(rollup, 1)[0]))
     ten_mebibytes = b"\xfe\xff\xff\xff" + bytes(0xFFFFFF)
     return {
         "empty": b"",
@@ -239,8 +239,8 @@ def test_invalid_responses_count_as_errors(tmp_path: Path) -> None:
                 planner.limiter = RequestLimiter()
                 request_range(node, above, head=2)
                 await node.until(partial(has_finished_requests, node, number), 8.0)
-                found = counts(node, theirs)
-                assert found.error_responses > 0 and found.valid_responses == found.rejected_payloads == 0, name
+                result = counts(node, theirs)
+                assert result.error_responses > 0 and result.valid_responses == result.rejected_payloads == 0, name
                 await node.until(partial(theirs.has_requested_more, number - 1))
                 assert len(theirs.requested_numbers()) == number, f"{name}: no second request for this range"
                 assert node.received_blocks == [] and len(planner.quarantine) == 0, name
@@ -283,7 +283,7 @@ def test_not_found_is_no_error(tmp_path: Path) -> None:
             P2pNode(2, rollup, tmp_path).running() as other,
             gossip_peer(1, sync=[OP_NODE]) as theirs,
         ):
-            other.own_chain = {each.block_number: each for each in blocks}
+            other.own_chain = {block.block_number: block for block in blocks}
             await connect(node, theirs)
             request_range(node, blocks[-1], head=2)
             await theirs.js.event("request", by(number=5))
@@ -300,8 +300,8 @@ def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         blocks = timed_chain(rollup, 8)
-        wrong = [msgspec.structs.replace(each, gas_used=7) for each in blocks]
-        wrong = [msgspec.structs.replace(each, block_hash=payload_block_hash(each)) for each in wrong]
+        wrong = [msgspec.structs.replace(block, gas_used=7) for block in blocks]
+        wrong = [msgspec.structs.replace(item, block_hash=payload_block_hash(item)) for item in wrong]
         forged = msgspec.structs.replace(blocks[6], gas_used=7)
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[OP_NODE]) as theirs:
             await theirs.set_response(7, payload_by_number.encode_block(rollup, forged))

@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
@@ -103,8 +103,8 @@ def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
     for number, outputs in enumerate(zip(ours, theirs, strict=True)):
         one, other = ([output[field] for field in OUTPUT_FIELDS] for output in outputs)
         assert one == other, number
-    found: dict[str, Any] = ours[-1]["blockRef"]
-    return found
+    our: dict[str, Any] = ours[-1]["blockRef"]
+    return our
 
 
 def our_node(watch: Leftovers) -> str:
@@ -199,7 +199,9 @@ def test_the_network_crosses_every_fork(net: Devnet, foreign: OpNode) -> None:
     assert config.fork_times == {"regolith": 0} | {fork: start + offset for fork, offset in foreign.forks.items()}
     for offset in foreign.forks.values():
         receipts = call(engine, "eth_getBlockReceipts", hex(offset))
-        bundles = [each.bundle for each in config.schedule().activations(start + offset) if each.bundle]
+        bundles = [
+            activation.bundle for activation in config.schedule().activations(start + offset) if activation.bundle
+        ]
         assert len(receipts) > sum(len(load_bundle(name).transactions) for name in bundles)
         assert {receipt["status"] for receipt in receipts} == {"0x1"}
 
@@ -355,11 +357,11 @@ def deploy(url: str, key: Key, code: bytes) -> Address:
 def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
     """The L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes extraData)
     on L1; the extra data is the number in 32 bytes."""
-    found = []
+    result = []
     for number in range(int(call(url, "eth_blockNumber"), 16) + 1):
         for transaction in call(url, "eth_getBlockByNumber", hex(number), True)["transactions"]:
             if transaction["to"] == to_hex(factory):
                 data = bytes.fromhex(transaction["input"][2:])
                 assert len(data) == 4 + 5 * 32, data.hex()
-                found.append((int.from_bytes(data[-32:], "big"), to_hex(data[36:68])))
-    return found
+                result.append((int.from_bytes(data[-32:], "big"), to_hex(data[36:68])))
+    return result

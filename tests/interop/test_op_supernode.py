@@ -52,8 +52,8 @@ class Supernode:
     def status(self) -> dict[str, Any]:
         """`optimism_syncStatus` of the chain."""
         assert self.program.running, self.program.out[-3000:] + self.program.err[-3000:]
-        found: dict[str, Any] = call(self.url, "optimism_syncStatus")
-        return found
+        result: dict[str, Any] = call(self.url, "optimism_syncStatus")
+        return result
 
     def stop(self) -> None:
         """Stops it with its engine."""
@@ -72,12 +72,12 @@ def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
 
 @pytest.fixture(scope="module")
 def supernode(net: Devnet, module_leftovers: Leftovers) -> Iterator[Supernode]:
-    found = Supernode(module_leftovers, net)
+    result = Supernode(module_leftovers, net)
     try:
-        net.wait(lambda: found.status()["safe_l2"]["number"] >= 1, "op-supernode derives")
-        yield found
+        net.wait(lambda: result.status()["safe_l2"]["number"] >= 1, "op-supernode derives")
+        yield result
     finally:
-        found.stop()
+        result.stop()
 
 
 def follower(watch: Leftovers, net: Devnet, name: str, source: str, **options: object) -> ExtraNode:
@@ -102,7 +102,7 @@ def test_a_verifier_follows_a_supernode_that_is_killed_and_comes_back(
         before = {name: node.head(name) for name in ("unsafe_l2", *HEADS)}
         supernode.program.kill()
         wait_for(lambda: node.head() > before["unsafe_l2"] + BLOCKS, "gossip goes on")
-        assert any("FOLLOW-UNREACHABLE" in each for each in unready_reasons(node.url))
+        assert any("FOLLOW-UNREACHABLE" in unready_reason for unready_reason in unready_reasons(node.url))
         supernode.start()
         wait_for(lambda: node.head("safe_l2") > before["safe_l2"], f"it follows again: {node.program.out[-3000:]}")
         assert all(node.head(name) >= before[name] for name in HEADS)
@@ -111,7 +111,7 @@ def test_a_verifier_follows_a_supernode_that_is_killed_and_comes_back(
         net.wait_for_safe(last)
         calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
         ours, theirs = (call_batch(url, *calls) for url in (node.url, net.node("verifier")["rpc"]))
-        assert [each["outputRoot"] for each in ours] == [each["outputRoot"] for each in theirs]
+        assert [our["outputRoot"] for our in ours] == [their["outputRoot"] for their in theirs]
         assert "a bug ends" not in node.program.out
     finally:
         node.stop()

@@ -1,5 +1,6 @@
-"""Alt-DA for the batcher: writes inputs to a DA server, posts their commitments, and challenges on L1 those whose input
-the server has lost [ADA1, ADA5 to ADA7].
+"""Alt-DA for the batcher: writes inputs to a DA server and posts their commitments [ADA1, ADA5 to ADA7].
+
+It challenges on L1 those whose input the server has lost.
 
 The challenge contract of the local network emits a log from its calldata; see `tools.devnet.files`."""
 
@@ -39,8 +40,9 @@ class PostedInput:
 
 
 class AltDaBatcher:
-    """State: the inputs that were posted and not checked yet, or are challenged, for as long as they can be, `window`
-    L1 blocks. With `resolves` a challenge that is on L1 is resolved with the data."""
+    """State: the inputs that were posted and not checked yet, or are challenged, for as long as they can be.
+
+    They can be for `window` L1 blocks. With `resolves` a challenge that is on L1 is resolved with the data."""
 
     def __init__(self, url: str, l1: JsonRpcClient, send: Send, window: int, resolves: bool) -> None:
         self._url, self._l1, self._send, self._window, self._resolves = url, l1, send, window, resolves
@@ -50,7 +52,7 @@ class AltDaBatcher:
         self.challenges = 0
 
     async def store(self, data: bytes) -> bytes:
-        """Writes an input; the data item with its commitment. Raises EndpointError."""
+        """Write an input; the data item with its commitment. Raises EndpointError."""
         commitment = keccak_commitment(data)
         status = await self._request("POST", f"put/{to_hex(commitment.encode())}", data)
         if status != 200:
@@ -60,7 +62,7 @@ class AltDaBatcher:
         return item
 
     def sent(self, item: bytes, transaction: Hash) -> None:
-        """A transaction with this item was sent to L1."""
+        """Note that a transaction with this item was sent to L1."""
         self.posted.append(PostedInput(*self._put.pop(item), transaction))
 
     async def step(self) -> None:
@@ -71,7 +73,7 @@ class AltDaBatcher:
                 self.posted.remove(each)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -93,7 +95,7 @@ class AltDaBatcher:
         return head > included + self._window
 
     async def _block_of(self, transaction: Hash) -> int | None:
-        """The number of a transaction's L1 block; None while it is in none."""
+        """Return the number of a transaction's L1 block; None while it is in none."""
         receipt = await self._l1.call("eth_getTransactionReceipt", to_hex(transaction))
         return None if receipt is None else int(receipt["blockNumber"], 16)
 

@@ -178,7 +178,7 @@ class L2Block:
 
 
 def parse_block(number: int, raw: bytes) -> L2Block:
-    """Parses a block's RLP. Raises ValueError unless its first transaction is the L1 attributes deposit."""
+    """Parse a block's RLP. Raises ValueError unless its first transaction is the L1 attributes deposit."""
     block = rlp.decode(raw)
     assert isinstance(block, list) and isinstance(block[0], list) and isinstance(block[1], list)
     header = block[0]
@@ -200,7 +200,7 @@ def parse_block(number: int, raw: bytes) -> L2Block:
 
 
 def _origin(info: bytes) -> tuple[BlockId, int]:
-    """The L1 origin and its time in seconds, from the calldata of the L1 attributes deposit in either layout."""
+    """Return the L1 origin and its time in seconds, from the calldata of the L1 attributes deposit in either layout."""
     if info[0] != DEPOSIT_TYPE:
         raise ValueError("the first transaction is not a deposit")
     fields = rlp.decode(info[1:])

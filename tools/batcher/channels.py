@@ -1,5 +1,6 @@
-"""Channels: the rules for one, which batches go into which, their compression [RD2, RD3, ST1], frames [P4] and blobs
-[BL1 to BL8]."""
+"""Channels: the rules for one, and which batches go into which.
+
+With their compression [RD2, RD3, ST1], frames [P4] and blobs [BL1 to BL8]."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -40,7 +41,7 @@ class Frame:
     is_last: bool
 
     def encode(self) -> bytes:
-        """The encoded frame [P4]."""
+        """Return the encoded frame [P4]."""
         return b"".join(
             (
                 self.channel_id,
@@ -53,7 +54,7 @@ class Frame:
 
 
 def channel_body(batches: Iterable[bytes], compression: Compression) -> bytes:
-    """The compressed RLP strings of batches that begin with their type byte [RD2, RD3, ST1]."""
+    """Return the compressed RLP strings of batches that begin with their type byte [RD2, RD3, ST1]."""
     stream = b"".join(rlp.encode(batch) for batch in batches)
     if compression is Compression.ZLIB:
         return zlib.compress(stream, 9)
@@ -62,14 +63,14 @@ def channel_body(batches: Iterable[bytes], compression: Compression) -> bytes:
 
 
 def frames(channel_id: bytes, body: bytes, max_frame_bytes: int) -> list[Frame]:
-    """The channel split into frames of at most `max_frame_bytes` each, encoded."""
+    """Return the channel split into frames of at most `max_frame_bytes` each, encoded."""
     step = max_frame_bytes - FRAME_OVERHEAD
     pieces = [body[at : at + step] for at in range(0, len(body), step)] or [b""]
     return [Frame(channel_id, number, piece, number == len(pieces) - 1) for number, piece in enumerate(pieces)]
 
 
 def batcher_data(encoded: Sequence[Frame]) -> bytes:
-    """The data of one batcher transaction or blob: the derivation version byte and whole frames [P2, P4]."""
+    """Return the data of one batcher transaction or blob: the derivation version byte and whole frames [P2, P4]."""
     return DERIVATION_VERSION + b"".join(frame.encode() for frame in encoded)
 
 
@@ -100,7 +101,7 @@ class ChannelConfig(NamedTuple):
 
 
 def supported_config(wanted: ChannelConfig, schedule: ForkSchedule, l1_time: int, origin_time: int) -> ChannelConfig:
-    """The wanted configuration with each part replaced by its older form until its fork is active.
+    """Return the wanted configuration with each part replaced by its older form until its fork is active.
 
     `l1_time` is the L1 head's time in seconds: the block that includes the channel is later, and the older forms stay
     valid after a fork. `origin_time` is the time of the L1 origin of the channel's first L2 block."""
@@ -139,13 +140,13 @@ class ChannelManager:
     last_sent_at: int = -1
 
     def update_safe_head(self, number: int, block_hash: Hash) -> None:
-        """Drops the channels that are safe, and starts after the safe head where nothing later is submitted."""
+        """Drop the channels that are safe, and start after the safe head where nothing later is submitted."""
         self.submitted = [channel for channel in self.submitted if channel.last > number]
         if self.next_block is None or self.next_block <= number:
             self.next_block, self.last_hash = number + 1, block_hash
 
     def restart(self) -> None:
-        """Drops everything submitted; the next `update_safe_head` says where to start."""
+        """Drop everything submitted; the next `update_safe_head` says where to start."""
         self.next_block, self.last_hash = None, None
         self.last_sent_at = -1
         self.submitted.clear()
@@ -156,7 +157,7 @@ class ChannelManager:
         return any(l1_head > channel.sent_at + SAFE_TIMEOUT for channel in self.submitted)
 
     def next_blocks(self, unsafe_number: int, l1_head: int) -> range:
-        """The numbers of the L2 blocks for the next channel, empty where one was already sent at this L1 head."""
+        """Return the numbers of the L2 blocks for the next channel, empty where one was sent at this L1 head."""
         if self.next_block is None or l1_head == self.last_sent_at:
             return range(0)
         return range(self.next_block, min(unsafe_number, self.next_block + MAX_BLOCKS_PER_CHANNEL - 1) + 1)
@@ -166,7 +167,7 @@ class ChannelManager:
         return self.last_hash is None or self.last_hash == parent_hash
 
     def add(self, channel: SubmittedChannel) -> None:
-        """Records a channel that was sent."""
+        """Record a channel that was sent."""
         self.submitted.append(channel)
         self.last_sent_at = channel.sent_at
         self.next_block, self.last_hash = channel.last + 1, channel.last_hash

@@ -30,10 +30,94 @@ from rollup_node.tools.batcher.channels import (
     frames,
     supported_config,
 )
-from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
 
 if TYPE_CHECKING:
     from rollup_node.tools.batcher.alt_da import AltDaBatcher
+
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keys import private_key
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.batcher.kzg_proofs import compute_proof
+
+
+@dataclass(frozen=True)
+class Key:
+    """A secp256k1 key with its address."""
+
+    secret: bytes
+
+    @property
+    def address(self) -> Address:
+        """The key's Ethereum address."""
+        return private_key(self.secret).public_key.to_canonical_address()
+
+    def sign(self, digest: Hash) -> tuple[int, int, int]:
+        """Return the recoverable signature (y parity, r, s) of a digest."""
+        return private_key(self.secret).sign_msg_hash(digest).vrs
+
+
+@dataclass(frozen=True)
+class Fees:
+    """Fee caps in wei; `blob_cap` is per unit of blob gas."""
+
+    tip: int
+    cap: int
+    blob_cap: int = 0
+
+
+def dynamic_fee_transaction(
+    key: Key, chain_id: int, nonce: int, to: Address | None, value: int, data: bytes, gas: int, fees: Fees
+) -> bytes:
+    """Return a signed type 2 transaction, encoded; `value` in wei."""
+    fields: list[rlp.Item] = [
+        *map(_integer, (chain_id, nonce, fees.tip, fees.cap, gas)),
+        to or b"",
+        _integer(value),
+        data,
+        [],
+    ]
+    return b"\x02" + rlp.encode(_signed(key, 2, fields))
+
+
+@dataclass(frozen=True)
+class BlobTransaction:
+    """A type 3 transaction: `pooled` is its network form with the sidecar, `hash` that of its canonical form."""
+
+    pooled: bytes
+    hash: Hash
+    versioned_hashes: tuple[Hash, ...]
+
+
+def blob_transaction(
+    key: Key, chain_id: int, nonce: int, to: Address, blobs: Sequence[bytes], gas: int, fees: Fees
+) -> BlobTransaction:
+    """Return a signed type 3 transaction with one proof per blob. Takes about 100 ms of CPU per blob."""
+    commitments = [blob_to_commitment(blob) for blob in blobs]
+    proofs = [compute_proof(blob, commitment) for blob, commitment in zip(blobs, commitments, strict=True)]
+    hashes = tuple(map(versioned_hash, commitments))
+    fields: list[rlp.Item] = [
+        *map(_integer, (chain_id, nonce, fees.tip, fees.cap, gas)),
+        to,
+        b"",
+        b"",
+        [],
+        _integer(fees.blob_cap),
+        list(hashes),
+    ]
+    signed = _signed(key, 3, fields)
+    pooled = b"\x03" + rlp.encode([signed, list(blobs), list[rlp.Item](commitments), list[rlp.Item](proofs)])
+    return BlobTransaction(pooled, keccak256(b"\x03" + rlp.encode(signed)), hashes)
+
+
+def _signed(key: Key, kind: int, fields: list[rlp.Item]) -> list[rlp.Item]:
+    signature = key.sign(keccak256(bytes((kind,)) + rlp.encode(fields)))
+    return [*fields, *map(_integer, signature)]
+
+
+def _integer(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
+
 
 CALLDATA_FRAME_BYTES = 60_000
 BLOBS_PER_TRANSACTION = 6
@@ -51,9 +135,10 @@ ADD_HELP = "post a block with a transaction behind its own, which it does not ha
 
 @dataclass(frozen=True)
 class BatcherConfig:
-    """Endpoints, the chain, the signing key and the wanted channel configuration. With a `da_server` data items are
-    commitments; `resolves_challenges` publishes on L1 the inputs that it loses. `added` are transactions for batches of
-    blocks, by number, which the blocks do not have."""
+    """Endpoints, the chain, the signing key and the wanted channel configuration.
+
+    With a `da_server` data items are commitments; `resolves_challenges` publishes on L1 the inputs that it loses.
+    `added` are transactions for batches of blocks, by number, which the blocks do not have."""
 
     l1: str
     engine: str
@@ -93,7 +178,7 @@ class BatchSubmitter:
         self.blobs = 0
 
     async def run(self) -> None:
-        """Polls and posts until cancelled; a failed request is repeated at the next poll."""
+        """Poll and post until cancelled; a failed request is repeated at the next poll."""
         while True:
             try:
                 await self.step()
@@ -206,7 +291,7 @@ class BatchSubmitter:
         return hashes
 
     async def _send_challenge(self, calldata: bytes) -> Hash:
-        """A transaction to the challenge contract, which copies its calldata into a log."""
+        """Return a transaction to the challenge contract, which copies its calldata into a log."""
         nonce, alt_da = await self._next_nonce(), self._config.rollup.alt_da
         assert alt_da is not None and alt_da.challenge_contract is not None
         gas = CHALLENGE_GAS + CHALLENGE_GAS_PER_BYTE * len(calldata)
@@ -233,7 +318,7 @@ class BatchSubmitter:
             fresh.replace(path)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         for client in (self._l1, self._engine, self._node):
             await client.close()
         if self._alt_da is not None:
@@ -256,7 +341,7 @@ def _added(entry: str) -> tuple[int, bytes]:
 
 
 def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
-    """The configuration from command-line arguments."""
+    """Return the configuration from command-line arguments."""
     parser = argparse.ArgumentParser(
         prog="batcher", description="Posts a sequencer's blocks to L1.", allow_abbrev=False
     )
@@ -298,7 +383,7 @@ async def _run(config: BatcherConfig) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     config = parse_arguments(sys.argv[1:] if argv is None else argv)
     try:
         asyncio.run(_run(config))

@@ -1,5 +1,6 @@
-"""KZG proofs of blobs (EIP-4844, polynomial-commitments.md of the consensus specs) without the set-up of ckzg, which
-takes 2.3 s of CPU to load: most local networks prove few blobs, and most elements of these are zero."""
+"""KZG proofs of blobs (EIP-4844, polynomial-commitments.md of the consensus specs) without the set-up of ckzg.
+
+That takes 2.3 s of CPU to load; most local networks prove few blobs, and most elements of these are zero."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -24,8 +25,10 @@ _PRIMITIVE_ROOT = 7
 
 
 def compute_proof(blob: bytes, commitment: bytes) -> bytes:
-    """The proof that a canonical blob has this commitment (about 90 ms, 40 ms with the set-up of ckzg): a commitment to
-    the quotient of the blob's polynomial less its value at the challenge, and of X less the challenge."""
+    """Return the proof that a canonical blob has this commitment (about 90 ms, 40 ms with the set-up of ckzg).
+
+    A commitment to the quotient of the blob's polynomial less its value at the challenge, and of X less the
+    challenge."""
     if setup_pays():
         return bytes(ckzg.compute_blob_kzg_proof(blob, commitment, load_setup()))
     point = _challenge(blob, commitment)
@@ -37,8 +40,9 @@ def compute_proof(blob: bytes, commitment: bytes) -> bytes:
 
 
 def verify_proof(blob: bytes, commitment: bytes, proof: bytes) -> bool:
-    """Whether the proof shows that the blob has the commitment (4 ms for a blob with few elements); False for
-    malformed input."""
+    """Whether the proof shows that the blob has the commitment (4 ms for a blob with few elements).
+
+    False for malformed input."""
     if len(blob) != BLOB_SIZE:
         return False
     elements = list(_elements(blob))
@@ -49,8 +53,9 @@ def verify_proof(blob: bytes, commitment: bytes, proof: bytes) -> bool:
 
 
 def verify_opening(commitment: bytes, point: int, value: int, proof: bytes) -> bool:
-    """Whether the proof shows that the polynomial with the commitment has the value at the point, both below the field
-    modulus; False for malformed points of the curve."""
+    """Whether the proof shows that the polynomial with the commitment has the value at the point.
+
+    Value and point are below the field modulus; False for malformed points of the curve."""
     try:
         committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
     except (ValueError, TypeError):
@@ -64,7 +69,9 @@ def verify_opening(commitment: bytes, point: int, value: int, proof: bytes) -> b
 
 
 def _challenge(blob: bytes, commitment: bytes) -> int:
-    """The point at which the polynomial is opened. That it is a root of unity is as unlikely as to guess a key."""
+    """Return the point at which the polynomial is opened.
+
+    That it is a root of unity is as unlikely as to guess a key."""
     return int.from_bytes(sha256(_CHALLENGE_DOMAIN + blob + commitment).digest(), "big") % FIELD_MODULUS
 
 
@@ -76,7 +83,7 @@ def _elements(blob: bytes) -> Iterable[tuple[int, int]]:
 
 
 def _value_at(elements: Iterable[tuple[int, int]], point: int) -> int:
-    """The value of the blob's polynomial, by the barycentric formula."""
+    """Return the value of the blob's polynomial, by the barycentric formula."""
     roots = _roots()
     terms = [(element * roots[at], point - roots[at]) for at, element in elements]
     inverses = _inverses([divisor % FIELD_MODULUS for _, divisor in terms])
@@ -85,7 +92,7 @@ def _value_at(elements: Iterable[tuple[int, int]], point: int) -> int:
 
 
 def _inverses(values: Sequence[int]) -> list[int]:
-    """The inverses of values that are not zero, with one inversion for all."""
+    """Return the inverses of values that are not zero, with one inversion for all."""
     products = [1]
     for value in values:
         products.append(products[-1] * value % FIELD_MODULUS)
@@ -103,7 +110,7 @@ def _scalar(number: int) -> Scalar:
 
 @cache
 def _roots() -> list[int]:
-    """The roots of unity at which a blob's elements are the values of its polynomial."""
+    """Return the roots of unity at which a blob's elements are the values of its polynomial."""
     root = pow(_PRIMITIVE_ROOT, (FIELD_MODULUS - 1) // ELEMENTS, FIELD_MODULUS)
     powers = [1]
     while len(powers) < ELEMENTS:
@@ -113,5 +120,5 @@ def _roots() -> list[int]:
 
 @cache
 def _tau() -> G2Point:
-    """The secret of the trusted setup, times the generator of G2."""
+    """Return the secret of the trusted setup, times the generator of G2."""
     return G2Point.from_compressed_bytes_unchecked(bytes.fromhex(SETUP_FILE.read_text().split()[2 + ELEMENTS + 1]))

@@ -1,6 +1,7 @@
-"""Compares `rollup-node batches` over recorded L1 blocks with the native calls of the same work alone (JSON, keccak,
-KZG, signature recovery, decompression). Both include the load of the KZG setup, which compute does while others begin
-to work; other start-up is not measured."""
+"""Compares `rollup-node batches` over recorded L1 blocks with the native calls of the same work alone.
+
+The work is JSON, keccak, KZG, signature recovery and decompression. Both include the load of the KZG setup, which
+compute does while others begin to work; other start-up is not measured."""
 
 import argparse
 import json
@@ -28,10 +29,9 @@ from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
-from rollup_node.tools.bench.call_recorder import Recorded, recording, seconds_of
-from rollup_node.tools.bench.measure import Figure, repeat, show
+from rollup_node.tools.bench.measure import Figure, Recorded, recording, repeat, seconds_of, show
 from rollup_node.tools.inspect.batch_summary import BatchSummary
-from rollup_node.tools.inspect.listing import BatchListing
+from rollup_node.tools.inspect.listing_stage import BatchListing
 from rollup_node.tools.recorded.recording import Recording
 
 FIRST, LAST = 6_582_895, 6_582_952
@@ -41,7 +41,7 @@ ENDED = re.compile(r"t=(\S+) .*msg=\"process ended\" name=derivation ")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when the bound is exceeded."""
+    """Print the figures; 1 when the bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the recording (op_sepolia_replay of the shared data)")
     parser.add_argument("--runs", type=int, default=5)
@@ -75,8 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command_seconds(url: str, workers: int, first: int, spans: int) -> float:
-    """Seconds from the start of the listing process to its end, by the node's log. Raises AssertionError unless it has
-    listed so many batches."""
+    """Seconds from the start of the listing process to its end, by the node's log.
+
+    Raises AssertionError unless it has listed so many batches."""
     options = ["--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--workers", str(workers)]
     arguments = ["batches", *options, "--from-l1", str(first), "--to-l1", str(LAST), "--json", "--log.level", "info"]
     done = subprocess.run(
@@ -89,7 +90,7 @@ def command_seconds(url: str, workers: int, first: int, spans: int) -> float:
 
 
 def native_calls(url: str, recorded: Recording, first: int) -> Recorded:
-    """The calls into native code of the listing, recorded while this process lists once."""
+    """Return the calls into native code of the listing, recorded while this process lists once."""
     config = find_network("op-sepolia").config
     bodies = {number: _fetch(url, "eth_getBlockByNumber", hex(number), True) for number in range(first, LAST + 1)}
     functions = (
@@ -152,7 +153,7 @@ def _decompressions(config: RollupConfig, blocks: Sequence[L1Block], recorded: R
 
 
 def decompress(body: bytes) -> bytes:
-    """The decompressed channel body, also of a stream without its end mark."""
+    """Return the decompressed channel body, also of a stream without its end mark."""
     if body[0] == 1:
         return bytes(brotlicffi.decompress(body[1:]))
     return zlib.decompressobj().decompress(body)

@@ -1,5 +1,6 @@
-"""A one-shot process in place of derivation that dispatches channels to compute workers and measures how long all of
-them take and how much CPU time it uses meanwhile."""
+"""A one-shot process in place of derivation that dispatches channels to compute workers.
+
+It measures how long all of them take and how much CPU time it uses meanwhile."""
 
 import asyncio
 import os
@@ -65,13 +66,14 @@ class DecodeWorker(Stage):
 
 
 def build_worker(config: object, bus: Bus, meter: Meter) -> DecodeWorker:
-    """The worker, built by the runtime."""
+    """Return the worker, built by the runtime."""
     return DecodeWorker(bus)
 
 
 def worker_seconds(bodies: Sequence[bytes], workers: int) -> DecodeTimes:
-    """How long `workers` compute processes take to decode all bodies. The supervisor runs in a forked child, since it
-    takes over the signals and children of its process."""
+    """How long `workers` compute processes take to decode all bodies.
+
+    The supervisor runs in a forked child, since it takes over the signals and children of its process."""
     read, write = os.pipe()
     pid = os.fork()  # the supervisor must be forked from a process without threads
     if pid == 0:

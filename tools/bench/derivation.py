@@ -1,5 +1,7 @@
-"""Measures derivation from channel bodies to payload attributes as engine JSON, compared with the native calls of the
-same work; the rules without decoding; memory over a long run; and the speed-up by a second worker."""
+"""Measures derivation from channel bodies to payload attributes as engine JSON.
+
+It is compared with the native calls of the same work. Measured too: the rules without decoding, memory over a long run,
+and the speed-up by a second worker."""
 
 import argparse
 import resource
@@ -32,7 +34,7 @@ MICRO = 1e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded or a floor missed."""
+    """Print the figures; 1 when a bound is exceeded or a floor missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("channels", type=Path, help="the folder of recorded channels (channels of the shared data)")
     parser.add_argument("--blocks", type=int, default=1200)
@@ -172,7 +174,7 @@ def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
 
 
 def resident() -> int:
-    """The resident set size of this process in bytes."""
+    """Return the resident set size of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 

@@ -33,12 +33,12 @@ Items = list[bytes]
 
 
 def empty_frame(channel: bytes, number: int, last: bool = False) -> bytes:
-    """A frame without data."""
+    """Return a frame without data."""
     return channel + number.to_bytes(2, "big") + bytes(4) + bytes((last,))
 
 
 def items(pieces: list[bytes]) -> Items:
-    """Data items of these frames."""
+    """Return data items of these frames."""
     return [b"\0" + b"".join(pieces[at : at + ITEM]) for at in range(0, len(pieces), ITEM)]
 
 
@@ -53,7 +53,7 @@ def other_channel(count: int) -> Items:
 
 
 def repeated_frames(count: int) -> Items:
-    """The same first frame again and again."""
+    """Return the same first frame again and again."""
     return items([empty_frame(CHANNEL, 0)] * count)
 
 
@@ -69,17 +69,17 @@ def abandoned_channels(count: int) -> Items:
 
 
 def malformed_items(count: int) -> Items:
-    """Data items of a version that does not exist."""
+    """Return data items of a version that does not exist."""
     return [b"\1"] * count
 
 
 def past_batches(count: int) -> Items:
-    """A channel of batches of blocks that are derived long since."""
+    """Return a channel of batches of blocks that are derived long since."""
     return _channel(bombs.small_batches, count, 74)
 
 
 def refused_batches(count: int) -> Items:
-    """A channel of span batches whose transactions cannot be restored."""
+    """Return a channel of span batches whose transactions cannot be restored."""
     return _channel(bombs.refused_batches, count, 143)
 
 
@@ -169,7 +169,7 @@ def _block(number: int, inbox: tuple[InboxTransaction, ...]) -> L1Block:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded."""
+    """Print the figures; 1 when a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drops", type=int, default=50_000, help="drops of a flood")
     parser.add_argument("--runs", type=int, default=5)

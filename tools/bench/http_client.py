@@ -1,5 +1,7 @@
-"""Measures the CPU time of one JSON-RPC call over loopback: a bare socket, our HTTP client, and a forkchoice update by
-the engine client. The server is another process that sends the same bytes whatever it receives."""
+"""Measures the CPU time of one JSON-RPC call over loopback.
+
+A bare socket, our HTTP client, and a forkchoice update by the engine client. The server is another process that sends
+the same bytes whatever it receives."""
 
 import argparse
 import asyncio
@@ -37,7 +39,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when our client takes more than nine times the time of the bare socket."""
+    """Print the figures; 1 when our client takes more than nine times the time of the bare socket."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--runs", type=int, default=5)
@@ -95,7 +97,7 @@ def bare_socket(port: int, count: int) -> float:
 
 @contextlib.contextmanager
 def server() -> Iterator[int]:
-    """The port of a server in a process of its own, which answers each packet with RESPONSE."""
+    """Yield the port of a server in a process of its own, which answers each packet with RESPONSE."""
     ours, theirs = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
     process.start()

@@ -4,9 +4,11 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
@@ -50,14 +52,14 @@ def _lines(path: str) -> list[str]:
 
 
 def repeat(runs: int, warm_up: int, measure: Callable[[], float]) -> tuple[float, ...]:
-    """The values of `runs` measurements after `warm_up` that are discarded."""
+    """Return the values of `runs` measurements after `warm_up` that are discarded."""
     for _ in range(warm_up):
         measure()
     return tuple(measure() for _ in range(runs))
 
 
 def show(title: str, figures: Sequence[Figure]) -> int:
-    """Prints the figures; 1 when a median exceeds its bound or falls below its floor."""
+    """Print the figures; 1 when a median exceeds its bound or falls below its floor."""
     print(title)
     print(f"  {machine()}")
     failed = 0
@@ -75,3 +77,45 @@ def show(title: str, figures: Sequence[Figure]) -> int:
         )
     sys.stdout.flush()
     return failed
+
+
+Recorded = list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+
+
+@contextmanager
+def recording(*functions: Callable[..., Any]) -> Iterator[Recorded]:
+    """Record every call of `functions` through a name in one of our modules, with its arguments.
+
+    Native functions have no hook, so each module's name for one is replaced by a wrapper while the context lasts."""
+    calls: Recorded = []
+    replaced: list[tuple[Any, str, Any]] = []
+    for function in functions:
+        wrapper = _wrapper(function, calls)
+        for name, module in list(sys.modules.items()):
+            if not name.startswith("rollup_node."):
+                continue
+            for attribute, value in list(vars(module).items()):
+                if value is function:
+                    replaced.append((module, attribute, value))
+                    setattr(module, attribute, wrapper)
+    try:
+        yield calls
+    finally:
+        for module, attribute, value in replaced:
+            setattr(module, attribute, value)
+
+
+def _wrapper(function: Callable[..., Any], calls: Recorded) -> Callable[..., Any]:
+    def recorded(*arguments: Any, **named: Any) -> Any:
+        calls.append((function, arguments, named))
+        return function(*arguments, **named)
+
+    return recorded
+
+
+def seconds_of(calls: Recorded) -> float:
+    """Wall-clock seconds of the recorded calls alone."""
+    started = time.perf_counter()
+    for function, arguments, named in calls:
+        function(*arguments, **named)
+    return time.perf_counter() - started

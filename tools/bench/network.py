@@ -1,5 +1,7 @@
-"""Measures the local network: how long a node takes to become ready and the verifier to its first safe block, and the
-memory and CPU of a node at the tip."""
+"""Measures the local network.
+
+How long a node takes to become ready and the verifier to its first safe block, and the memory and CPU of a node at the
+tip."""
 
 import argparse
 import json
@@ -27,7 +29,7 @@ SAMPLE_SECONDS = 60.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded."""
+    """Print the figures; 1 when a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="of the start and the first safe block")
     parser.add_argument(
@@ -120,8 +122,9 @@ class _RunningDevnet:
         raise TimeoutError("no safe block")
 
     def second_node_seconds(self) -> float:
-        """Seconds until another node, with ports and a runtime directory of its own, is ready on the running L1 and
-        engine."""
+        """Return the seconds until another node is ready on the running L1 and engine.
+
+        It has ports and a runtime directory of its own."""
         about = self.description
         options = {
             "l1": about["l1"],

@@ -1,5 +1,7 @@
-"""Measures the gossipsub router with 300 peers: the CPU of its heartbeats, and the time of a signed block of 100 KB
-from the bytes of its message to its validation result and the send queues of the mesh, without transport and IPC."""
+"""Measures the gossipsub router with 300 peers.
+
+The CPU of its heartbeats, and the time of a signed block of 100 KB from the bytes of its message to its validation
+result and the send queues of the mesh, without transport and IPC."""
 
 import argparse
 import random
@@ -24,7 +26,7 @@ GENESIS_TIME = 1_700_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded."""
+    """Print the figures; 1 when a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peers", type=int, default=300)
     parser.add_argument("--heartbeats", type=int, default=120)
@@ -90,7 +92,7 @@ class GossipBench:
         return 1000 * statistics.median(times)
 
     def raw_block(self, number: int) -> bytes:
-        """An RPC frame with a signed block that the router has not seen."""
+        """Return an RPC frame with a signed block that the router has not seen."""
         message = signed_message(number, GENESIS_TIME, self._chance)
         return encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, message)]))
 

@@ -1,5 +1,6 @@
-"""Measures how long a signed block of 100 KB takes from another process's write to the TCP socket to the message at the
-engine process: transport, gossipsub, validation and the arena."""
+"""Measures how long a signed block of 100 KB takes from another process to the engine process.
+
+From the write to the TCP socket to the message: transport, gossipsub, validation and the arena."""
 
 import argparse
 import asyncio
@@ -38,7 +39,7 @@ RECEIVER, SENDER = b"\x21" * 32, b"\x22" * 32
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figure; 1 when the bound is exceeded."""
+    """Print the figure; 1 when the bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
@@ -94,7 +95,7 @@ def _config(secret: bytes) -> P2pConfig:
 
 
 async def _departures(stage: P2pStage, blocks: int) -> dict[int, float]:
-    """Starts a process that sends `blocks` blocks; the monotonic time at which it wrote each, by block number."""
+    """Start a process that sends `blocks` blocks; the monotonic time at which it wrote each, by block number."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_send_blocks, args=(stage.host.port, blocks, theirs), daemon=True)

@@ -1,6 +1,7 @@
-"""Measures the engine process at the wire of an execution engine that takes no time: how long a gossiped payload of
-200 transactions needs to engine_newPayload, what sequencing adds to each block, and whether a slot is missed while L1
-answers slowly."""
+"""Measures the engine process at the wire of an execution engine that takes no time.
+
+How long a gossiped payload of 200 transactions needs to engine_newPayload, what sequencing adds to each block, and
+whether a slot is missed while L1 answers slowly."""
 
 import argparse
 import asyncio
@@ -40,7 +41,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
-from rollup_node.tools.bench.sealed_blocks import SECRET, genesis_payload, pool, sealed
+from rollup_node.tools.bench.signed_blocks import SECRET, genesis_payload, pool, sealed
 from rollup_node.tools.bench.synthetic_chain import L1_GENESIS, l1_hash
 from rollup_node.tools.bench.timed_engine import EngineProcess, TimedCall
 
@@ -56,7 +57,7 @@ BLOCKS_PER_ORIGIN = 6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded."""
+    """Print the figures; 1 when a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--payloads", type=int, default=300, help="gossiped payloads of a run")
     parser.add_argument("--runs", type=int, default=3, help="of gossiped payloads")
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def share(values: Sequence[float], percent: int) -> float:
-    """The value that `percent` of all do not exceed."""
+    """Return the value that `percent` of all do not exceed."""
     return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
@@ -104,9 +105,11 @@ async def payload_milliseconds(payloads: int) -> list[float]:
 
 
 async def sequence(blocks: int, block_time: int, l1_latency: float) -> tuple[list[float], int]:
-    """For each sequenced block, the milliseconds that this node added: between the engine's answers and its own next
-    requests, up to the next build, which begins at the block's time at the earliest. And how many blocks were not the
-    engine's head by the end of their slot, which is when the next block's time comes."""
+    """For each sequenced block, the milliseconds that this node added.
+
+    Between the engine's answers and its own next requests, up to the next build, which begins at the block's time at
+    the earliest. And how many blocks were not the engine's head by the end of their slot, which is when the next
+    block's time comes."""
     world = World(block_time=block_time, genesis_time=int(time.time() + BEFORE_START), l1_latency=l1_latency)
     with EngineProcess(world.config, world.genesis, TRANSACTIONS) as engine:
         began = time.time() - time.monotonic()
@@ -136,7 +139,7 @@ async def sequence(blocks: int, block_time: int, l1_latency: float) -> tuple[lis
 
 
 def _steps(calls: list[TimedCall]) -> list[TimedCall] | None:
-    """The calls that build a block, fetch it, insert it and make it the head; None without one of them."""
+    """Return the calls that build a block, fetch it, insert it and make it the head; None without one of them."""
     wanted = (
         ("engine_forkchoiceUpdated", True),
         ("engine_getPayload", False),
@@ -149,8 +152,10 @@ def _steps(calls: list[TimedCall]) -> list[TimedCall] | None:
 
 
 class World:
-    """The neighbours of an engine process: L1 with a block every few L2 blocks, peers, and a derivation that has
-    nothing to derive. `unsafe` is the number of the unsafe head that was published last."""
+    """The neighbours of an engine process.
+
+    L1 with a block every few L2 blocks, peers, and a derivation that has nothing to derive. `unsafe` is the number of
+    the unsafe head that was published last."""
 
     def __init__(self, block_time: int, genesis_time: int, l1_latency: float = 0.0) -> None:
         self.genesis = genesis_payload(genesis_time)
@@ -172,7 +177,7 @@ class World:
         return L1_GENESIS + max(0, int(time.time() - self._latency) - self.genesis.timestamp) // self._l1_step
 
     def chain(self, length: int) -> list[ExecutionPayload]:
-        """The blocks above genesis, of TRANSACTIONS transactions each."""
+        """Return the blocks above genesis, of TRANSACTIONS transactions each."""
         users = pool(TRANSACTIONS - 1)
         system = self.config.genesis.system_config
         parent = L2BlockRef(self.genesis.block_hash, 0, bytes(32), self.genesis.timestamp, self.config.genesis.l1, 0)
@@ -189,7 +194,7 @@ class World:
 
     @asynccontextmanager
     async def running(self, url: str, **options: Any) -> AsyncIterator[None]:
-        """Runs the engine stage on an execution engine, and its neighbours."""
+        """Run the engine stage on an execution engine, and its neighbours."""
         config = EngineConfig(
             url, SECRET, 5.0, "geth", self.config, L1_CHAIN, p2p=True, sequencer_state_file="", **options
         )
@@ -227,7 +232,7 @@ class World:
             self._peers.send(engine, PublishResponse(request.id, None))
 
     def gossip(self, payload: ExecutionPayload) -> None:
-        """A block of a peer arrives."""
+        """Take a block of a peer."""
         if self._engine is not None:
             self._peers.send(self._engine, UnsafeBlock(payload))
 
@@ -253,7 +258,7 @@ class World:
             self._origins.send(engine, L1BlockResponse(self._l1(number)))
 
     async def until(self, condition: Any, seconds: float = START_SECONDS, repeat: Any = None) -> None:
-        """Waits for a condition, repeating a need. Raises TimeoutError."""
+        """Wait for a condition, repeating a need. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while not condition():
                 if repeat is not None:

@@ -1,5 +1,6 @@
-"""A synthetic OP Stack chain for benchmarks of derivation: recorded transactions in blocks of 20, span batches, brotli,
-L1 blocks every 12 s. All forks up to Jovian are active."""
+"""A synthetic OP Stack chain for benchmarks of derivation.
+
+Recorded transactions in blocks of 20, span batches, brotli, L1 blocks every 12 s. All forks up to Jovian are active."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,18 +31,19 @@ ACTIVE = FORK_NAMES[1 : FORK_NAMES.index("jovian") + 1]
 
 
 def l1_hash(number: int) -> Hash:
-    """The hash of an L1 block of the synthetic chain."""
+    """Return the hash of an L1 block of the synthetic chain."""
     return keccak256(b"L1" + number.to_bytes(8, "big"))
 
 
 def l2_hash(number: int) -> Hash:
-    """The hash of an L2 block of the synthetic chain."""
+    """Return the hash of an L2 block of the synthetic chain."""
     return keccak256(b"L2" + number.to_bytes(8, "big"))
 
 
 def config(before: str | None = None) -> RollupConfig:
-    """The chain's rollup config: OP Mainnet's parameters with a genesis of its own, and all forks active at it, or
-    those before the one named."""
+    """Return the chain's rollup config.
+
+    OP Mainnet's parameters with a genesis of its own, and all forks active at it, or those before the one named."""
     mainnet = find_network("op-mainnet").config
     system = SystemConfig(BATCHER, bytes(32), b"\x01" + bytes(31), 60_000_000)
     return RollupConfig(
@@ -61,18 +63,18 @@ def config(before: str | None = None) -> RollupConfig:
 
 
 def origin_number(number: int) -> int:
-    """The number of an L2 block's L1 origin."""
+    """Return the number of an L2 block's L1 origin."""
     return L1_GENESIS + number * BLOCK_TIME // L1_BLOCK_TIME
 
 
 def l1_header(number: int) -> L1Header:
-    """The header of an L1 block of the synthetic chain."""
+    """Return the header of an L1 block of the synthetic chain."""
     time = GENESIS_TIME + (number - L1_GENESIS) * L1_BLOCK_TIME
     return L1Header(l1_hash(number), number, l1_hash(number - 1), time, bytes(32), 10**9, 0, bytes(32))
 
 
 def l2_ref(number: int) -> L2BlockRef:
-    """The reference of an L2 block of the synthetic chain."""
+    """Return the reference of an L2 block of the synthetic chain."""
     origin = origin_number(number)
     first = -(-(origin - L1_GENESIS) * L1_BLOCK_TIME // BLOCK_TIME)
     return L2BlockRef(
@@ -86,7 +88,7 @@ def l2_ref(number: int) -> L2BlockRef:
 
 
 def real_transactions(channels: Path) -> list[bytes]:
-    """The transactions of a recorded OP Mainnet channel."""
+    """Return the transactions of a recorded OP Mainnet channel."""
     body = (channels / "kona_batch.bin").read_bytes()
     rules = SpanRules(10, find_network("op-mainnet").config.genesis.l2_time, BLOCK_TIME)
     found: list[bytes] = []
@@ -107,13 +109,13 @@ class SyntheticChain:
     at: dict[int, tuple[bytes, ...]]
 
     def l1_block(self, number: int) -> L1Block:
-        """The L1 block with a number."""
+        """Return the L1 block with a number."""
         inbox = tuple(InboxTransaction(2, BATCHER, data, ()) for data in self.at.get(number, ()))
         return L1Block(l1_header(number), inbox, (), ())
 
 
 def make(blocks: int, pool: Sequence[bytes], blocks_per_span: int = BLOCKS_PER_SPAN) -> SyntheticChain:
-    """Encodes the chain from a pool of transactions; each span is in the L1 block after its last origin."""
+    """Encode the chain from a pool of transactions; each span is in the L1 block after its last origin."""
     bodies: list[bytes] = []
     at: dict[int, tuple[bytes, ...]] = {}
     for first in range(1, blocks + 1, blocks_per_span):

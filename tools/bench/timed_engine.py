@@ -1,5 +1,7 @@
-"""An execution engine without execution, as a process of its own: it accepts every block, seals what it is asked for
-with transactions of its pool, and notes when each request arrived and was answered."""
+"""An execution engine without execution, as a process of its own.
+
+It accepts every block, seals what it is asked for with transactions of its pool, and notes when each request arrived
+and was answered."""
 
 import asyncio
 import time
@@ -16,7 +18,7 @@ from rollup_node.stages.protocol.engine_json import attributes_from_json, envelo
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_header
 from rollup_node.stages.protocol.types import BlockId, Hash
-from rollup_node.tools.bench.sealed_blocks import pool, sealed
+from rollup_node.tools.bench.signed_blocks import pool, sealed
 
 MAX_BODY = 32 << 20
 

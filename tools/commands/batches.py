@@ -23,7 +23,7 @@ by the updates in the range."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the whole range was read."""
+    """Run the command; 0 when the whole range was read."""
     parser = FlagParser("batches", DESCRIPTION, HELP_EPILOG)
     parser.add_l1_range()
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")

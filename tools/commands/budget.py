@@ -48,7 +48,7 @@ class _Sample(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the tables. Raises SetupError where L1 cannot be sampled."""
+    """Print the tables. Raises SetupError where L1 cannot be sampled."""
     parser = FlagParser("budget", DESCRIPTION, EPILOG)
     parser.add_argument("--from-l1", type=int, metavar="N", help="first L1 block of the sync; by default the rollup's")
     parser.add_argument("--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="L1 blocks to read, twice")

@@ -24,7 +24,7 @@ COLUMNS = "{:>2} {} {:50} {:>10}  {:42}  {}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the table. Raises OptionError for a file that is wrong."""
+    """Print the table. Raises OptionError for a file that is wrong."""
     parser = FlagParser("bundle-check", DESCRIPTION)
     parser.add_argument("file", metavar="FILE", help="the bundle")
     parser.add_argument("--fork", choices=list(BUNDLE_FORKS), default=list(BUNDLE_FORKS)[-1], help="the fork it is for")
@@ -66,7 +66,7 @@ def _values(fork: str, file: BundleFile) -> dict[str, Any]:
 
 
 def _known_by_its_transactions(fork: str, encoded: UpgradeBundle) -> str | None:
-    """A bundle of this version with other spaces or line ends has another SHA-256."""
+    """Return a bundle of this version with other spaces or line ends has another SHA-256."""
     for each in BUNDLE_FORKS[fork].carried:
         carried = carried_bundle(fork, each)
         if (carried.transactions, carried.gas) == (encoded.transactions, encoded.gas):

@@ -52,8 +52,9 @@ class ParsedCommand(NamedTuple):
 
 
 def parse(parser: FlagParser, arguments: Sequence[str]) -> ParsedCommand:
-    """Parses a command line; flags that are not of the command are options of the node. Raises SetupError for anything
-    that is wrong."""
+    """Parse a command line; flags that are not of the command are options of the node.
+
+    Raises SetupError for anything that is wrong."""
     flags, rest = parser.parse_known_args(list(arguments))
     parsed = parse_options(rest, os.environ, parser.flags)
     values = parsed.values
@@ -72,7 +73,7 @@ def _warn(text: str) -> None:
 
 
 def check_batches_on_l1(command: ParsedCommand) -> None:
-    """Raises SetupError for a chain whose batches are not on L1."""
+    """Raise SetupError for a chain whose batches are not on L1."""
     if command.chain.config.alt_da is not None:
         raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
 
@@ -85,8 +86,9 @@ class Outputs(NamedTuple):
 
     @classmethod
     def open(cls, file: OutputFile | None = None) -> "Outputs":
-        """Duplicates of standard output, or of the file's descriptor, and of standard error, for the process of the
-        command."""
+        """Return duplicates of the output's and standard error's descriptors for the process of the command.
+
+        The output is standard output or the file."""
         return cls(os.dup(1 if file is None else file.descriptor), os.dup(2))
 
 
@@ -96,8 +98,9 @@ def run(
     inbox_hashes: bool = False,
     archive: ArchiveFolder | None = None,
 ) -> int:
-    """Runs l1, blobs and compute with the processes of the command, the last of which ends it; the exit code. With
-    `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
+    """Run l1, blobs and compute with the processes of the command, the last of which ends it; the exit code.
+
+    With `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
     asked."""
     values, chain = command.values, command.chain
     l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
@@ -117,8 +120,9 @@ def run(
 
 
 def l2_secret(command: ParsedCommand) -> bytes | None:
-    """The secret in the file of --l2.jwt-secret, with which --l2 may be an engine's authenticated port; None if that
-    option is not given. Raises SetupError for a file without a secret."""
+    """Return the secret in the file of --l2.jwt-secret, with which --l2 may be an engine's authenticated port.
+
+    None if that option is not given. Raises SetupError for a file without a secret."""
     values = command.values
     if getattr(command.flags, "l2", None) is None or not values.given("l2.jwt-secret"):
         return None
@@ -143,7 +147,7 @@ def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret:
 
 
 def check_endpoints(command: ParsedCommand) -> None:
-    """Checks L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
+    """Check L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
     l1 = l1_config(command.values, command.chain, runtime_config=False)
     endpoints = _endpoints(command, l1, blobs_config(command.values, command.chain), l2_secret(command))
     asyncio.run(_check(endpoints))
@@ -158,7 +162,7 @@ async def _check(endpoints: NodeEndpoints) -> None:
 
 
 def address(text: str) -> bytes:
-    """The address in a flag, 20 bytes. Raises ArgumentTypeError for any other text."""
+    """Return the address in a flag, 20 bytes. Raises ArgumentTypeError for any other text."""
     try:
         value = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

@@ -53,7 +53,7 @@ CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when at least one batch was decoded."""
+    """Run the command; 0 when at least one batch was decoded."""
     flags = _parser().parse_all(arguments)
     rules, numbers = _rules(flags), _numbers(flags)
     with open_output(flags) as out:
@@ -130,7 +130,7 @@ def _rules(flags: argparse.Namespace) -> DecodingRules:
 
 
 def _numbers(flags: argparse.Namespace) -> BlockNumbers | None:
-    """What the numbers of L2 blocks follow from, None unless the genesis block is known."""
+    """Return what the numbers of L2 blocks follow from, None unless the genesis block is known."""
     block_time = flags.block_time
     if block_time == 0:
         raise SetupError("--block-time 0: blocks have at least one second between them")
@@ -159,7 +159,7 @@ def _fork_times(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _missing(flags: argparse.Namespace) -> str:
-    """The flags without which span batches are decoded incompletely, and the consequences."""
+    """Return the flags without which span batches are decoded incompletely, and the consequences."""
     if flags.network is not None:
         return ""
     lacks = {"chain_id": "the transactions' hashes are those of chain id 0", "genesis_time": "times count from genesis"}
@@ -188,8 +188,9 @@ def _outcomes(
 
 
 class DecodingOutput:
-    """Writes batches to a file, or to standard output if that is None, and errors to standard error. `missing` names
-    what makes span batches incomplete; `numbers` give blocks their numbers."""
+    """Writes batches to a file, or to standard output if that is None, and errors to standard error.
+
+    `missing` names what makes span batches incomplete; `numbers` give blocks their numbers."""
 
     def __init__(
         self, form: RowFormat, full: bool, missing: str, numbers: BlockNumbers | None, file: TextIO | None
@@ -202,7 +203,7 @@ class DecodingOutput:
         self._error_counts: Counter[str] = Counter()
 
     def write(self, outcome: DecoderOutput) -> None:
-        """Writes a batch or a failure; only the first failures by each rule."""
+        """Write a batch or a failure; only the first failures by each rule."""
         if isinstance(outcome, FoundBatch):
             self._batch(outcome)
             return
@@ -211,13 +212,13 @@ class DecodingOutput:
             self.error(f"{outcome.position}: {outcome.text}")
 
     def finish(self) -> None:
-        """Reports how many failures were left out."""
+        """Report how many failures were left out."""
         for rule, count in self._error_counts.items():
             if count > MAX_SHOWN_PER_RULE:
                 self.error(f"{count - MAX_SHOWN_PER_RULE} more like this [{rule}]")
 
     def error(self, text: str) -> None:
-        """Writes one line to standard error."""
+        """Write one line to standard error."""
         print(f"{PROGRAM}: {text}", file=sys.stderr)
 
     def _batch(self, decoded: FoundBatch) -> None:
@@ -246,7 +247,7 @@ def _text_file(descriptor: int) -> TextIO:
 
 
 def _write_json(blocks: Iterator[LazyBlock], file: TextIO, numbers: BlockNumbers | None) -> None:
-    """Writes blocks as JSON objects, piece by piece: a batch may be larger than the memory."""
+    """Write blocks as JSON objects, piece by piece: a batch may be larger than the memory."""
     write, between = file.write, ""
     for block in blocks:
         epoch: dict[str, Any] = {"number": block.epoch_number}

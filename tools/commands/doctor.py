@@ -68,7 +68,7 @@ def _wrong_version() -> SetupError:
 
 
 def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[str]:
-    """The report; texts of the node are shown without control characters."""
+    """Yield the report; texts of the node are shown without control characters."""
     yield escaped_line(f"peer {diagnosis.peer} of chain {diagnosis.chain_id}, at {', '.join(diagnosis.listens)}")
     for finding in findings:
         yield escaped_line(f"{finding.level.value:>6}  {finding.text}")

@@ -1,5 +1,7 @@
-"""`rollup-node explain`: why blocks, batches, channels or frames were dropped by a running node or in a replay, and
-what a code of the log means."""
+"""`rollup-node explain`.
+
+Why blocks, batches, channels or frames were dropped by a running node or in a replay, and what a code of the log
+means."""
 
 import argparse
 import asyncio
@@ -25,7 +27,7 @@ UNBOUNDED = (1 << 63) - 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the whole range was read."""
+    """Run the command; 0 when the whole range was read."""
     if arguments and not arguments[0].startswith("-"):
         return _explain_code(arguments)
     parser = FlagParser("explain", DESCRIPTION, EPILOG)
@@ -99,8 +101,9 @@ async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 def drops_of(response: Any) -> tuple[int, list[dict[str, Any]]]:
-    """All drops so far, and those that the node still knows. Raises KeyError, TypeError or ValueError for another
-    response."""
+    """All drops so far, and those that the node still knows.
+
+    Raises KeyError, TypeError or ValueError for another response."""
     total = response["total"]
     if type(total) is not int:
         raise ValueError("not a number of drops")

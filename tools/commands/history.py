@@ -28,7 +28,7 @@ PUBLIC = ("plan", "run", "status", "verify", "report", "safedb")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one of the commands. Raises SetupError for an unknown one."""
+    """Run one of the commands. Raises SetupError for an unknown one."""
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help"):
         print(HELP, end="")

@@ -15,7 +15,7 @@ from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
-from rollup_node.tools.commands.replay_config import replay_config
+from rollup_node.tools.commands.replay import replay_config
 from rollup_node.tools.history.derivation_stage import RangeConfig
 from rollup_node.tools.history.l1_view import read_blocks
 from rollup_node.tools.history.manifest import Resume
@@ -31,7 +31,7 @@ UNBOUNDED = (1 << 63) - 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the rows of the whole range are written."""
+    """Run the command; 0 when the rows of the whole range are written."""
     parser = FlagParser("history range", DESCRIPTION, HELP_EPILOG)
     parser.add_l1_range()
     parser.add_argument("--rows", required=True, metavar="FOLDER", help="an existing folder for the rows")
@@ -102,7 +102,7 @@ def _check_overlap(path: str) -> None:
 
 
 def _reading(command: ParsedCommand) -> list[ProcessSpec]:
-    """The process of a range without an L2 source, which reads at least one block before it."""
+    """Return the process of a range without an L2 source, which reads at least one block before it."""
     flags, rollup, outputs = command.flags, command.chain.config, Outputs.open()
     if flags.batcher is not None:
         genesis = rollup.genesis

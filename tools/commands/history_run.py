@@ -29,20 +29,21 @@ from rollup_node.tools.commands.common import (
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.l1_view import L1View, l1_view
-from rollup_node.tools.history.manifest import ManifestRow, genesis_resume
-from rollup_node.tools.history.ranges import (
+from rollup_node.tools.history.manifest import (
     DEFAULT_SIZE,
     NO_SOURCE,
     TABLES_VERSION,
     L1Range,
+    ManifestRow,
     RunConfig,
     default_warmup,
+    genesis_resume,
     plan_ranges,
     rollup_digest,
 )
 from rollup_node.tools.history.run import HistoryRun, RunReport, with_last
 from rollup_node.tools.history.runner import INSTALL, RESOURCE, Outcome, executor
-from rollup_node.tools.history.seams import caveats, progress
+from rollup_node.tools.history.start_stage import caveats, progress
 
 RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them
 into tables below a folder. Ranges that are complete there are skipped: run the same command again after an
@@ -68,7 +69,7 @@ class Plan(NamedTuple):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs `history run`; 0 when all ranges are complete and all seams close."""
+    """Run `history run`; 0 when all ranges are complete and all seams close."""
     plan = _plan("run", RUN, arguments)
     flags = plan.command.flags
     with plan.folder.locked(), executor(flags.workers, flags.scheduler, flags.resource) as runner:
@@ -100,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def plan(arguments: Sequence[str]) -> int:
-    """Runs `history plan`."""
+    """Run `history plan`."""
     plan = _plan("plan", PLAN, arguments)
     run_file, ranges = plan.run, plan.run.plan
     known = plan.folder.run_file()
@@ -122,8 +123,9 @@ def plan(arguments: Sequence[str]) -> int:
 
 
 def hours(config: RunConfig, done: Mapping[L1Range, ManifestRow], missing: Sequence[L1Range]) -> list[str]:
-    """The hours that the missing ranges take, and the requests a second, by the rate at which L1 was read for those
-    that are done, warm-ups included."""
+    """Return the hours that the missing ranges take, and the requests a second.
+
+    By the rate at which L1 was read for those that are done, warm-ups included."""
     seconds_done = sum(row.seconds for row in done.values())
     if not seconds_done:
         return ["hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first"]
@@ -138,8 +140,9 @@ def hours(config: RunConfig, done: Mapping[L1Range, ManifestRow], missing: Seque
 
 
 def _blocks_read(config: RunConfig, ranges: Collection[L1Range]) -> int:
-    """The L1 blocks that these ranges read at most: the warm-up begins at a safe head, whose origin is as much before
-    it."""
+    """Return the L1 blocks that these ranges read at most.
+
+    The warm-up begins at a safe head, whose origin is as much before it."""
     return sum(each.blocks for each in ranges) + 2 * config.warmup * len(ranges)
 
 
@@ -192,15 +195,17 @@ def _resource(text: str) -> str:
 
 
 def rate_options(rate: int, ranges: int, most: int) -> tuple[str, ...]:
-    """The share of each of so many ranges at a time in a rate, as options of the node. A process that starts may send a
-    batch at once: batches have no more requests than the share of a second, and at most `most`."""
+    """Return the share of each of so many ranges at a time in a rate, as options of the node.
+
+    A process that starts may send a batch at once: batches have no more requests than the share of a second, and at
+    most `most`."""
     share = rate / ranges
     batch = max(1, min(int(share), most))
     return ("--l1.rpc-rate-limit", f"{share:g}", "--l1.rpc-max-batch-size", str(batch))
 
 
 def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
-    """Reads and checks a command line. Raises SetupError for anything that is wrong, with nothing written."""
+    """Read and check a command line. Raises SetupError for anything that is wrong, with nothing written."""
     parser = _parser(name, description)
     _, rest = parser.parse_known_args(list(arguments))
     command = parse(parser, arguments)
@@ -251,8 +256,10 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
 
 
 def _check_source(flags: argparse.Namespace, genesis: int) -> bool:
-    """Whether ranges run in order: those with a file of L2 blocks, and those that are derived without an L2 source from
-    the L1 block after `genesis` on. Raises SetupError for flags that do not fit to the source."""
+    """Whether ranges run in order.
+
+    Those with a file of L2 blocks, and those that are derived without an L2 source from the L1 block after `genesis`
+    on. Raises SetupError for flags that do not fit to the source."""
     has_source = flags.l2 is not None or flags.l2_blocks is not None
     is_derived = has_source or (flags.from_l1 == genesis + 1 and not flags.no_verdicts)
     if has_source:
@@ -286,7 +293,7 @@ def _source(flags: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _archive_folder(given: str | None, writes: bool) -> str | None:
-    """The folder of --archive, which is created if the command `writes`. Raises SetupError."""
+    """Return the folder of --archive, which is created if the command `writes`. Raises SetupError."""
     if given is None:
         return None
     if "://" in given:
@@ -304,7 +311,7 @@ def _archive_folder(given: str | None, writes: bool) -> str | None:
 
 
 def _archive(path: str | None, view: L1View, writes: bool) -> tuple[str, ...]:
-    """The flags of ranges for the archive."""
+    """Return the flags of ranges for the archive."""
     if path is None:
         return ()
     if writes and view.finalized < 0:
@@ -324,7 +331,7 @@ class ProgressBar:
         self._began = time.monotonic()
 
     def show(self, outcome: Outcome) -> None:
-        """Shows that a range has ended."""
+        """Show that a range has ended."""
         task, row = outcome.task, outcome.row
         name = f"L1 blocks {task.first} to {task.last}"
         self._ran += 1

@@ -13,10 +13,9 @@ from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
-from rollup_node.tools.history.manifest import Block
-from rollup_node.tools.history.ranges import rollup_digest
+from rollup_node.tools.history.manifest import Block, rollup_digest
+from rollup_node.tools.history.report import history_problems
 from rollup_node.tools.history.tables import Table, rows, table_files
-from rollup_node.tools.history.verification import history_problems
 
 DESCRIPTION = """Adds the safe heads of a history to the database of safe heads of a node that does not run, before
 those that it has. The history is verified first. A node with --safedb.path FILE then answers
@@ -27,7 +26,7 @@ with --rollup.l1-chain-config."""
 
 
 def safedb(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the safe heads are in the file."""
+    """Run the command; 0 when the safe heads are in the file."""
     parser = FlagParser("history safedb", DESCRIPTION, EPILOG)
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
     flags, rest = parser.parse_known_args(list(arguments))
@@ -54,7 +53,7 @@ def safedb(arguments: Sequence[str]) -> int:
 
 
 def _past(folder: HistoryFolder, run: RunFile, chosen: ChosenChain) -> PastSafeHeads:
-    """What the history holds. Raises SetupError where it cannot be imported."""
+    """Return what the history holds. Raises SetupError where it cannot be imported."""
     where = shown(str(folder.path))
     if run.config.rollup != rollup_digest(chosen.config):
         raise SetupError(f"--out: {where} holds a history of another chain or rollup config, {run.chain}")
@@ -70,14 +69,14 @@ def _past(folder: HistoryFolder, run: RunFile, chosen: ChosenChain) -> PastSafeH
 
 
 def _entries(folder: HistoryFolder) -> Iterator[SafeHeadEntry]:
-    """The rows of `safe_heads`."""
+    """Yield the rows of `safe_heads`."""
     for path in table_files(folder.path, Table.SAFE_HEADS):
         for l1_number, l1_hash, l2_number, l2_hash in rows(path, ("l1_number", "l1_hash", "l2_number", "l2_hash")):
             yield SafeHeadEntry(_block(Block(l1_number, l1_hash)), _block(Block(l2_number, l2_hash)))
 
 
 def _block(block: Block) -> BlockId:
-    """A block by its hash in bytes. Raises SetupError without a whole hash."""
+    """Return a block by its hash in bytes. Raises SetupError without a whole hash."""
     text = block.hash or ""
     try:
         value = bytes.fromhex(text.removeprefix("0x"))

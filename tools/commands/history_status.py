@@ -9,12 +9,11 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
-from rollup_node.tools.history.report import ReportValues, report_page
+from rollup_node.tools.history.report import ReportValues, history_digest, history_problems, report_page
 from rollup_node.tools.history.run import rate
 from rollup_node.tools.history.runner import INSTALL
-from rollup_node.tools.history.seams import caveats, open_seams, problems, progress
+from rollup_node.tools.history.start_stage import caveats, open_seams, problems, progress
 from rollup_node.tools.history.tables import Table, rows, table_files
-from rollup_node.tools.history.verification import history_digest, history_problems
 
 STATUS = """Shows what is done and what is missing of a history, from its manifests alone."""
 VERIFY = """Proves from the files of a history alone that nothing is missing, that all seams between ranges close by
@@ -30,7 +29,7 @@ MOST = 50
 
 
 def status(arguments: Sequence[str]) -> int:
-    """Runs `history status`; 0 for any history."""
+    """Run `history status`; 0 for any history."""
     folder, run, _ = _folder("status", STATUS, arguments)
     rows, damaged = folder.readable_manifests()
     done, missing = progress(run.plan, rows, run.config.digest)
@@ -52,7 +51,7 @@ def status(arguments: Sequence[str]) -> int:
 
 
 def verify(arguments: Sequence[str]) -> int:
-    """Runs `history verify`; 0 where all is proved."""
+    """Run `history verify`; 0 where all is proved."""
     folder, run, _ = _folder("verify", VERIFY, arguments)
     found = list(history_problems(folder, run))
     _print_some(found)
@@ -87,7 +86,7 @@ rule, and gaps. The page needs no other file and no network."""
 
 
 def report(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the page is written."""
+    """Run the command; 0 when the page is written."""
     parser = FlagParser("history report", DESCRIPTION)
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
     parser.add_argument("--html", required=True, metavar="FILE", help="the page; a file that exists is not replaced")

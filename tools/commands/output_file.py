@@ -19,8 +19,9 @@ FORMATS = {".jsonl": RowFormat.JSON, ".csv": RowFormat.CSV}
 
 
 class OutputFile:
-    """A file under a temporary name in the folder of `path`, until it is complete. An existing file of that name is
-    replaced with `overwrite`."""
+    """A file under a temporary name in the folder of `path`, until it is complete.
+
+    An existing file of that name is replaced with `overwrite`."""
 
     def __init__(self, path: Path, overwrite: bool) -> None:
         self._path, self._overwrite = path, overwrite
@@ -42,8 +43,9 @@ class OutputFile:
         return True
 
     def complete(self) -> str:
-        """Gives the file its name; the line that says so. Raises SetupError if that fails, or if a file of that name
-        has appeared meanwhile."""
+        """Give the file its name; the line that says so.
+
+        Raises SetupError if that fails, or if a file of that name has appeared meanwhile."""
         name, size = shown(str(self._path)), os.fstat(self.descriptor).st_size
         try:
             os.fsync(self.descriptor)
@@ -58,7 +60,7 @@ class OutputFile:
         return f"{size} bytes written to {name}{', replacing an older file' if replaces else ''}"
 
     def abandon(self) -> str:
-        """Keeps the results of a run that failed under the temporary name, if there are any; the line that says so."""
+        """Keep the results of a run that failed under the temporary name, if there are any; the line that says so."""
         size = os.fstat(self.descriptor).st_size
         os.close(self.descriptor)
         if size:
@@ -69,8 +71,9 @@ class OutputFile:
 
 
 class CommandOutput:
-    """The form of the results, and their file if it is not standard output. As a context it abandons the file of a
-    command that was left by an exception."""
+    """The form of the results, and their file if it is not standard output.
+
+    As a context it abandons the file of a command that was left by an exception."""
 
     def __init__(self, form: RowFormat, file: OutputFile | None) -> None:
         self.form, self.file = form, file
@@ -98,8 +101,9 @@ class CommandOutput:
 
 
 def open_output(flags: argparse.Namespace) -> CommandOutput:
-    """The output that the flags choose: on a terminal a table, else lines of text. Raises SetupError for flags that
-    contradict each other, and for a file that cannot be written."""
+    """Return the output that the flags choose: on a terminal a table, else lines of text.
+
+    Raises SetupError for flags that contradict each other, and for a file that cannot be written."""
     if flags.out is None:
         if flags.overwrite:
             raise SetupError("--overwrite has no meaning without --out")
@@ -137,7 +141,7 @@ class NotHex(Exception):
 
 
 def read_content(path: str, limit: int) -> bytes:
-    """The bytes of a file (`-` is standard input), or those of its hex text.
+    """Return the bytes of a file (`-` is standard input), or those of its hex text.
 
     Raises TooLarge for more than `limit` bytes, NotHex for malformed hex text, SetupError for an unreadable file."""
     try:
@@ -149,7 +153,7 @@ def read_content(path: str, limit: int) -> bytes:
 
 
 def shown_name(path: str) -> str:
-    """The name of a file as printable text."""
+    """Return the name of a file as printable text."""
     return path if path.isprintable() else ascii(path)
 
 

@@ -8,7 +8,8 @@ from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.output_file import CommandOutput, open_output
-from rollup_node.tools.commands.replay_config import replay_config
+from rollup_node.tools.inspect.replay_stage import ReplayConfig
+from rollup_node.tools.inspect.row_formats import RowFormat
 
 DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each, with the
 L1 transactions of its batch. Each is compared with the L2 source where it has the block; the first difference ends the
@@ -17,7 +18,7 @@ less the timeout, or K. The last block before a network left the OP Stack is the
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when all blocks were derived and none differs."""
+    """Run the command; 0 when all blocks were derived and none differs."""
     parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
@@ -53,4 +54,26 @@ def _replay(command: ParsedCommand, out: CommandOutput) -> int:
             ),
         ],
         inbox_hashes=True,
+    )
+
+
+def replay_config(
+    command: ParsedCommand, outputs: Outputs, first: int, last: int, form: RowFormat, base: int | None = None
+) -> ReplayConfig:
+    """Return a replay of the L2 blocks after `first` up to `last`, read from L1 block `base` on.
+
+    Raises SetupError for a file of --l2.jwt-secret without a secret."""
+    flags = command.flags
+    return ReplayConfig(
+        rollup=command.chain.config,
+        first=first,
+        last=last,
+        url=flags.l2,
+        blocks=flags.l2_blocks,
+        base=base,
+        form=form,
+        output=outputs.results,
+        errors=outputs.errors,
+        timeout=flags.timeout,
+        jwt_secret=l2_secret(command),
     )

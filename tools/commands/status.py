@@ -13,8 +13,7 @@ from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url
-from rollup_node.tools.inspect.status_client import StatusClient, StatusError
-from rollup_node.tools.inspect.status_screen import status_lines
+from rollup_node.tools.inspect.status_screen import StatusClient, StatusError, status_lines
 
 DESCRIPTION = """Shows the state of a running node: its heads with their ages, how far it is behind L1, speed and time
 left, the sequencing window, the next fork, peers, processes, and what is wrong. It reads /status.json at the node's
@@ -26,7 +25,7 @@ CLEAR, HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[2J", "\x1b[H", "\x1b[K", "\x1b
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command; 0 when the node answers, and at the end of --watch by Ctrl-C."""
+    """Run the command; 0 when the node answers, and at the end of --watch by Ctrl-C."""
     parser = FlagParser("status", DESCRIPTION)
     parser.add_argument("--rpc", type=url, default=LOCAL, metavar="URL", help=f"JSON-RPC of the node; default {LOCAL}")
     parser.add_argument("--json", action="store_true", help="the status as one JSON object a line")
@@ -57,7 +56,7 @@ class View(Protocol):
     """Where the statuses go."""
 
     def show(self, status: NodeStatus) -> None:
-        """Writes a status."""
+        """Write a status."""
 
     def show_error(self, error: str) -> None:
         """Says why there is no status."""
@@ -79,7 +78,7 @@ class Texts:
         self._before = ""
 
     def show(self, status: NodeStatus) -> None:
-        """Writes a status."""
+        """Write a status."""
         self._output.write(self._before + self._text(status))
         self._output.flush()
         self._before = self._between
@@ -98,7 +97,7 @@ class Screen:
         self._status: NodeStatus | None = None
 
     def show(self, status: NodeStatus) -> None:
-        """Writes a status."""
+        """Write a status."""
         self._status = status
         self._draw(())
 

@@ -28,7 +28,7 @@ Graph = Mapping[str, frozenset[str]]
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """The files of all modules by dotted name below the namespace; a package goes by the name of its folder."""
+    """Return the files of all modules by dotted name below the namespace; a package goes by the name of its folder."""
     found = {}
     for top in TOP_LEVEL:
         for path in sorted((root / top).rglob("*.py")):
@@ -38,7 +38,9 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def parsed(source: str) -> ast.Module:
-    """The syntax tree of a file. Collections of garbage, which would go through its nodes, wait until it is there."""
+    """Return the syntax tree of a file.
+
+    Collections of garbage, which would go through its nodes, wait until it is there."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -49,7 +51,9 @@ def parsed(source: str) -> ast.Module:
 
 
 def imported_names(tree: ast.AST) -> set[str]:
-    """The dotted names that a tree imports anywhere, also in functions; `from a import b` gives `a` and `a.b`."""
+    """Return the dotted names that a tree imports anywhere, also in functions.
+
+    `from a import b` gives `a` and `a.b`."""
     names: set[str] = set()
     ahead = [tree]
     while ahead:
@@ -65,7 +69,7 @@ def imported_names(tree: ast.AST) -> set[str]:
 
 @functools.cache
 def names_imported_by(source: str) -> frozenset[str]:
-    """The dotted names that a file imports anywhere; several graphs in one program parse it once."""
+    """Return the dotted names that a file imports anywhere; several graphs in one program parse it once."""
     return frozenset(imported_names(parsed(source)))
 
 
@@ -85,7 +89,7 @@ def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
 
 
 def folder_of(module: str, known: Mapping[str, Path]) -> str:
-    """The folder of a module, as a path from the root."""
+    """Return the folder of a module, as a path from the root."""
     parts = module.split(".")
     return "/".join(parts if known[module].name == "__init__.py" else parts[:-1])
 
@@ -100,7 +104,7 @@ def folder_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
 
 
 def cycles(graph: Graph) -> list[list[str]]:
-    """The strongly connected components of more than one node (Tarjan's algorithm), each sorted."""
+    """Return the strongly connected components of more than one node (Tarjan's algorithm), each sorted."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -129,7 +133,7 @@ def cycles(graph: Graph) -> list[list[str]]:
 
 
 def levels(graph: Graph) -> list[list[str]]:
-    """The nodes by level, highest first: a node's level is one above the highest that it imports.
+    """Return the nodes by level, highest first: a node's level is one above the highest that it imports.
 
     Raises ValueError for a graph with a cycle."""
     level: dict[str, int] = {}
@@ -144,7 +148,7 @@ def levels(graph: Graph) -> list[list[str]]:
 
 
 def render(graph: Graph, imports: bool = False) -> Iterator[str]:
-    """The lines of a graph without cycles: the folders of each level, each with its imports if wanted."""
+    """Yield the lines of a graph without cycles: the folders of each level, each with its imports if wanted."""
     ordered = levels(graph)
     for number, folders in zip(range(len(ordered) - 1, -1, -1), ordered, strict=True):
         if imports:
@@ -158,7 +162,7 @@ def render(graph: Graph, imports: bool = False) -> Iterator[str]:
 
 
 def render_folder(graph: Graph, folder: str) -> Iterator[str]:
-    """The lines about one folder: what it imports, and which folders import it."""
+    """Yield the lines about one folder: what it imports, and which folders import it."""
     yield folder
     yield from _wrapped(graph[folder], "  imports     ")
     yield from _wrapped({each for each, targets in graph.items() if folder in targets}, "  imported by ")
@@ -170,7 +174,7 @@ def _wrapped(folders: Iterable[str], label: str) -> list[str]:
 
 
 def render_cycle(component: Sequence[str], known: Mapping[str, Path]) -> Iterator[str]:
-    """The lines about a cycle: its folders, and each import between them by module."""
+    """Yield the lines about a cycle: its folders, and each import between them by module."""
     yield f"folders import each other in a cycle: {', '.join(component)}"
     graph = module_graph(known)
     for module in sorted(graph):
@@ -181,7 +185,7 @@ def render_cycle(component: Sequence[str], known: Mapping[str, Path]) -> Iterato
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Prints the graph, or some folders of it; 1 when it has a cycle or there is no such folder."""
+    """Print the graph, or some folders of it; 1 when it has a cycle or there is no such folder."""
     parser = argparse.ArgumentParser(
         prog="python -m rollup_node.tools.dev.folder_graph", description="Prints which folders import which others."
     )

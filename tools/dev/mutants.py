@@ -185,7 +185,7 @@ class Tree:
             self._write(path, source)
 
     def _write(self, path: Path, source: bytes) -> None:
-        """Writes with a time of its own, as compiled files are told apart by size and second."""
+        """Write with a time of its own, as compiled files are told apart by size and second."""
         path.write_bytes(source)
         os.utime(path, (number := next(self._writes), number))
 
@@ -243,7 +243,9 @@ class Run:
             self._free.put(tree)
 
     def _limit(self, tree: Tree, tests: tuple[str, ...]) -> float | None:
-        """The seconds for tests; None, with a word about it, for tests that fail on unchanged source or take longer."""
+        """Return the seconds for tests.
+
+        None, with a word about it, for tests that fail on unchanged source or take longer."""
         with self._lock:
             if tests not in self._limits:
                 started = time.monotonic()

@@ -1,2 +1,3 @@
-"""`rollup-node devnet`: a whole rollup on one machine, of an L1 with its Beacon API, execution engines, nodes and a
-batcher."""
+"""`rollup-node devnet`.
+
+A whole rollup on one machine, of an L1 with its Beacon API, execution engines, nodes and a batcher."""

@@ -18,7 +18,7 @@ from rollup_node.tools.devnet.settings import VERIFIER
 from rollup_node.tools.devnet.status import NoProgress
 
 if TYPE_CHECKING:
-    from rollup_node.tools.devnet.faults.block_watch import BlockWatch
+    from rollup_node.tools.devnet.faults.report import BlockWatch
 
 
 class ChaosSession:
@@ -82,9 +82,9 @@ class ChaosSession:
 
 
 def _block_watch(network: NetworkPrograms) -> "BlockWatch":
-    """A watch whose peers are the sequencers."""
+    """Return a watch whose peers are the sequencers."""
     # Imported here alone: the p2p stage would make every local network start later.
-    from rollup_node.tools.devnet.faults.block_watch import BlockWatch
+    from rollup_node.tools.devnet.faults.report import BlockWatch
 
     peers = [address(network.files, name, port) for name, port in network.sequencer_p2p_ports.items()]
     rollup = parse_rollup_config(network.files.rollup.read_bytes()).config

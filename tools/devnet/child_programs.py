@@ -35,7 +35,7 @@ class ChildProgram:
     starts: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_STARTS_A_MINUTE))
 
     def check(self) -> None:
-        """Raises ProgramExited unless the program is running, or may be started again."""
+        """Raise ProgramExited unless the program is running, or may be started again."""
         code = self.process.poll()
         often = len(self.starts) == MAX_STARTS_A_MINUTE and time.monotonic() < self.starts[0] + 60
         if code is not None and (often or not self.is_restarted):
@@ -46,8 +46,9 @@ class ChildProgram:
 
 
 class ChildPrograms:
-    """The programs in start order; they are stopped in reverse order. With `forks` those of the network itself are
-    started by it."""
+    """The programs in start order; they are stopped in reverse order.
+
+    With `forks` those of the network itself are started by it."""
 
     def __init__(self, on_restart: Callable[[str], None] = lambda text: None, forks: ForkServer | None = None) -> None:
         self.on_restart = on_restart
@@ -55,8 +56,9 @@ class ChildPrograms:
         self._forks = forks
 
     def start(self, name: str, command: Sequence[str], log: Path, *, is_restarted: bool = False) -> ChildProgram:
-        """Starts a program whose output is appended to `log`. With `is_restarted` it is started again when it has
-        exited, at most MAX_STARTS_A_MINUTE times a minute."""
+        """Start a program whose output is appended to `log`.
+
+        With `is_restarted` it is started again when it has exited, at most MAX_STARTS_A_MINUTE times a minute."""
         child = ChildProgram(name, command, log, self._spawn(name, command, log), is_restarted)
         child.starts.append(time.monotonic())
         self._children.append(child)
@@ -78,7 +80,7 @@ class ChildPrograms:
             )
 
     def check(self) -> None:
-        """Starts exited programs again, and says so by `on_restart`; raises ProgramExited for one that may not be."""
+        """Start exited programs again, and says so by `on_restart`; raises ProgramExited for one that may not be."""
         for child in self._children:
             if child.is_stopped:
                 continue
@@ -98,14 +100,14 @@ class ChildPrograms:
             self.resume(name)
 
     def suspend(self, name: str, number: signal.Signals) -> RunningProgram:
-        """Sends a signal that ends a program, which is not started again before `resume`; the process to wait for."""
+        """Send a signal that ends a program, which is not started again before `resume`; the process to wait for."""
         child = self._child(name)
         child.is_stopped = True
         child.process.send_signal(number)
         return child.process
 
     def resume(self, name: str) -> None:
-        """Starts a suspended program again; nothing once all are being stopped."""
+        """Start a suspended program again; nothing once all are being stopped."""
         if self._children:
             child = self._child(name)
             child.is_stopped = False
@@ -121,11 +123,11 @@ class ChildPrograms:
         child.starts.append(time.monotonic())
 
     def pids(self) -> dict[str, int]:
-        """The process ids of all programs by name."""
+        """Return the process ids of all programs by name."""
         return {child.name: child.process.pid for child in self._children}
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Sends SIGTERM to all, last started first, and SIGKILL to those that run after `seconds`."""
+        """Send SIGTERM to all, last started first, and SIGKILL to those that run after `seconds`."""
         for child in reversed(self._children):
             if child.process.poll() is None:
                 child.process.terminate()
@@ -140,12 +142,12 @@ class ChildPrograms:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module with this interpreter."""
+    """Return the command that runs a module with this interpreter."""
     return [sys.executable, "-m", module, *arguments]
 
 
 def module_of(command: Sequence[str]) -> str:
-    """The module that a command runs; empty for another program."""
+    """Return the module that a command runs; empty for another program."""
     return command[2] if list(command[:2]) == python("")[:2] else ""
 
 

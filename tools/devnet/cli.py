@@ -2,17 +2,22 @@
 
 import dataclasses
 import json
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
-from rollup_node.tools.devnet.endings import exit_code
+from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
-from rollup_node.tools.devnet.run import RunResult, data_directory, run
+from rollup_node.tools.devnet.network import StartFailed
+from rollup_node.tools.devnet.run import RunResult, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse, unmet, with_scenarios
+from rollup_node.tools.devnet.status import NoProgress
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
 
@@ -22,7 +27,7 @@ end with a traceback."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
+    """Run a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
     started = time.monotonic()
     return exit_code(lambda: _run(argv, started))
 
@@ -83,3 +88,36 @@ def _prepare(settings: DevnetSettings) -> int:
         write_json(files.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc, bool(settings.dependencies)))
     print(f"wrote {files.l1_genesis.name}, {files.l2_genesis.name} and {files.jwt.name} into {settings.data_dir}")
     return 0
+
+
+FAILURES = (
+    SettingsError,
+    UnicodeDecodeError,
+    ProgramExited,
+    StartFailed,
+    UnusableDirectory,
+    NoProgress,
+    EndpointError,
+    RpcFailure,
+    OSError,
+)
+
+
+def failure_text(error: Exception) -> str:
+    """Return one of FAILURES in words."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    return str(error)
+
+
+def exit_code(command: Callable[[], int], *others: type[Exception]) -> int:
+    """Return the exit code of a command, whose failure, one of FAILURES or `others`, is printed as one line."""
+    failures: tuple[type[Exception], ...] = (*FAILURES, *others)
+    try:
+        return command()
+    except failures as error:
+        print(f"error: {failure_text(error)}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted before the output roots were compared", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    return 1

@@ -1,5 +1,6 @@
-"""A DA server for the local network [ADA1], in memory. Besides an honest one there are those that show what a node does
-when the server lies, is slow, or loses inputs."""
+"""A DA server for the local network [ADA1], in memory.
+
+Besides an honest one there are those that show what a node does when the server lies, is slow, or loses inputs."""
 
 import argparse
 import asyncio
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.commitments import CommitmentError, decode_commitment, keccak_commitment
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from rollup_node.tools.devnet.settings import DA_MODES
 
 MAX_INPUT = 32 << 20
@@ -34,7 +35,7 @@ class DaServer:
         self._bytes = self._seen = 0
 
     def application(self) -> web.Application:
-        """The routes: get, put by a commitment of the caller, put by one of the server."""
+        """Return the routes: get, put by a commitment of the caller, put by one of the server."""
         app = web.Application(client_max_size=MAX_INPUT)
         app.router.add_get("/get/{commitment}", self.get)
         app.router.add_post("/put/{commitment}", self.put)
@@ -42,7 +43,7 @@ class DaServer:
         return app
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """The input; 404 if it is not there."""
+        """Return the input; 404 if it is not there."""
         key = _encoded(request)
         found = self._inputs.get(key)
         if found is None:
@@ -53,7 +54,7 @@ class DaServer:
         return await self._slowly(request, found) if self._mode == "slow" else web.Response(body=found)
 
     async def put(self, request: web.Request) -> web.Response:
-        """Stores an input under its keccak commitment; 400 if the caller's is another. The answer is the commitment."""
+        """Store an input under its keccak commitment; 400 if the caller's is another. The answer is the commitment."""
         data = await request.read()
         key = keccak_commitment(data).encode()
         if not data or ("commitment" in request.match_info and _encoded(request) != key):
@@ -80,7 +81,7 @@ class DaServer:
 
 
 def _encoded(request: web.Request) -> bytes:
-    """The commitment in the path. Raises HTTPBadRequest."""
+    """Return the commitment in the path. Raises HTTPBadRequest."""
     try:
         return decode_commitment(from_hex(request.match_info["commitment"])).encode()
     except (HexError, CommitmentError) as error:
@@ -88,7 +89,7 @@ def _encoded(request: web.Request) -> bytes:
 
 
 async def serve(mode: str, port: int) -> None:
-    """Serves until it is cancelled; prints its URL once it listens."""
+    """Serve until it is cancelled; prints its URL once it listens."""
     listener = Listener(DaServer(mode).application(), port)
     await listener.start()
     print(f"DA server {listener.url} mode {mode}", flush=True)
@@ -99,7 +100,7 @@ async def serve(mode: str, port: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     parser = argparse.ArgumentParser(prog="da-server", description="DA server for development.", allow_abbrev=False)
     parser.add_argument("--mode", choices=DA_MODES, default=DA_MODES[0])
     parser.add_argument("--port", type=int, default=0)

@@ -16,12 +16,11 @@ from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS
 from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent, Programs
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
-from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, Need, Role, Scenario
+from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, FaultPlan, Need, Role, Scenario
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
 if TYPE_CHECKING:
-    from rollup_node.tools.faults.io.proxy import FaultProxy
+    from rollup_node.tools.faults.proxy import FaultProxy
 
 POLL_SECONDS = 0.25
 START_SECONDS = 60.0
@@ -83,7 +82,7 @@ class FaultSession:
 
     async def __aenter__(self) -> Self:
         # Imported here alone: it brings aiohttp with it.
-        from rollup_node.tools.faults.io.proxy import FaultProxy
+        from rollup_node.tools.faults.proxy import FaultProxy
 
         for role, upstream in self._upstreams().items():
             proxy = self._proxies[role] = FaultProxy(role, upstream)
@@ -94,7 +93,7 @@ class FaultSession:
         return self
 
     def _upstreams(self) -> dict[Role, str]:
-        """The endpoints of the network; each node has a path of its own at the conductor."""
+        """Return the endpoints of the network; each node has a path of its own at the conductor."""
         network = self._network
         found = {
             Role.L1: network.l1,
@@ -118,11 +117,11 @@ class FaultSession:
             await proxy.stop()
 
     def begin(self) -> None:
-        """Starts the scenarios; the network answers."""
+        """Start the scenarios; the network answers."""
         self._task = asyncio.create_task(self._run())
 
     def check(self) -> None:
-        """Raises what ended the scenarios."""
+        """Raise what ended the scenarios."""
         if self._task is not None and self._task.done():
             self._task.result()
 
@@ -194,7 +193,9 @@ class FaultSession:
         return seen
 
     def _of_the_last_minute(self, node: str, began: float, lines: list[str]) -> list[str]:
-        """The lines of the scenarios that ended within a minute before this one began; adds those of this one."""
+        """Return the lines of the scenarios that ended within a minute before this one began.
+
+        Adds those of this one."""
         recent = self._recent.setdefault(node, [])
         recent[:] = [(ended, earlier) for ended, earlier in recent if ended > began - EVERY_SECONDS]
         found = [line for _, earlier in recent for line in earlier]
@@ -208,7 +209,7 @@ class FaultSession:
     # --- what is seen ----------------------------------------------------------------------------------------------
 
     async def _pids(self, node: str) -> dict[str, int]:
-        """The processes of a node; of one that is starting none."""
+        """Return the processes of a node; of one that is starting none."""
         for _ in range(int(CALL_SECONDS / POLL_SECONDS)):
             with suppress(OSError, ValueError):
                 return self._network.node_pids(node)
@@ -229,8 +230,9 @@ class FaultSession:
     async def _until(
         self, condition: Callable[[dict[str, int]], bool], seconds: float, on_l1: bool = False
     ) -> dict[str, int] | None:
-        """The safe heads that meet the condition, and have origins on L1's present branch if wanted; None if they do
-        not in time."""
+        """Return the safe heads that meet the condition, and have origins on L1's present branch if wanted.
+
+        None if they do not in time."""
         deadline = time.monotonic() + seconds
         while True:
             heads = await self._safe_heads()
@@ -241,7 +243,7 @@ class FaultSession:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _until_gloas(self) -> None:
-        """Waits for the first block of L1 in Gloas; its header has a slot number [HSH5]."""
+        """Wait for the first block of L1 in Gloas; its header has a slot number [HSH5]."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with suppress(EndpointError, RpcFailure, AttributeError):
@@ -271,7 +273,7 @@ class FaultSession:
         return False
 
     async def _difference(self, number: int) -> str | None:
-        """What differs at a safe block, if anything."""
+        """Return what differs at a safe block, if anything."""
         roots = []
         for name in (SEQUENCER, VERIFIER):
             try:
@@ -293,7 +295,7 @@ def _applied(plans: Iterable[FaultPlan]) -> int:
 
 
 def _cpu_seconds(pids: dict[str, int]) -> dict[int, float]:
-    """The CPU time of each process so far."""
+    """Return the CPU time of each process so far."""
     found = {}
     for pid in pids.values():
         with suppress(OSError, IndexError):
@@ -303,7 +305,7 @@ def _cpu_seconds(pids: dict[str, int]) -> dict[int, float]:
 
 
 def _memory(pid: int) -> float:
-    """The proportional memory of a process in MB."""
+    """Return the proportional memory of a process in MB."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -312,7 +314,7 @@ def _memory(pid: int) -> float:
 
 
 def _read(log: Path, offset: int) -> list[str]:
-    """The lines of a log from an offset on."""
+    """Return the lines of a log from an offset on."""
     with log.open("rb") as file:
         file.seek(offset)
         return _COLOUR.sub("", file.read(MAX_TEXT).decode(errors="replace")).splitlines()

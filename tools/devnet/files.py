@@ -11,7 +11,7 @@ from typing import Any
 from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.signing import Key
+from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
 
 L1_CHAIN_ID = 900
@@ -61,8 +61,9 @@ SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae
 
 @dataclass(frozen=True)
 class NetworkFiles:
-    """The path of each file in the data directory. `elsewhere` has the folder of the nodes whose files are in another
-    one."""
+    """The path of each file in the data directory.
+
+    `elsewhere` has the folder of the nodes whose files are in another one."""
 
     root: Path
     elsewhere: Mapping[str, Path] = field(default_factory=dict)
@@ -118,51 +119,52 @@ class NetworkFiles:
         return self.root / f"{VERIFIER}-clock.txt"
 
     def log(self, name: str) -> Path:
-        """The log of a program."""
+        """Return the log of a program."""
         return self._folder(name) / f"{name}.log"
 
     def _folder(self, name: str) -> Path:
         return self.elsewhere.get(name, self.root)
 
     def node(self, name: str) -> Path:
-        """The runtime directory of a node."""
+        """Return the runtime directory of a node."""
         return self._folder(name) / name
 
     def engine_data(self, name: str) -> Path:
-        """The directory in which the embedded engine of a node keeps its chain."""
+        """Return the directory in which the embedded engine of a node keeps its chain."""
         return self.root / f"{name}-engine-data"
 
     def peer_key(self, name: str) -> Path:
-        """The P2P key of a node."""
+        """Return the P2P key of a node."""
         return self.root / f"{name}-p2p-key.txt"
 
     def peer_database(self, name: str) -> Path:
-        """The peerstore of a node."""
+        """Return the peerstore of a node."""
         return self._folder(name) / f"{name}-peers.db"
 
     def discovery_database(self, name: str) -> Path:
-        """The discovery database of a node."""
+        """Return the discovery database of a node."""
         return self._folder(name) / f"{name}-discovery.db"
 
     def bundles(self, name: str) -> Path:
-        """The directory for the upgrade bundles that a node writes."""
+        """Return the directory for the upgrade bundles that a node writes."""
         return self._folder(name) / f"{name}-bundles"
 
     def safe_head_database(self, name: str) -> Path:
-        """The safe head database of a node."""
+        """Return the safe head database of a node."""
         return self._folder(name) / f"{name}-safe-heads.db"
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a file by rename, so that readers see the old or the new text."""
+    """Write a file by rename, so that readers see the old or the new text."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(value, indent=2) + "\n")
     fresh.replace(path)
 
 
 def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
-    """Writes the JWT secret, the keys of batcher and signer and the P2P keys of `nodes`, unless present, readable by
-    the owner."""
+    """Write the JWT secret, the keys of batcher and signer and the P2P keys of `nodes`, unless present.
+
+    They are readable by the owner."""
     keys = [(files.peer_key(name), secrets.token_hex(32)) for name in nodes]
     keys += [(files.batcher_key, BATCHER_KEY.secret.hex()), (files.signer_key, SIGNER_KEY.secret.hex())]
     for path, text in ((files.jwt, secrets.token_hex(32)), *keys):
@@ -172,7 +174,7 @@ def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
 
 
 def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
-    """The genesis file of an L1 with Prague active, the three logger contracts, and funds for the development keys.
+    """Return the genesis file of an L1 with Prague active, the three loggers, and funds for the development keys.
 
     `timestamp` in seconds; `forks` are those after Prague, with the seconds after it at which each activates."""
     return {
@@ -195,8 +197,9 @@ def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) 
 
 
 def l1_chain_config(times: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
-    """The L1's chain config with its blob schedule, the content of `rollup.l1-chain-config`; `times` are those of the
-    forks after Prague in seconds."""
+    """Return the L1's chain config with its blob schedule, the content of `rollup.l1-chain-config`.
+
+    `times` are those of the forks after Prague in seconds."""
     blocks = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
     return {
         "chainId": L1_CHAIN_ID,
@@ -215,13 +218,14 @@ def l1_chain_config(times: Mapping[str, int] = MappingProxyType({})) -> dict[str
 
 
 def dependency_set(others: Iterable[int] = ()) -> dict[str, Any]:
-    """The dependency set of this chain and others."""
+    """Return the dependency set of this chain and others."""
     return {"dependencies": {str(chain): {} for chain in (L2_CHAIN_ID, *others)}}
 
 
 def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int) -> dict[str, Any]:
-    """The rollup config for two genesis blocks; `l2_time` in seconds. Its fee parameters have the format of the first
-    fork [SYS2 to SYS6]."""
+    """Return the rollup config for two genesis blocks; `l2_time` in seconds.
+
+    Its fee parameters have the format of the first fork [SYS2 to SYS6]."""
     rules = ForkSchedule(settings.forks, settings.l2_block_time, CHANNEL_TIMEOUT, MAX_SEQUENCER_DRIFT).l1(0)
     overhead, scalar = (bytes(32), PACKED_SCALAR) if rules.packed_fee_scalars else (BEDROCK_OVERHEAD, BEDROCK_SCALAR)
     return {

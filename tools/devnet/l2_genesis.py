@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
-from rollup_node.tools.devnet.evm.genesis import GenesisError, data, number
+from rollup_node.tools.devnet.evm.state import GenesisError, data, number
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
@@ -24,8 +24,9 @@ _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinop
 def l2_genesis(
     forks: Mapping[str, int], time: int, l2_alloc: Path | None = None, linked: bool = False
 ) -> dict[str, Any]:
-    """The genesis of a chain that starts at `time` in seconds, with the development predeploys or the accounts of the
-    file `l2_alloc`, and funds for the development keys.
+    """Return the genesis of a chain that starts at `time` in seconds, with funds for the development keys.
+
+    It has the development predeploys or the accounts of the file `l2_alloc`.
 
     `forks` has the seconds after genesis at which each fork activates. `linked`: the dependency set has other chains,
     and the contracts may take their messages [UPG18]. Raises SettingsError for an unusable file."""
@@ -63,8 +64,9 @@ def l2_genesis(
 
 
 def _alloc(chain: ChainSpec, time: int, path: Path | None, linked: bool) -> Alloc:
-    """The accounts of the development contracts or of a file, after the upgrade transactions of the forks that they do
-    not contain."""
+    """Return the accounts of the development contracts or of a file.
+
+    After the upgrade transactions of the forks that they do not contain."""
     if path is None:
         return predeploy_alloc(chain, time, linked)
     alloc, present = read_alloc(path)
@@ -83,7 +85,7 @@ def _with_funds(alloc: Alloc) -> Alloc:
 
 
 def other_forks(genesis: Mapping[str, Any], forks: Mapping[str, int]) -> list[str]:
-    """The forks whose times in a genesis file are not those of `forks`, seconds after genesis."""
+    """Return the forks whose times in a genesis file are not those of `forks`, seconds after genesis."""
     times = _fork_times(forks, int(genesis["timestamp"], 16))
     return [name for name in FORKS if genesis["config"].get(f"{name}Time") != times.get(name)]
 
@@ -103,7 +105,7 @@ class GenesisAccounts(NamedTuple):
 
 
 def read_alloc(path: Path) -> GenesisAccounts:
-    """Reads a genesis file, or an object of accounts alone. Raises SettingsError for anything else."""
+    """Read a genesis file, or an object of accounts alone. Raises SettingsError for anything else."""
     try:
         genesis = json.loads(path.read_bytes())
     except OSError as error:
@@ -146,7 +148,7 @@ def _hex(value: bytes, size: int) -> str:
 
 
 def _forks(genesis: Mapping[str, Any]) -> frozenset[str]:
-    """The forks that the file's `config` activates at or before its timestamp."""
+    """Return the forks that the file's `config` activates at or before its timestamp."""
     config = genesis.get("config")
     if not isinstance(config, dict):
         return frozenset()

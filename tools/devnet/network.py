@@ -31,8 +31,8 @@ from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_option
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
 
 if TYPE_CHECKING:  # not in the wheel
-    from rollup_node.tools.devnet.faults.clock import OwnClock
     from rollup_node.tools.devnet.faults.disk import SmallDisk
+    from rollup_node.tools.devnet.faults.events import OwnClock
 
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
@@ -66,19 +66,20 @@ def _genesis_block(block: Block) -> GenesisBlock:
 
 
 def _own_clock(library: Path, file: Path) -> "OwnClock":
-    from rollup_node.tools.devnet.faults.clock import OwnClock
+    from rollup_node.tools.devnet.faults.events import OwnClock
 
     return OwnClock(library, file)
 
 
 def url(port: int) -> str:
-    """An HTTP URL on the loopback interface."""
+    """Return an HTTP URL on the loopback interface."""
     return f"http://{LOOPBACK}:{port}"
 
 
 class NetworkPrograms:
-    """The programs of one local network and their URLs. `disk` has the verifier's files if they are not in `root`;
-    `forks` starts those that are not nodes."""
+    """The programs of one local network and their URLs.
+
+    `disk` has the verifier's files if they are not in `root`; `forks` starts those that are not nodes."""
 
     def __init__(
         self,
@@ -130,23 +131,24 @@ class NetworkPrograms:
         return self.children.stopped(program)
 
     def node_pids(self, name: str) -> dict[str, int]:
-        """The process id of each role of a node, the supervisor included."""
+        """Return the process id of each role of a node, the supervisor included."""
         entries = json.loads((self.files.node(name) / "processes.json").read_text())
         return {entry["role"]: entry["pid"] for entry in entries}
 
     def engine_data(self, name: str) -> Path:
-        """The directory in which the embedded engine of a node keeps its chain."""
+        """Return the directory in which the embedded engine of a node keeps its chain."""
         return self.files.engine_data(name)
 
     @property
     def fork_time(self) -> int | None:
-        """The L2 timestamp in seconds at which the last fork activates that is not active at genesis; None before the
-        genesis is known, and without such a fork."""
+        """The L2 timestamp in seconds at which the last fork activates that is not active at genesis.
+
+        None before the genesis is known, and without such a fork."""
         late = max(self._settings.forks.values(), default=0)
         return self._l2_time + late if late and self._l2_time else None
 
     async def start(self) -> None:
-        """Starts all programs and waits until the nodes answer. Raises StartFailed or ProgramExited.
+        """Start all programs and wait until the nodes answer. Raises StartFailed or ProgramExited.
 
         The hashes of embedded genesis blocks are computed here, so that all programs can start at the same time."""
         write_secrets(self.files, self._settings.nodes)
@@ -187,8 +189,9 @@ class NetworkPrograms:
         return self._settings.el_sync and name not in self._settings.sequencer_names
 
     def _start_nodes(self, names: Sequence[str]) -> None:
-        """With a conductor a sequencer that exits is no end of the network: another one leads then. A verifier whose
-        disk is full may exit, and is then started again as by a service manager."""
+        """With a conductor a sequencer that exits is no end of the network: another one leads then.
+
+        A verifier whose disk is full may exit, and is then started again as by a service manager."""
         for name in names:
             again = self._settings.conductor and name in self._settings.sequencer_names
             again = again or (self._settings.small_disk and name == VERIFIER)
@@ -198,7 +201,7 @@ class NetworkPrograms:
             self.children.start(f"{name} node", command, self.files.log(name), is_restarted=again)
 
     async def _wait_for_blocks(self, count: int) -> None:
-        """Waits until the sequencer's engine has this many blocks. Raises StartFailed after READY_SECONDS."""
+        """Wait until the sequencer's engine has this many blocks. Raises StartFailed after READY_SECONDS."""
         deadline = time.monotonic() + READY_SECONDS
         name, endpoint = "engine of the sequencer", self.engines[SEQUENCER][0]
         while int(await self._first_response(name, endpoint, "eth_blockNumber"), 16) < count:
@@ -217,7 +220,7 @@ class NetworkPrograms:
         return _genesis_block(L1Backend(genesis, self._settings.l1_block_time).chain.genesis)
 
     async def _l2_genesis_block(self) -> "GenesisBlock":
-        """The genesis block of all engines. Raises StartFailed where an external engine has another."""
+        """Return the genesis block of all engines. Raises StartFailed where an external engine has another."""
         ours = _genesis_block(parse_genesis(self.files.l2_genesis.read_bytes()).block)
         for name, given in self._external_engines.items():
             if given is None:
@@ -236,14 +239,14 @@ class NetworkPrograms:
         return bool(external.sequencer_engine or external.verifier_engine) and self.files.l2_genesis.exists()
 
     def _check_prepared_forks(self) -> None:
-        """Raises StartFailed where --prepare was given other forks: engines and nodes would not agree on a block."""
+        """Raise StartFailed where --prepare was given other forks: engines and nodes would not agree on a block."""
         other = other_forks(json.loads(self.files.l2_genesis.read_text()), self._settings.forks)
         if other:
             forks, path = ", ".join(other), self.files.l2_genesis
             raise StartFailed(f"{path}, which --prepare wrote, has other times of {forks}: repeat its flags --fork")
 
     def describe(self) -> None:
-        """Writes `network.json`: the URLs and files of all programs."""
+        """Write `network.json`: the URLs and files of all programs."""
         write_json(
             self.files.network,
             {
@@ -308,7 +311,7 @@ class NetworkPrograms:
             self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"), is_restarted=again)
 
     async def _start_signer(self) -> None:
-        """A node does not start without its signer."""
+        """Start the signer, without which a node does not start."""
         words = ("--key-file", str(self.files.signer_key), "--port", str(self._ports.signer))
         self.children.start("signer", python("rollup_node.tools.devnet.signer", *words), self.files.log("signer"))
         await self._first_response("signer", url(self._ports.signer), "health_status")
@@ -402,7 +405,7 @@ class NetworkPrograms:
             raise StartFailed(f"{name} at {endpoint} has no block 0") from None
 
     async def _first_response(self, name: str, endpoint: str, method: str, *params: Any) -> Any:
-        """The first response of a program that is starting. Raises StartFailed after `READY_SECONDS`."""
+        """Return the first response of a program that is starting. Raises StartFailed after `READY_SECONDS`."""
         client = JsonRpcClient(endpoint, timeout=5.0)
         deadline = time.monotonic() + READY_SECONDS
         try:
@@ -419,12 +422,12 @@ class NetworkPrograms:
 
 
 def _challenges(mode: str) -> str:
-    """What the batcher does with an input that this DA server loses."""
+    """Return what the batcher does with an input that this DA server loses."""
     return "expire" if mode == "withholding" else "resolve"
 
 
 def clear(root: Path) -> None:
-    """Removes the files of an earlier run from a data directory: each run starts its chains from genesis."""
+    """Remove the files of an earlier run from a data directory: each run starts its chains from genesis."""
     for path in root.iterdir():
         if RUN_FILES.fullmatch(path.name) and path.is_dir():
             shutil.rmtree(path)

@@ -32,8 +32,9 @@ class NodePorts:
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of the L1, its Beacon API, each node, the signer, the conductor, and the DA server; `status` are those
-    of the nodes' status pages."""
+    """The ports of the L1, its Beacon API, each node, the signer, the conductor, and the DA server.
+
+    `status` are those of the nodes' status pages."""
 
     l1: int
     beacon: int
@@ -79,17 +80,17 @@ NETRESTRICT = "127.0.0.0/8"
 
 
 def identity(files: NetworkFiles, name: str) -> NetworkIdentity:
-    """The libp2p identity of a node, from its key file."""
+    """Return the libp2p identity of a node, from its key file."""
     return NetworkIdentity(bytes.fromhex(files.peer_key(name).read_text().strip()))
 
 
 def address(files: NetworkFiles, name: str, port: int) -> str:
-    """The multiaddress of a node with its peer id."""
+    """Return the multiaddress of a node with its peer id."""
     return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_id_text(identity(files, name).peer_id)}"
 
 
 def bootnode(files: NetworkFiles, name: str, port: int) -> str:
-    """The enode URL of a node."""
+    """Return the enode URL of a node."""
     point = private_key(identity(files, name).secret).public_key.to_bytes()
     return f"enode://{point.hex()}@{LOOPBACK}:{port}"
 
@@ -97,8 +98,10 @@ def bootnode(files: NetworkFiles, name: str, port: int) -> str:
 def peer_options(
     files: NetworkFiles, name: str, port: int, sequencer_ports: Mapping[str, int], signer: str | None = None
 ) -> dict[str, str]:
-    """The P2P options of a node that listens on `port` by TCP and UDP. `sequencer_ports` are those of the sequencers;
-    each dials those before it. `signer` is the URL of the signer, None where the sequencers have the key themselves."""
+    """Return the P2P options of a node that listens on `port` by TCP and UDP.
+
+    `sequencer_ports` are those of the sequencers; each dials those before it. `signer` is the URL of the signer,
+    None where the sequencers have the key themselves."""
     options = {
         "p2p.listen.ip": LOOPBACK,
         "p2p.listen.tcp": str(port),

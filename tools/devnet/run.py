@@ -46,8 +46,10 @@ class UnusableDirectory(RuntimeError):
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of a run. `seconds` is the time from the command to the last comparison, `processes` the processes of
-    each node as dicts of `ProcessUsage`."""
+    """The result of a run.
+
+    `seconds` is the time from the command to the last comparison, `processes` the processes of each node as dicts of
+    `ProcessUsage`."""
 
     blocks: int
     safe: int
@@ -72,7 +74,7 @@ class RunResult:
 
 @contextmanager
 def data_directory(given: Path | None) -> Iterator[Path]:
-    """The given directory, locked and cleared of earlier runs, or a temporary one that is removed at the end.
+    """Yield the given directory, locked and cleared of earlier runs, or a temporary one that is removed at the end.
 
     Raises UnusableDirectory."""
     if given is None:
@@ -117,8 +119,9 @@ def run(
     started: float,
     on_verdict: "Callable[[Verdict], None] | None" = None,
 ) -> RunResult:
-    """Runs a network with its files in `root` until its end and compares the output roots. No thread and no event loop
-    may run before.
+    """Run a network with its files in `root` until its end and compare the output roots.
+
+    No thread and no event loop may run before.
 
     `started` is the monotonic time of the command; `on_verdict` takes each verdict at the end of its scenario. Raises
     ProgramExited, StartFailed, PortInUse or NoProgress, and KeyboardInterrupt after a signal during the start or a
@@ -159,7 +162,7 @@ async def _run(
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def on_signal() -> None:
-        """The first signal ends the run with the comparison, the second without it."""
+        """Take a signal: the first ends the run with the comparison, the second without it."""
         if stop.is_set() and task is not None and not ending:
             task.cancel()
         stop.set()
@@ -278,7 +281,7 @@ async def wait_for_end(
     stop: asyncio.Event,
     started: float,
 ) -> tuple[NetworkStatus, float | None]:
-    """Polls until the end of the run; the last status, and the seconds until the verifier's first safe block.
+    """Poll until the end of the run; the last status, and the seconds until the verifier's first safe block.
 
     `check` raises ProgramExited; `faults` is how many --chaos has made. Raises NoProgress where the safe heads stall,
     or are unknown after `stop`."""

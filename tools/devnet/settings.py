@@ -12,9 +12,9 @@ from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
 from rollup_node.stages.protocol.forks.schedule import fork_order_error
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
-from rollup_node.tools.devnet.engine.traits import Trait
+from rollup_node.tools.devnet.engine.engine_api import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
-from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS
+from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS
 
 if TYPE_CHECKING:
     from rollup_node.tools.faults.scenario import Scenario
@@ -63,12 +63,14 @@ class ExternalServices:
 
 @dataclass(frozen=True)
 class DevnetSettings:
-    """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`, `l1_forks` as of
-    `l1_fork_offsets`; with `keeps_engines` the embedded engines keep their chains, so that they can be restarted. An
-    entry of `engine_traits` is for the embedded engine of one node, or for all. L1's finalized block is
-    `finalized_distance` below its head, 4 without one. `dependencies` are the other chains of the dependency set;
-    `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The
-    verifier's files are on a disk of their own with `small_disk`, and its clock is set by `clock_library`."""
+    """The network to run and when to end it; times in seconds.
+
+    `forks` is as of `fork_offsets`, `l1_forks` as of `l1_fork_offsets`; with `keeps_engines` the embedded engines
+    keep their chains, so that they can be restarted. An entry of `engine_traits` is for the embedded engine of one
+    node, or for all. L1's finalized block is `finalized_distance` below its head, 4 without one. `dependencies` are
+    the other chains of the dependency set; `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under
+    the empty name for the others. The verifier's files are on a disk of their own with `small_disk`, and its clock
+    is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -122,7 +124,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 
 
 def parse(argv: Sequence[str]) -> DevnetSettings:
-    """Parses the flags. Raises SettingsError, or SystemExit(0) after --help."""
+    """Parse the flags. Raises SettingsError, or SystemExit(0) after --help."""
     given = _parser().parse_args(argv)
     _check_numbers(given)
     _check_log_level(given.log_level)
@@ -186,7 +188,7 @@ def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") ->
     """Return the settings of a network for scenarios, with all that they need."""
     if not scenarios:
         return settings
-    from rollup_node.tools.devnet.faults.clock import find_clock_library
+    from rollup_node.tools.devnet.faults.events import find_clock_library
     from rollup_node.tools.faults.scenario import Need
 
     needs = {need for scenario in scenarios for need in scenario.needs}
@@ -206,7 +208,7 @@ def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") ->
 
 def unmet(scenario: "Scenario") -> str | None:
     """Return why a scenario cannot run on this machine; None if it can."""
-    from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
+    from rollup_node.tools.devnet.faults.events import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
     from rollup_node.tools.faults.scenario import Need
 
     if Need.CLOCK in scenario.needs and find_clock_library() is None:
@@ -316,7 +318,7 @@ def _check_log_level(text: str) -> None:
 
 
 def fork_offsets(given: Sequence[str]) -> dict[str, int]:
-    """The seconds after genesis at which each fork activates, from entries NAME=OFFSET.
+    """Return the seconds after genesis at which each fork activates, from entries NAME=OFFSET.
 
     Forks before the first one given are active at genesis, forks between two given ones activate with the later one,
     and forks after the last one never. Raises SettingsError."""
@@ -328,8 +330,10 @@ def fork_offsets(given: Sequence[str]) -> dict[str, int]:
 
 
 def l1_fork_offsets(given: str | None) -> dict[str, int]:
-    """The seconds after L1's genesis at which each of its forks after Prague activates, from NAME=OFFSET,NAME=OFFSET...
-    with the names of either layer; which others activate is as of `fork_offsets`. Raises SettingsError."""
+    """Return the seconds after L1's genesis at which each of its forks after Prague activates.
+
+    From NAME=OFFSET,NAME=OFFSET... with the names of either layer; which others activate is as of `fork_offsets`.
+    Raises SettingsError."""
     offsets = _offsets("--l1-forks", [] if given is None else given.split(","), _L1_FORKS)
     if list(offsets.values()) != sorted(offsets.values()):
         raise SettingsError(f"--l1-forks {given}: give ascending offsets, in the order {', '.join(LATE_L1_FORKS)}")

@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 
 VERSION = "rollup-node-development-signer"
 
@@ -39,7 +39,7 @@ class SignerMethods:
         self._address = to_hex(key.public_key.to_canonical_address())
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {"health_status": lambda: VERSION, "opsigner_signBlockPayload": self.sign}
 
     def sign(self, request: Any) -> str:
@@ -58,7 +58,7 @@ class SignerMethods:
 
 
 async def serve(key: PrivateKey, port: int) -> None:
-    """Serves until it is cancelled; prints URL and address once it listens."""
+    """Serve until it is cancelled; prints URL and address once it listens."""
     listener = Listener(application(JsonRpc(SignerMethods(key).methods())), port)
     await listener.start()
     print(f"signer {listener.url} address {to_hex(key.public_key.to_canonical_address())}", flush=True)
@@ -69,7 +69,7 @@ async def serve(key: PrivateKey, port: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     parser = argparse.ArgumentParser(prog="signer", description="Block signer for development.", allow_abbrev=False)
     parser.add_argument("--key-file", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)

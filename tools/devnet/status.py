@@ -44,8 +44,9 @@ class ProcessUsage:
 
 @dataclass
 class NetworkStatus:
-    """The status at one time; None for a program that does not answer or is starting. `leader` is the leading
-    sequencer where there is a conductor, `events` what it said since the status before."""
+    """The status at one time; None for a program that does not answer or is starting.
+
+    `leader` is the leading sequencer where there is a conductor, `events` what it said since the status before."""
 
     l1_head: int | None = None
     nodes: dict[str, NodeHeads | None] = field(default_factory=dict)
@@ -56,8 +57,9 @@ class NetworkStatus:
 
 
 class StatusPoller:
-    """Polls L1 and the nodes, and reads the files of batcher and supervisors. With `has_processes` a status has the
-    processes of the nodes, whose memory costs as much as the rest."""
+    """Polls L1 and the nodes, and reads the files of batcher and supervisors.
+
+    With `has_processes` a status has the processes of the nodes, whose memory costs as much as the rest."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class StatusPoller:
         self._memory = {name: RecentMemory() for name in nodes}
 
     async def poll(self) -> NetworkStatus:
-        """The status now."""
+        """Return the status now."""
         status = NetworkStatus()
         try:
             status.l1_head = int(await self._l1.call("eth_blockNumber"), 16)
@@ -94,7 +96,7 @@ class StatusPoller:
         return status
 
     def processes(self) -> dict[str, list[ProcessUsage]]:
-        """The processes of the nodes now."""
+        """Return the processes of the nodes now."""
         return {
             name: read_processes(self._root / name / "processes.json", memory.of_all)
             for name, memory in self._memory.items()
@@ -122,14 +124,14 @@ class StatusPoller:
         return NodeHeads(unsafe, safe, finalized, peers)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         for client in (self._l1, self._conductor, *self.nodes.values()):
             if client is not None:
                 await client.close()
 
 
 async def _peers_of(client: JsonRpcClient) -> int | None:
-    """The number of connected peers; None where P2P is disabled or does not answer."""
+    """Return the number of connected peers; None where P2P is disabled or does not answer."""
     try:
         async with asyncio.timeout(PEERS_TIMEOUT):
             return int((await client.call("opp2p_peerStats"))["connected"])
@@ -145,7 +147,7 @@ def _read_json(path: Path) -> Any:
 
 
 def memory_of_all(pids: Sequence[int]) -> list[float]:
-    """The memory of each process, as `memory_of`."""
+    """Return the memory of each process, as `memory_of`."""
     return list(map(memory_of, pids))
 
 
@@ -156,7 +158,7 @@ class RecentMemory:
         self._read: dict[int, tuple[float, float]] = {}
 
     def of_all(self, pids: Sequence[int]) -> list[float]:
-        """The memory of each process."""
+        """Return the memory of each process."""
         now = time.monotonic()
         known = {pid: read for pid, read in self._read.items() if now - read[0] < MEMORY_INTERVAL}
         self._read = {pid: known.get(pid) or (now, memory_of(pid)) for pid in pids}
@@ -164,7 +166,7 @@ class RecentMemory:
 
 
 def read_processes(path: Path, memory: Callable[[Sequence[int]], list[float]] = memory_of_all) -> list[ProcessUsage]:
-    """The processes in a node's `processes.json` with their memory; empty without the file."""
+    """Return the processes in a node's `processes.json` with their memory; empty without the file."""
     entries = _read_json(path) or []
     copies = Counter(entry["role"] for entry in entries)
     return [
@@ -179,7 +181,7 @@ def read_processes(path: Path, memory: Callable[[Sequence[int]], list[float]] = 
 
 
 def memory_of(pid: int) -> float:
-    """The proportional set size of a process in MiB; 0 when there is none."""
+    """Return the proportional set size of a process in MiB; 0 when there is none."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -208,7 +210,7 @@ class Comparison:
 
 
 async def compare_output_roots(nodes: Mapping[str, JsonRpcClient], last: int) -> Comparison:
-    """Compares blocks 0 to `last` by optimism_outputAtBlock.
+    """Compare blocks 0 to `last` by optimism_outputAtBlock.
 
     Raises EndpointError or RpcFailure when a node does not answer `ATTEMPTS` requests."""
     for start in range(0, last + 1, CONCURRENCY):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import DEPOSITOR_KEY, L2_CHAIN_ID, PORTAL, RECEIVER_KEY, TRANSFER_KEY
 
 TRANSACTION_DEPOSITED = bytes.fromhex("b3813568d9991fc951961fcb4c784893574240a28925604d09fc577c55bb7c32")
@@ -33,8 +33,9 @@ def deposit_call(sender: bytes, to: bytes, mint: int, value: int, gas: int, data
 
 
 class Traffic:
-    """Sends transfers each round and a deposit every few rounds; the next round retries what an endpoint refused. `l2`
-    is the engine that gets the transfers, and may be replaced."""
+    """Sends transfers each round and a deposit every few rounds; the next round retries what an endpoint refused.
+
+    `l2` is the engine that gets the transfers, and may be replaced."""
 
     def __init__(self, l1: JsonRpcClient, l2: JsonRpcClient, on_error: Callable[[str], None]) -> None:
         self._l1, self.l2, self._on_error = l1, l2, on_error
@@ -44,7 +45,7 @@ class Traffic:
         self.deposits = 0
 
     async def send_round(self) -> None:
-        """Sends the transactions of one round."""
+        """Send the transactions of one round."""
         self._round += 1
         try:
             await self._transfer()

@@ -17,8 +17,9 @@ def garbage(chance: random.Random) -> bytes:
 
 
 def damaged(response: Json, fault: Fault) -> Json:
-    """A JSON-RPC response object, or the object of a REST response, after a fault of its result; unchanged where there
-    is nothing at the fault's path."""
+    """Return a JSON-RPC response object, or the object of a REST response, after a fault of its result.
+
+    Unchanged where there is nothing at the fault's path."""
     if not isinstance(response, dict):
         return response
     if fault.do is Action.ERROR:
@@ -38,7 +39,9 @@ def damaged(response: Json, fault: Fault) -> Json:
 
 
 def damaged_batch(responses: list[Json], fault: Fault) -> list[Json]:
-    """A batch of responses after a fault: one of its order or length if the fault names no path, else of each."""
+    """Return a batch of responses after a fault.
+
+    One of its order or length if the fault names no path, else of each."""
     if not fault.path and fault.do is Action.REVERSE:
         return responses[::-1]
     if not fault.path and fault.do is Action.SHORT:
@@ -54,7 +57,7 @@ _REMOVED = _Removed()
 
 
 def _at(value: Json, path: list[str], change: Callable[[Json], Json]) -> Json:
-    """A copy of the value with another one at the path."""
+    """Return a copy of the value with another one at the path."""
     if not path:
         return change(value)
     head, rest = path[0], path[1:]
@@ -77,7 +80,7 @@ def _with(value: dict[str, Json], key: str, item: Json) -> dict[str, Json]:
 
 
 def _retyped(value: Json) -> Json:
-    """A value of another type that is as plausible as can be."""
+    """Return a value of another type that is as plausible as can be."""
     if isinstance(value, str):
         return int(value, 16) if value.startswith("0x") and 2 < len(value) < 18 else [value]
     if isinstance(value, bool):

@@ -1,11 +1,13 @@
-"""Scenarios of faults in TOML: what happens between a node of a local network and its endpoints, for how long, and what
-has to hold afterwards."""
+"""Scenarios of faults in TOML.
 
+What happens between a node of a local network and its endpoints, for how long, and what has to hold afterwards."""
+
+import random
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -79,8 +81,9 @@ class Action(Enum):
 
 
 class Role(Enum):
-    """The endpoints that faults are put before: L1, Beacon API, engine and DA server of the verifier, signer and
-    conductor of the sequencer."""
+    """The endpoints that faults are put before.
+
+    L1, Beacon API, engine and DA server of the verifier, signer and conductor of the sequencer."""
 
     L1 = "l1"
     BEACON = "beacon"
@@ -111,9 +114,11 @@ class Need(Enum):
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to the requests of one endpoint: to each `every`-th whose method, or path for REST, contains one of
-    the words of `method` and whose first parameter is `param`, with the probability `chance`. `path` names a place in
-    the result, such as `transactions.0.to`, where `*` stands for each item."""
+    """What happens to the requests of one endpoint.
+
+    To each `every`-th whose method, or path for REST, contains one of the words of `method` and whose first parameter
+    is `param`, with the probability `chance`. `path` names a place in the result, such as `transactions.0.to`, where
+    `*` stands for each item."""
 
     on: Role
     do: Action
@@ -134,7 +139,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens once, `after` seconds from the beginning, or from the last deep reorg that is named before it:
+    """What happens once, `after` seconds from the beginning, or from the last deep reorg that is named before it.
+
     `kill` or `stop` (for `seconds`) a process of the node by its role; `restart` the verifier's `engine`, which then
     lacks its last `lose` blocks, or its `node`; `reorg` so many of L1's last blocks, as soon as there are that many,
     with a deposit among them if they are more than four, and the activation of a fork if it is `across` one; go `back`
@@ -160,13 +166,14 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The faults and events hold for `seconds`, on an L1 in Gloas with `gloas`. `names` is a regular expression that
-    the node's log, or a reason of its `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within
-    `recovers` seconds after the end the verifier has the safe chain of the sequencer, and a new block of it where the
-    sequencer is the node or L1 had a deep reorg: one that is higher than all that were replaced. `dies` are the roles
-    that may end, or `all`. `cases` are those of the list of fault cases (F1 to F61) that the scenario covers. The node
-    may log `max_lines` and take `max_cores` of CPU time on average: more than `MAX_CORES` where the scenario gives it
-    much to do."""
+    """The faults and events hold for `seconds`, on an L1 in Gloas with `gloas`.
+
+    `names` is a regular expression that the node's log, or a reason of its `/readyz`, has to match meanwhile; empty
+    where nothing needs to be said. Within `recovers` seconds after the end the verifier has the safe chain of the
+    sequencer, and a new block of it where the sequencer is the node or L1 had a deep reorg: one that is higher than
+    all that were replaced. `dies` are the roles that may end, or `all`. `cases` are those of the list of fault cases
+    (F1 to F61) that the scenario covers. The node may log `max_lines` and take `max_cores` of CPU time on average:
+    more than `MAX_CORES` where the scenario gives it much to do."""
 
     name: str
     faults: tuple[Fault, ...] = ()
@@ -202,8 +209,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_scenarios(text: str) -> tuple[Scenario, ...]:
-    """The scenarios of a file; a fault with lists stands for one scenario for each combination, whose name has the
-    values in the place of `{on}`, `{method}`, `{do}` and `{status}`. Raises ScenarioError."""
+    """Return the scenarios of a file.
+
+    A fault with lists stands for one scenario for each combination, whose name has the values in the place of
+    `{on}`, `{method}`, `{do}` and `{status}`. Raises ScenarioError."""
     try:
         tables = msgspec.toml.decode(text, type=_File).scenario
     except msgspec.DecodeError as error:
@@ -277,8 +286,9 @@ def _word(value: Any) -> str:
 
 
 def select(scenarios: Sequence[Scenario], only: Sequence[str], cases: Sequence[str] = ()) -> tuple[Scenario, ...]:
-    """Those whose name begins with one of `only`, and those that cover one of `cases`; all without any. Raises
-    ScenarioError if one selects nothing."""
+    """Those whose name begins with one of `only`, and those that cover one of `cases`; all without any.
+
+    Raises ScenarioError if one selects nothing."""
     for prefix in only:
         if not any(each.name.startswith(prefix) for each in scenarios):
             raise ScenarioError(f"no scenario's name begins with {prefix!r}")
@@ -290,3 +300,71 @@ def select(scenarios: Sequence[Scenario], only: Sequence[str], cases: Sequence[s
     return tuple(
         each for each in scenarios if each.name.startswith(tuple(only)) or not set(cases).isdisjoint(each.cases)
     )
+
+
+LABELS = ("latest", "pending")
+
+
+class Request(NamedTuple):
+    """A request as the proxy sees it: of REST, or of JSON-RPC with its calls."""
+
+    role: Role
+    path: str
+    calls: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The methods of the calls, or the path."""
+        return tuple(str(call.get("method", "")) for call in self.calls) or (self.path,)
+
+
+class FaultPlan:
+    """The faults that hold now, with how often each has been met; `chance` decides those that have a probability."""
+
+    def __init__(self, faults: Sequence[Fault], chance: random.Random) -> None:
+        self._faults, self.chance = tuple(faults), chance
+        self._met = [0] * len(self._faults)
+        self.applied = 0
+
+    def of(self, request: Request) -> list[Fault]:
+        """Return the faults of a request, in their order."""
+        found = []
+        for index, fault in enumerate(self._faults):
+            wanted = fault.method.split()
+            if fault.on is not request.role:
+                continue
+            if wanted and not any(word in name for word in wanted for name in request.words):
+                continue
+            if fault.param and not any(concerns(fault, call) for call in request.calls):
+                continue
+            self._met[index] += 1
+            if self._met[index] % fault.every == 0 and self.chance.random() < fault.chance:
+                found.append(fault)
+        self.applied += bool(found)
+        return found
+
+
+def concerns(fault: Fault, call: dict[str, Any]) -> bool:
+    """Whether a fault is one of this call."""
+    method, params = str(call.get("method", "")), call.get("params")
+    if fault.param and not (isinstance(params, list) and params and params[0] == fault.param):
+        return False
+    return not fault.method or any(word in method for word in fault.method.split())
+
+
+def clipped_call(call: dict[str, Any], head: int) -> dict[str, Any] | None:
+    """Return the call as it reads to a chain that ends at block `head`; None if that has no such block."""
+    method, params = call.get("method"), call.get("params")
+    if method not in ("eth_getBlockByNumber", "eth_getBlockReceipts") or not isinstance(params, list) or not params:
+        return call
+    label = params[0]
+    if label in LABELS:
+        return {**call, "params": [hex(head), *params[1:]]}
+    if isinstance(label, str) and label.startswith("0x") and len(label) < 18 and int(label, 16) > head:
+        return None
+    return call
+
+
+def is_clipping(fault: Fault) -> bool:
+    """Whether the fault shows a chain that ends earlier."""
+    return fault.do in (Action.LAG, Action.STUCK)

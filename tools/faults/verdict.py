@@ -1,10 +1,12 @@
 """Whether a scenario went as it has to."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
+
+import msgspec
 
 from rollup_node.tools.faults.scenario import Scenario
 
@@ -13,11 +15,13 @@ MAX_MEMORY_MB = 500.0
 
 @dataclass
 class Observation:
-    """What was seen of the node in a scenario. `texts` are the new lines of its log and the reasons of `/readyz`,
-    `earlier` the lines of the minute before, in which a condition that comes back is not logged again [LOG19],
-    `lines` the number of the new lines, `ended` the roles whose process is another one than before, `memory_mb` the
-    proportional memory of its processes, `cores` their CPU seconds a second. `recovered_after` is in seconds, None if
-    it did not recover; `applied` counts requests that met a fault; `problems` are the events that could not happen."""
+    """What was seen of the node in a scenario.
+
+    `texts` are the new lines of its log and the reasons of `/readyz`, `earlier` the lines of the minute before, in
+    which a condition that comes back is not logged again [LOG19], `lines` the number of the new lines, `ended` the
+    roles whose process is another one than before, `memory_mb` the proportional memory of its processes, `cores`
+    their CPU seconds a second. `recovered_after` is in seconds, None if it did not recover; `applied` counts
+    requests that met a fault; `problems` are the events that could not happen."""
 
     texts: list[str] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
@@ -47,7 +51,7 @@ class Verdict:
 
 
 def evaluate(scenario: Scenario, seen: Observation) -> Verdict:
-    """The verdict on what was seen."""
+    """Return the verdict on what was seen."""
     texts = (*seen.texts, *seen.earlier) if scenario.names else ()
     named = next((text for text in texts if re.search(scenario.names, text)), "")
     return Verdict(scenario, tuple(_problems(scenario, seen, named)), named, seen)
@@ -75,7 +79,7 @@ def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
 
 
 def table(verdicts: Sequence[Verdict]) -> list[str]:
-    """A line for each verdict, with what is wrong below, and a summary."""
+    """Return a line for each verdict, with what is wrong below, and a summary."""
     rows = []
     for each in verdicts:
         seen = each.seen
@@ -92,7 +96,7 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _trend(verdicts: Sequence[Verdict]) -> str:
-    """The median memory of the first and of the last quarter of a long run."""
+    """Return the median memory of the first and of the last quarter of a long run."""
     quarter = len(verdicts) // 4
     if quarter < 5:
         return ""
@@ -101,12 +105,12 @@ def _trend(verdicts: Sequence[Verdict]) -> str:
 
 
 def _shown(text: str) -> str:
-    """A line of log without its time, shortened."""
+    """Return a line of log without its time, shortened."""
     return re.sub(r"^t=\S+ ", "", text)[:120]
 
 
 def summary(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as JSON."""
+    """Return a verdict as JSON."""
     seen = verdict.seen
     return {
         "name": verdict.scenario.name,
@@ -120,3 +124,76 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         "lines": seen.lines,
         "requests_met": seen.applied,
     }
+
+
+class ResultsError(ValueError):
+    """A file has no results; the text says where and why."""
+
+
+class ScenarioResult(msgspec.Struct, frozen=True):
+    """One scenario of a run; times in seconds, memory in MB."""
+
+    name: str
+    cases: tuple[str, ...]
+    passed: bool
+    recovered_after_s: float | None
+    memory_mb: float
+
+
+class ScenarioRun(msgspec.Struct, frozen=True):
+    """One run.
+
+    `equal` says whether all nodes have the same output roots at its end, None where they were not compared; `load`
+    is the machine's mean load over its last 15 minutes."""
+
+    seed: int
+    equal: bool | None
+    commit: str
+    machine: str
+    load: float
+    minutes: float
+    scenarios: tuple[ScenarioResult, ...]
+
+    @property
+    def failed(self) -> int:
+        """How many scenarios failed."""
+        return sum(not each.passed for each in self.scenarios)
+
+
+_DECODER = msgspec.json.Decoder(ScenarioRun)
+
+
+def parse_run(line: bytes) -> ScenarioRun:
+    """Return a run from its line of JSON. Raises ResultsError."""
+    try:
+        return _DECODER.decode(line)
+    except msgspec.DecodeError as error:
+        raise ResultsError(f"not the output of `tools/chaos run --json`: {error}") from None
+
+
+def roots_text(are_equal: bool | None) -> str:
+    """Whether the output roots of all nodes are equal, in words."""
+    return "not compared" if are_equal is None else "equal" if are_equal else "DIFFER"
+
+
+def results_table(runs: Sequence[ScenarioRun]) -> Iterator[str]:
+    """Yield the runs, and their scenarios by name, as lines of Markdown."""
+    yield "| Run | Commit | Seed | Minutes | Scenarios | Failed | Output roots | Load | Machine |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for number, run in enumerate(runs, start=1):
+        cells = [number, run.commit, run.seed, f"{run.minutes:.0f}", len(run.scenarios), run.failed]
+        cells.append(roots_text(run.equal))
+        yield f"| {' | '.join(map(str, cells))} | {run.load:.1f} | {run.machine} |"
+    yield ""
+    yield "| Scenario | Cases | Passed | Recovery: median | Longest | Memory at most |"
+    yield "|---|---|---|---|---|---|"
+    by_name: dict[str, list[ScenarioResult]] = {}
+    for run in runs:
+        for each in run.scenarios:
+            by_name.setdefault(each.name, []).append(each)
+    for name, found in sorted(by_name.items()):
+        times = [each.recovered_after_s for each in found if each.recovered_after_s is not None]
+        recovery = f"{median(times):.1f} s | {max(times):.1f} s" if times else "- | -"
+        passed = f"{sum(each.passed for each in found)} of {len(found)}"
+        memory = max(each.memory_mb for each in found)
+        yield f"| {name} | {' '.join(found[-1].cases)} | {passed} | {recovery} | {memory:.0f} MB |"

@@ -13,10 +13,8 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.io.log.logger import Level, set_level
-from rollup_node.tools.fuzz.corpus import FOLDER, CorpusError, read_corpus, write_corpus
-from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
-from rollup_node.tools.fuzz.report import Figures, markdown_table
-from rollup_node.tools.fuzz.runner import Runner, replayed
+from rollup_node.tools.fuzz.inputs import FOLDER, CorpusError, chosen_seeds, read_corpus, write_corpus
+from rollup_node.tools.fuzz.runner import Figures, Runner, markdown_table, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
 from rollup_node.tools.importers.generated_sections import rewrite
 
@@ -24,7 +22,7 @@ ALL = "all"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when no input fails, 1 when one does, 2 for wrong arguments."""
+    """Return 0 when no input fails, 1 when one does, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m rollup_node.tools.fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -16,7 +16,7 @@ Stream = Iterator[bytes]
 
 
 def string(parts: list[bytes], filler: bytes = b"", count: int = 0) -> Stream:
-    """An RLP byte string of parts and a repeated filler."""
+    """Yield an RLP byte string of parts and a repeated filler."""
     yield string_header(sum(map(len, parts)) + len(filler) * count)
     yield from parts
     yield from repeated(filler, count)
@@ -56,18 +56,18 @@ def one_item(size: int) -> Stream:
 
 
 def truncated_item(size: int) -> Stream:
-    """An item whose header claims more bytes than follow."""
+    """Yield an item whose header claims more bytes than follow."""
     yield b"\xbf" + b"\xff" * 8
     yield from repeated(b"\xff", size)
 
 
 def empty_transactions(size: int) -> Stream:
-    """A singular batch of empty transactions."""
+    """Return a singular batch of empty transactions."""
     return _singular(b"\x80", size)
 
 
 def short_transactions(size: int) -> Stream:
-    """A singular batch of transactions of two bytes."""
+    """Return a singular batch of transactions of two bytes."""
     return _singular(b"\x82ab", size // 3)
 
 
@@ -91,14 +91,14 @@ def refused_batches(size: int) -> Stream:
 
 
 def long_span(size: int, relative_time: int = 0) -> Stream:
-    """A span batch of the most empty blocks that fit, so many seconds after genesis."""
+    """Return a span batch of the most empty blocks that fit, so many seconds after genesis."""
     count = min(size * 8 // 9, 10_000_000)
     head = b"\x01" + uvarint(relative_time) + b"\x05" + b"p" * 20 + b"o" * 20 + uvarint(count)
     return string([head, bytes((count + 7) // 8)], b"\0", count)
 
 
 def full_span(size: int) -> Stream:
-    """A span batch of one block with the most contract creations that fit."""
+    """Yield a span batch of one block with the most contract creations that fit."""
     count = size // 71
     bits = (count + 7) // 8
     created = ((1 << count) - 1).to_bytes(bits, "big")
@@ -137,7 +137,7 @@ def brotli(stream: Iterable[bytes]) -> bytes:
 
 
 def channel_bomb(chance: Random, largest: int) -> bytes:
-    """A channel body whose stream has up to `largest` bytes, intact, truncated or with a wrong checksum."""
+    """Return a channel body whose stream has up to `largest` bytes, intact, truncated or with a wrong checksum."""
     size = int(100_000 * (largest / 100_000) ** chance.random())
     stream = chance.choice(STREAMS)(size)
     body = brotli(stream) if chance.random() < 0.4 else _zlib(stream, zlib.Z_DEFAULT_STRATEGY)
@@ -158,7 +158,7 @@ def frames_bomb(chance: Random, largest: int) -> bytes:
 
 
 def batch_bomb(chance: Random, largest: int) -> bytes:
-    """A large batch without compression."""
+    """Return a large batch without compression."""
     stream = chance.choice((long_span, full_span, empty_transactions, short_transactions))
     pieces = stream(int(100_000 * (min(largest, 20_000_000) / 100_000) ** chance.random()))
     next(pieces)
@@ -166,7 +166,9 @@ def batch_bomb(chance: Random, largest: int) -> bytes:
 
 
 def slow_bomb(chance: Random, largest: int) -> bytes:
-    """A long channel body of single Huffman symbols with a wrong checksum, which takes the slow path of inflation."""
+    """Return a long channel body of single Huffman symbols with a wrong checksum.
+
+    It takes the slow path of inflation."""
     noise = bytes(chance.choice(b"abcd") for _ in range(65_536))
     count = min(largest, 12_000_000) // len(noise)
     body = _zlib([string_header(len(noise) * count), *[noise] * count], zlib.Z_HUFFMAN_ONLY)

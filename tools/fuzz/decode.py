@@ -1,5 +1,6 @@
-"""`python -m rollup_node.tools.fuzz.decode --count 10000`: fuzzes `rollup-node decode` with truncated, bit-flipped and
-mutated inputs and decompression bombs.
+"""Fuzzes `rollup-node decode` with truncated, bit-flipped and mutated inputs and decompression bombs.
+
+    python -m rollup_node.tools.fuzz.decode --count 10000
 
 Each run must exit with 0 or 1, without a traceback and within the memory limit, and each line on standard error must
 name file, offset and rule. The first failing input is written to files and ends the run."""
@@ -40,7 +41,7 @@ class CheckFailed(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints a summary as JSON; 1 when an input fails."""
+    """Print a summary as JSON; 1 when an input fails."""
     parser = argparse.ArgumentParser(prog="python -m rollup_node.tools.fuzz.decode", description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -92,14 +93,14 @@ class Runner:
         self._child.stdout.close()
 
     def write_files(self, current: Input) -> list[str]:
-        """Writes the input's files; the arguments of the command."""
+        """Write the input's files; the arguments of the command."""
         paths = [self._folder / f"input{number}" for number in range(len(current.files))]
         for path, data in zip(paths, current.files, strict=True):
             path.write_bytes(data)
         return [*map(str, paths), "--as", current.kind, *current.flags]
 
     def run(self, arguments: list[str]) -> DecodeRun:
-        """Runs the command in the child process."""
+        """Run the command in the child process."""
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.write(json.dumps(arguments) + "\n")
         self._child.stdin.flush()
@@ -109,7 +110,7 @@ class Runner:
         return msgspec.json.decode(line, type=DecodeRun)
 
     def run_program(self, arguments: list[str]) -> DecodeRun:
-        """Runs the command as a separate program."""
+        """Run the command as a separate program."""
         out, err, peak = self._folder / "out", self._folder / "err", self._folder / "peak"
         peak.write_text("0")
         with out.open("wb") as stdout, err.open("wb") as stderr:
@@ -128,7 +129,7 @@ def _limit() -> None:
 
 
 def check(result: DecodeRun) -> None:
-    """Raises CheckFailed where a run broke a requirement."""
+    """Raise CheckFailed where a run broke a requirement."""
     if result.traceback:
         raise CheckFailed("traceback")
     if result.peak_kb > MAX_MEMORY_MB * 1000:
@@ -160,7 +161,7 @@ class Tally:
         self._peak_kb, self._slowest = 0, 0.0
 
     def add(self, current: Input, result: DecodeRun, seconds: float) -> None:
-        """Counts a run, and prints the progress from time to time."""
+        """Count a run, and print the progress from time to time."""
         self._done += 1
         self._damages[current.damage] += 1
         self._decoded[current.damage] += result.code == 0
@@ -171,7 +172,7 @@ class Tally:
             print(f"{self._done} of {self._wanted}, peak {self._peak_kb // 1000} MB", file=sys.stderr, flush=True)
 
     def summary(self) -> dict[str, Any]:
-        """The counts by damage and rule, peak memory, slowest run and total time."""
+        """Return the counts by damage and rule, peak memory, slowest run and total time."""
         return {
             "inputs": dict(sorted(self._damages.items())),
             "with_batches": dict(sorted(self._decoded.items())),

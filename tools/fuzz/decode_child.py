@@ -39,7 +39,7 @@ class LineSink:
         self._rest = ""
 
     def write(self, text: str) -> int:
-        """Counts the line ends of the text; its length."""
+        """Count the line ends of the text; its length."""
         self.lines += text.count("\n")
         if len(self.kept) < self._keep:
             *whole, self._rest = (self._rest + text).split("\n")
@@ -51,7 +51,7 @@ class LineSink:
 
 
 def run(arguments: list[str]) -> DecodeRun:
-    """Runs the command once."""
+    """Run the command once."""
     _CLEAR.write_text("5")  # resets VmHWM, the peak resident set size
     out, err = LineSink(0), LineSink(KEPT_ERRORS)
     streams, error = (sys.stdout, sys.stderr), ""
@@ -74,14 +74,14 @@ def _peak_kb() -> int:
 
 
 def main(requests: TextIO, results: TextIO) -> None:
-    """Runs the command for each line until the end of the input."""
+    """Run the command for each line until the end of the input."""
     for line in requests:
         results.write(msgspec.json.encode(run(json.loads(line))).decode() + "\n")
         results.flush()
 
 
 def once(report: str, arguments: list[str]) -> int:
-    """Runs the command once with the process's own output; its exit code."""
+    """Run the command once with the process's own output; its exit code."""
     code = cli.main(["decode", *arguments])
     Path(report).write_text(str(_peak_kb()))
     return code

@@ -22,8 +22,10 @@ def mutated(
     tokens: Sequence[bytes] = (),
     most: int = MAX_CHANGES,
 ) -> bytes:
-    """The bytes after one to `most` mutations; some of them splice in pieces of `others`, or put one of `tokens`, which
-    are values of a text format, in the place of another value."""
+    """Return the bytes after one to `most` mutations.
+
+    Some of them splice in pieces of `others`, or put one of `tokens`, which are values of a text format, in the
+    place of another value."""
     changed = bytearray(data)
     if tokens and chance.random() < 0.7:
         for _ in range(chance.randint(1, most)):
@@ -35,12 +37,12 @@ def mutated(
 
 
 def truncated(chance: Random, data: bytes) -> bytes:
-    """A random prefix of the bytes."""
+    """Return a random prefix of the bytes."""
     return data[: chance.randrange(len(data) + 1)]
 
 
 def flipped(chance: Random, data: bytes, bits: int = 1) -> bytes:
-    """The bytes with `bits` bit flips."""
+    """Return the bytes with `bits` bit flips."""
     changed = bytearray(data)
     for _ in range(bits):
         _flip(chance, changed, ())
@@ -84,7 +86,7 @@ def _number(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
 
 
 def _change_length(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    """Makes a number a little larger or smaller, or half or twice as large, as damaged lengths are."""
+    """Make a number a little larger or smaller, or half or twice as large, as damaged lengths are."""
     width, order = chance.choice(_WIDTHS), chance.choice(_ORDERS)
     at = chance.randrange(len(data) + 1)
     old = int.from_bytes(data[at : at + width], order)

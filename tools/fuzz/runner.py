@@ -4,15 +4,75 @@ import gc
 import signal
 import time
 import traceback
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from resource import RUSAGE_SELF, getrusage
 from types import FrameType
 
 from rollup_node.tools.fuzz.mutations import mutated
-from rollup_node.tools.fuzz.report import SLOW_MS, Figures
 from rollup_node.tools.fuzz.targets.target import FuzzTarget
+
+SLOW_MS = 50.0
+"""An input that takes longer is counted and kept."""
+
+
+@dataclass
+class Figures:
+    """A run of a target.
+
+    Inputs, seconds, how often each outcome came, the slowest input in milliseconds of CPU time, the peak memory of the
+    process in MB, a text for each distinct failure, and how many inputs took more than SLOW_MS."""
+
+    target: str
+    inputs: int = 0
+    seconds: float = 0.0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    slowest_ms: float = 0.0
+    peak_mb: int = 0
+    findings: list[str] = field(default_factory=list)
+    slow: int = 0
+
+
+def summed(runs: Sequence[Figures]) -> list[Figures]:
+    """One entry for each target, in the order in which they first ran."""
+    found: dict[str, Figures] = defaultdict(lambda: Figures(""))
+    for run in runs:
+        total = found[run.target]
+        total.target = run.target
+        total.inputs += run.inputs
+        total.seconds += run.seconds
+        total.outcomes = dict(Counter(total.outcomes) + Counter(run.outcomes))
+        total.slowest_ms = max(total.slowest_ms, run.slowest_ms)
+        total.slow += run.slow
+        total.peak_mb = max(total.peak_mb, run.peak_mb)
+        total.findings += run.findings
+    return list(found.values())
+
+
+def markdown_table(runs: Sequence[Figures], senders: Mapping[str, str]) -> str:
+    """Return a row for each target, with who may send such bytes, and their sum."""
+    lines = [
+        "| Target | Sender | Inputs | Inputs a second | Outcomes | Slowest, ms | Over 50 ms | Failures |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows = summed(runs)
+    for row in rows:
+        lines.append(
+            f"| {row.target} | {senders.get(row.target, '')} | {row.inputs:,} | {_rate(row.inputs, row.seconds)} |"
+            f" {len(row.outcomes)} | {row.slowest_ms:.1f} | {row.slow} | {len(row.findings)} |"
+        )
+    inputs, seconds = sum(row.inputs for row in rows), sum(row.seconds for row in rows)
+    slow, failures = sum(row.slow for row in rows), sum(len(row.findings) for row in rows)
+    lines.append(f"| all {len(rows)} | | {inputs:,} | {_rate(inputs, seconds)} | | | {slow} | {failures} |")
+    return "\n".join(lines)
+
+
+def _rate(inputs: int, seconds: float) -> str:
+    return f"{inputs / seconds:,.0f}" if seconds else "0"
+
 
 GENERATED = 40
 """Valid inputs that are generated besides those of the corpus."""
@@ -46,8 +106,9 @@ class Runner:
         self._peak = getrusage(RUSAGE_SELF).ru_maxrss
 
     def run(self, corpus: Sequence[bytes], seed: int, seconds: float | None, inputs: int | None) -> Figures:
-        """Runs valid inputs, then mutated ones, until `seconds` or `inputs` are over; the same seed and corpus give
-        the same inputs. Raises OSError when a failing input cannot be written."""
+        """Run valid inputs, then mutated ones, until `seconds` or `inputs` are over.
+
+        The same seed and corpus give the same inputs. Raises OSError when a failing input cannot be written."""
         chance, target = Random(f"{self.figures.target}/{seed}"), self._target
         pool = [*corpus, *(target.seed(chance) for _ in range(GENERATED))]
         first, began = len(pool), time.monotonic()
@@ -71,7 +132,7 @@ class Runner:
         return self.figures
 
     def run_input(self, data: bytes) -> bool:
-        """Runs one input; whether its outcome is new. Raises OSError when a failing input cannot be written."""
+        """Run one input; whether its outcome is new. Raises OSError when a failing input cannot be written."""
         figures = self.figures
         figures.inputs += 1
         began = time.thread_time()
@@ -95,7 +156,7 @@ class Runner:
         return seen == 1
 
     def _mutated(self, chance: Random, pool: Sequence[bytes]) -> bytes:
-        """An input of the pool, changed, or a new valid one with a single change, which mostly is understood."""
+        """Return an input of the pool, changed, or a new valid one with a single change, which mostly is understood."""
         target = self._target
         if chance.random() < NEW_VALID:
             return mutated(chance, target.seed(chance), pool, target.tokens, most=1)
@@ -149,7 +210,7 @@ def _too_slow(number: int, frame: FrameType | None) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Function and line where an error was raised."""
+    """Return the function and line where an error was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

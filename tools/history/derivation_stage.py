@@ -16,10 +16,9 @@ from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockContent
 from rollup_node.tools.history.l1_view import RecentBlocks, read_blocks
-from rollup_node.tools.history.manifest import Resume, State
-from rollup_node.tools.history.ranges import L1Range
+from rollup_node.tools.history.manifest import L1Range, Resume, State
 from rollup_node.tools.history.recorder import HistoryEvents, state_of
-from rollup_node.tools.history.row_files import RowFiles
+from rollup_node.tools.history.tables import RowFiles
 
 RESULT = "range.json"
 """The file that says that all rows are written."""
@@ -28,8 +27,10 @@ OVERLAP = "overlap.msgpack"
 
 
 class RangeResult(msgspec.Struct, frozen=True):
-    """What was derived of a range: the states at its ends, the rows of each file, and without an L2 source the batcher
-    at the end, in hex, or where derivation continues."""
+    """What was derived of a range.
+
+    The states at its ends, the rows of each file, and without an L2 source the batcher at the end, in hex, or where
+    derivation continues."""
 
     start: State
     end: State
@@ -40,9 +41,10 @@ class RangeResult(msgspec.Struct, frozen=True):
 
 
 class RangeConfig(msgspec.Struct, frozen=True):
-    """Writes the rows of L1 blocks `first` to `last` into files below `folder`. With `assume_parents` there is no L2
-    source: the parents of batches are those that they claim, and `overlap` is the file with the last blocks of the
-    range before, None at genesis."""
+    """Writes the rows of L1 blocks `first` to `last` into files below `folder`.
+
+    With `assume_parents` there is no L2 source: the parents of batches are those that they claim, and `overlap` is
+    the file with the last blocks of the range before, None at genesis."""
 
     derivation: DerivationConfig
     first: int
@@ -53,8 +55,10 @@ class RangeConfig(msgspec.Struct, frozen=True):
 
 
 class RangeDerivationStage(DerivationStage):
-    """State, beside that of derivation: the rows, the state in which the range began, the attributes that the engine
-    process is to answer, and by L1 block the system configs that came into force."""
+    """State, beside that of derivation.
+
+    The rows, the state in which the range began, the attributes that the engine process is to answer, and by L1 block
+    the system configs that came into force."""
 
     def __init__(self, config: RangeConfig, bus: Bus, meter: Meter) -> None:
         derivation = config.derivation
@@ -106,7 +110,7 @@ class RangeDerivationStage(DerivationStage):
                 self._recent.add(L2BlockContent(answer.safe_head, self._attributes.transactions))
 
     def _add_l1_block(self, number: int) -> bool:
-        """Reads no block behind the range: when that is needed, all blocks of the range are exhausted."""
+        """Read no block behind the range: when that is needed, all blocks of the range are exhausted."""
         origin, config = self.deriver.origin, self.deriver.origin_config
         if origin is not None and config is not None and (not self._configs or self._configs[-1][1] != config):
             self._configs.append((origin.number, config))
@@ -126,7 +130,7 @@ class RangeDerivationStage(DerivationStage):
         return state_of(origin, config.batcher, safe, safe_config, self.deriver.open_channels)
 
     def _resume(self) -> Resume:
-        """A channel timeout before the origin of the safe head, but not before this range's own base."""
+        """Return a channel timeout before the origin of the safe head, but not before this range's own base."""
         assert self._safe is not None
         safe, config = self._safe
         timeout = self._rollup.schedule().l1(safe.timestamp).channel_timeout

@@ -1,5 +1,7 @@
-"""The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/`
-with a file for each complete range, which is written last."""
+"""The output folder of a history.
+
+`run.json`, a folder for each table with a folder for each L1 day, and `manifest/` with a file for each complete range,
+which is written last."""
 
 import errno
 import fcntl
@@ -18,15 +20,18 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.manifest import (
     MAX_BYTES,
+    L1Range,
     ManifestError,
     ManifestRow,
+    RunConfig,
     TableFile,
+    check_plan,
     decode_checked,
     decode_manifest,
     encode_manifest,
+    plan_ranges,
     with_checksum,
 )
-from rollup_node.tools.history.ranges import L1Range, RunConfig, check_plan, plan_ranges
 from rollup_node.tools.history.tables import Table
 
 RUN_FILE = "run.json"
@@ -39,8 +44,9 @@ BLOCK = 1 << 20
 
 
 class RunFile(msgspec.Struct, frozen=True):
-    """What a folder holds: the configuration of its tables, the chain's name, and the last L1 block that was asked
-    for."""
+    """What a folder holds.
+
+    The configuration of its tables, the chain's name, and the last L1 block that was asked for."""
 
     config: RunConfig
     chain: str
@@ -53,7 +59,7 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 def history_folder(text: str) -> "HistoryFolder":
-    """The folder of --out. Raises SetupError for a URL, and for no name."""
+    """Return the folder of --out. Raises SetupError for a URL, and for no name."""
     if not text:
         raise SetupError("--out: it is empty: name a folder")
     if "://" in text:
@@ -70,8 +76,9 @@ class HistoryFolder:
     # --- the run ---------------------------------------------------------------------------------------------------
 
     def run_file(self) -> RunFile | None:
-        """What the folder holds; None where it does not exist or is empty. Raises SetupError for a folder of something
-        else."""
+        """Return what the folder holds; None where it does not exist or is empty.
+
+        Raises SetupError for a folder of something else."""
         try:
             data = _read(self.path / RUN_FILE, MAX_RUN_BYTES)
             run = decode_checked(data, RunFile)
@@ -100,7 +107,8 @@ class HistoryFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other runs out of the folder, which is created if it does not exist; the lock ends with the process.
+        """Keep other runs out of the folder, which is created if it does not exist; the lock ends with the process.
+
         Raises SetupError where another run has it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -139,15 +147,16 @@ class HistoryFolder:
             raise SetupError(f"--out: cannot lock {shown(str(self.path))}: {error.strerror}") from None
 
     def existing(self) -> RunFile:
-        """What the folder holds. Raises SetupError where that is nothing."""
+        """Return what the folder holds. Raises SetupError where that is nothing."""
         run = self.run_file()
         if run is None:
             raise SetupError(f"--out: there is no history in {shown(str(self.path))}")
         return run
 
     def open(self, run: RunFile) -> None:
-        """Starts or continues a run. Raises SetupError where the folder holds another one, of which nothing is
-        changed."""
+        """Start or continues a run.
+
+        Raises SetupError where the folder holds another one, of which nothing is changed."""
         known = self.run_file()
         if known is not None and known.config != run.config:
             names = [name for name in RunConfig.__struct_fields__ if _differ(known.config, run.config, name)]
@@ -160,11 +169,11 @@ class HistoryFolder:
     # --- ranges ----------------------------------------------------------------------------------------------------
 
     def manifests(self) -> dict[str, ManifestRow]:
-        """The complete ranges by name. One whose manifest is unreadable is none."""
+        """Return the complete ranges by name. One whose manifest is unreadable is none."""
         return self.readable_manifests()[0]
 
     def readable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
-        """The complete ranges by name, and a line for each manifest that is unreadable."""
+        """Return the complete ranges by name, and a line for each manifest that is unreadable."""
         found, damaged = {}, []
         for path in sorted((self.path / MANIFESTS).glob("range-*.json")):
             try:
@@ -174,7 +183,7 @@ class HistoryFolder:
         return found, damaged
 
     def usable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
-        """The complete ranges by name whose files are there with their sizes, and a line for each other manifest."""
+        """Return the complete ranges by name whose files are there with their sizes, and a line for each other one."""
         found, lost = self.readable_manifests()
         for name, row in list(found.items()):
             wrong = next((file.path for file in row.files if _size(self.path / file.path) != file.size), None)
@@ -184,14 +193,16 @@ class HistoryFolder:
         return found, lost
 
     def files_of_no_range(self, names: Container[str]) -> Iterator[str]:
-        """A line for each file of a table whose range is none of these."""
+        """Yield a line for each file of a table whose range is none of these."""
         for table in Table:
             for path in sorted((self.path / table.value).glob("day=*/*")):
                 if path.stem not in names:
                     yield f"{path.relative_to(self.path)}: in no manifest"
 
     def partial(self, each: L1Range) -> Path:
-        """A new folder for the files of a range that is being run. What was left of runs of the range is removed."""
+        """Return a new folder for the files of a range that is being run.
+
+        What was left of runs of the range is removed."""
         path = self.path / PARTIAL / f"{each.name}.{os.uname().nodename}.{os.getpid()}"
         try:
             for left in path.parent.glob(f"{each.name}.*"):
@@ -202,8 +213,9 @@ class HistoryFolder:
         return path
 
     def publish(self, row: ManifestRow, files: dict[str, Path]) -> None:
-        """Gives the files of a range their names, and last of all writes its manifest. A range that was complete before
-        is replaced: its manifest goes first, once all that is new is on disk."""
+        """Give the files of a range their names, and last of all writes its manifest.
+
+        A range that was complete before is replaced: its manifest goes first, once all that is new is on disk."""
         manifest = self.path / MANIFESTS / f"{row.range.name}.json"
         try:
             with self._written(manifest, encode_manifest(row)) as temporary:
@@ -224,11 +236,11 @@ class HistoryFolder:
             raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
 
     def overlap(self, each: L1Range) -> Path:
-        """The file with the last blocks of a range that was derived without an L2 source."""
+        """Return the file with the last blocks of a range that was derived without an L2 source."""
         return self.path / OVERLAPS / f"{each.name}.msgpack"
 
     def keep_overlap(self, each: L1Range, source: Path) -> None:
-        """Gives the last blocks of a range their name. Of all ranges, those of the newest two are kept."""
+        """Give the last blocks of a range their name. Of all ranges, those of the newest two are kept."""
         target = self.overlap(each)
         try:
             target.parent.mkdir(exist_ok=True)
@@ -239,7 +251,7 @@ class HistoryFolder:
             raise SetupError(f"--out: cannot write {shown(str(target))}: {error.strerror}") from None
 
     def file_problems(self, row: ManifestRow) -> Iterator[str]:
-        """What differs between the files of a range and its manifest."""
+        """Yield what differs between the files of a range and its manifest."""
         for file in row.files:
             path = self.path / file.path
             if ".." in path.parts or not path.is_relative_to(self.path):
@@ -270,7 +282,7 @@ class HistoryFolder:
 
     @contextmanager
     def _written(self, path: Path, data: bytes) -> Iterator[Path]:
-        """A temporary file beside a path, on disk with these data, which is removed unless it is renamed."""
+        """Yield a temporary file beside a path, on disk with these data, which is removed unless it is renamed."""
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -284,7 +296,7 @@ class HistoryFolder:
 
 
 def _sync(path: Path) -> None:
-    """Returns once a file, or the names in a folder, are on disk."""
+    """Return once a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -293,7 +305,7 @@ def _sync(path: Path) -> None:
 
 
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
-    """The entry of a file in a manifest. Raises OSError where it cannot be read."""
+    """Return the entry of a file in a manifest. Raises OSError where it cannot be read."""
     digest = sha256()
     with _opened(path) as file:
         while block := file.read(BLOCK):
@@ -314,7 +326,9 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file to read. Raises OSError also for what is no file: a pipe would be waited for, a device has no end."""
+    """Return a file to read.
+
+    Raises OSError also for what is no file: a pipe would be waited for, a device has no end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -22,8 +22,9 @@ FAILURES = (EndpointError, RpcFailure, KeyError, TypeError, ValueError)
 
 
 class L1View(NamedTuple):
-    """L1's head, the last block that it has finalized (-1 if it does not say), and the time of the first block of the
-    history in Unix seconds."""
+    """L1's head, the last block that it has finalized (-1 if it does not say), and the history's first time.
+
+    The time is that of the first block, in Unix seconds."""
 
     head: int
     finalized: int
@@ -31,8 +32,9 @@ class L1View(NamedTuple):
 
 
 async def l1_view(config: L1Config, first: int) -> L1View:
-    """The view of the first endpoint; block `first` is read from the archive if it is there. Raises SetupError for an
-    endpoint that fails each time."""
+    """Return the view of the first endpoint; block `first` is read from the archive if it is there.
+
+    Raises SetupError for an endpoint that fails each time."""
     client = JsonRpcClient(config.endpoints[0])
     try:
         for pause in PAUSES:
@@ -92,7 +94,7 @@ class RecentBlocks:
             self.add(each)
 
     def add(self, block: L2BlockContent) -> None:
-        """Adds a block, the newest; one of a number that is there stays as it is."""
+        """Add a block, the newest; one of a number that is there stays as it is."""
         if block.ref.number in self._blocks:
             return
         self._blocks[block.ref.number] = block
@@ -102,16 +104,16 @@ class RecentBlocks:
             self._bytes -= _size(oldest)
 
     def get(self, number: int) -> L2BlockContent | None:
-        """The block of a number."""
+        """Return the block of a number."""
         return self._blocks.get(number)
 
     def write(self, path: Path) -> None:
-        """Writes the blocks into a file. Raises OSError."""
+        """Write the blocks into a file. Raises OSError."""
         path.write_bytes(msgspec.msgpack.encode(tuple(self._blocks.values())))
 
 
 def read_blocks(path: Path) -> RecentBlocks:
-    """The blocks of a file. Raises OSError, and ValueError for a file of anything else."""
+    """Return the blocks of a file. Raises OSError, and ValueError for a file of anything else."""
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:

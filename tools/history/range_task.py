@@ -20,8 +20,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.history.derivation_stage import OVERLAP, RESULT, RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, file_entry
-from rollup_node.tools.history.manifest import ManifestRow, Resume
-from rollup_node.tools.history.ranges import L1Range
+from rollup_node.tools.history.manifest import L1Range, ManifestRow, Resume
 from rollup_node.tools.history.tables import Table
 
 ATTEMPTS = 3
@@ -42,11 +41,12 @@ class RangeFailed(Exception):
 
 
 class RangeTask(msgspec.Struct, frozen=True):
-    """What a worker needs to run a range. `arguments` are the options of `rollup-node history range` that are the same
-    for all ranges; `floor` is the first L1 block that may be read with a file of L2 blocks; `config` is the digest of
-    the run, `form` the ending of the files, `batcher` the one to begin with where there is no L2 source, None for that
-    of the chain's genesis, `resume` the state to derive from without one, after the range `after`. Times are in
-    seconds."""
+    """What a worker needs to run a range.
+
+    `arguments` are the options of `rollup-node history range` that are the same for all ranges; `floor` is the first
+    L1 block that may be read with a file of L2 blocks; `config` is the digest of the run, `form` the ending of the
+    files, `batcher` the one to begin with where there is no L2 source, None for that of the chain's genesis,
+    `resume` the state to derive from without one, after the range `after`. Times are in seconds."""
 
     out: str
     first: int
@@ -65,8 +65,9 @@ class RangeTask(msgspec.Struct, frozen=True):
 
 
 def run_range(task: RangeTask) -> ManifestRow:
-    """Runs a range and publishes its files. Raises RangeFailed where it cannot be derived or written, with nothing
-    changed that was complete before."""
+    """Run a range and publish its files.
+
+    Raises RangeFailed where it cannot be derived or written, with nothing changed that was complete before."""
     if task.version != version():
         raise RangeFailed(f"the worker has version {version()}, the run {task.version}: install the same version")
     if task.form == "parquet" and find_spec("pyarrow") is None:
@@ -114,7 +115,7 @@ def run_range(task: RangeTask) -> ManifestRow:
 
 
 def _check_folder(folder: HistoryFolder, task: RangeTask) -> None:
-    """Raises RangeFailed where the folder is not that of the run: another machine may not see it."""
+    """Raise RangeFailed where the folder is not that of the run: another machine may not see it."""
     run = folder.run_file()
     if run is None or run.config.digest != task.config:
         where = f"{os.uname().nodename} does not see the run in {shown(task.out)}"
@@ -122,11 +123,11 @@ def _check_folder(folder: HistoryFolder, task: RangeTask) -> None:
 
 
 def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path, str]:
-    """A file of the range in its form, and its name below the output folder."""
+    """Return a file of the range in its form, and its name below the output folder."""
     path = f"{name.removesuffix('.jsonl')}/{wanted.name}.{task.form}"
     if task.form == "jsonl":
         return rows, path
-    from rollup_node.tools.history.row_files import write_parquet
+    from rollup_node.tools.history.tables import write_parquet
 
     target = rows.with_suffix(f".{task.form}")
     write_parquet(Table(name.partition("/")[0]), rows, target)
@@ -134,7 +135,7 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
 
 
 def _derive(task: RangeTask, rows: Path) -> tuple[RangeResult, bytes]:
-    """Runs the processes of the range until they have written all rows below `rows`; their result and their log."""
+    """Run the processes of the range until they have written all rows below `rows`; their result and their log."""
     for attempt in range(1, ATTEMPTS + 1):
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
@@ -164,8 +165,9 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
 
 
 class _Log:
-    """What processes write to standard error, which is no file: where the disk is full they could not say so. Kept are
-    the first `LOG_BYTES` and the last `ERROR_BYTES`."""
+    """What processes write to standard error, which is no file: where the disk is full they could not say so.
+
+    Kept are the first `LOG_BYTES` and the last `ERROR_BYTES`."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self.head = self._tail = b""
@@ -179,7 +181,7 @@ class _Log:
             self._tail = (self._tail + data)[-ERROR_BYTES:]
 
     def close(self) -> None:
-        """Waits until the processes have ended that write."""
+        """Wait until the processes have ended that write."""
         self._reader.join(STOP_SECONDS)
         if not self._reader.is_alive():
             self._source.close()
@@ -193,7 +195,7 @@ class _Log:
 
 
 def _run(command: list[str]) -> tuple[int, _Log]:
-    """Runs a command; its exit code and its log. The command ends when the thread that started it does."""
+    """Run a command; its exit code and its log. The command ends when the thread that started it does."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -210,7 +212,7 @@ def _run(command: list[str]) -> tuple[int, _Log]:
 
 
 def _codes(log: bytes) -> tuple[str, ...]:
-    """The codes of the warnings in a log, sorted."""
+    """Return the codes of the warnings in a log, sorted."""
     found = {each.decode() for each in _CODE.findall(log)}
     return tuple(sorted(found & {code.text for code in Code}))
 

@@ -1,5 +1,7 @@
-"""The derivation process of a range without an L2 source: lists the batches of L1 blocks, and writes the rows of what
-it reads. Nothing is checked against L2, so that there are no verdicts."""
+"""The derivation process of a range without an L2 source.
+
+Lists the batches of L1 blocks, and writes the rows of what it reads. Nothing is checked against L2, so that there are
+no verdicts."""
 
 import sys
 from pathlib import Path
@@ -12,18 +14,17 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.tools.history.derivation_stage import RESULT, RangeResult
-from rollup_node.tools.history.manifest import NO_BLOCK, Block, State
-from rollup_node.tools.history.ranges import L1Range, digest_of
+from rollup_node.tools.history.manifest import NO_BLOCK, Block, L1Range, State, digest_of
 from rollup_node.tools.history.recorder import HistoryEvents, open_channel
-from rollup_node.tools.history.row_files import RowFiles
+from rollup_node.tools.history.tables import RowFiles
 from rollup_node.tools.inspect.batch_summary import BatchSummary
-from rollup_node.tools.inspect.listing import BatchListing
-from rollup_node.tools.inspect.listing_stage import ListingConfig, ListingStage
+from rollup_node.tools.inspect.listing_stage import BatchListing, ListingConfig, ListingStage
 
 
 class ReadingConfig(msgspec.Struct, frozen=True):
-    """Lists the blocks of `listing`, and writes the rows of L1 blocks `first` to its last one into files below
-    `folder`. At least one block before `first` is listed."""
+    """Lists the blocks of `listing`, and writes the rows of L1 blocks `first` to its last one below `folder`.
+
+    At least one block before `first` is listed."""
 
     listing: ListingConfig
     first: int
@@ -65,8 +66,9 @@ class ReadingStage(ListingStage):
         (self._folder / RESULT).write_bytes(msgspec.json.encode(result))
 
     def _state(self) -> State:
-        """The state of reading after the last block that was read. Channels that are timed out are left out: whether
-        the bank still has them depends on where reading began."""
+        """Return the state of reading after the last block that was read.
+
+        Channels that are timed out are left out: whether the bank still has them depends on where reading began."""
         listing = self._listing
         assert listing is not None
         origin = listing.origin

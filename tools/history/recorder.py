@@ -17,8 +17,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, Address, Hash, L1Block, L1BlockRef, L2BlockRef
-from rollup_node.tools.history.manifest import Block, OpenChannel, State
-from rollup_node.tools.history.ranges import L1Range, digest_of
+from rollup_node.tools.history.manifest import Block, L1Range, OpenChannel, State, digest_of
 from rollup_node.tools.history.tables import Table
 
 MAX_CHANNELS = 10_000
@@ -44,8 +43,10 @@ class _Pieces:
 
 
 class HistoryEvents(PipelineEvents):
-    """Gives rows to `sink` from the first block of the range on. What is read before it is the warm-up, of which only
-    the pieces of channels are kept. `l2_blocks` counts the rows of that table."""
+    """Gives rows to `sink` from the first block of the range on.
+
+    What is read before it is the warm-up, of which only the pieces of channels are kept. `l2_blocks` counts the rows
+    of that table."""
 
     def __init__(self, config: RollupConfig, wanted: L1Range, sink: Sink) -> None:
         super().__init__()
@@ -108,7 +109,7 @@ class HistoryEvents(PipelineEvents):
                 number += 1
 
     def channel_opened(self, channel: bytes, size: int) -> None:
-        """A row of `channels`."""
+        """Write a row of `channels`."""
         pieces = self._pieces.pop(channel, None)
         transactions = [] if pieces is None else list(pieces.transactions)
         self._last_transaction = transactions[-1] if transactions else None
@@ -123,7 +124,7 @@ class HistoryEvents(PipelineEvents):
             self._write(Table.CHANNELS, self._block.ref, row)
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
-        """A row of `batches`."""
+        """Write a row of `batches`."""
         self._sources.pop(id(batch), None)
         self._sources[id(batch)] = channel, self._last_transaction
         if len(self._sources) > MAX_READ_BATCHES:
@@ -155,7 +156,7 @@ class HistoryEvents(PipelineEvents):
             self._accepted = self._sources.pop(id(batch), None)
 
     def drop(self, effect: DropEffect, reason: Reason) -> None:
-        """A row of `drops`."""
+        """Write a row of `drops`."""
         super().drop(effect, reason)
         origin = self.origin
         if origin is None:
@@ -173,7 +174,7 @@ class HistoryEvents(PipelineEvents):
     # --- what the derivation process knows --------------------------------------------------------------------------
 
     def block_derived(self, head: L2BlockRef, derived_from: L1BlockRef, attributes: PayloadAttributes) -> None:
-        """A row of `l2_blocks`: the block of these attributes is the safe head."""
+        """Write a row of `l2_blocks`: the block of these attributes is the safe head."""
         if derived_from.number < self._range.first:
             return
         source, self._accepted = self._accepted, None
@@ -197,7 +198,7 @@ class HistoryEvents(PipelineEvents):
         self._safe = derived_from, head
 
     def block_read(self) -> None:
-        """A row of `safe_heads`, if the L1 block that has been read made L2 blocks safe."""
+        """Write a row of `safe_heads`, if the L1 block that has been read made L2 blocks safe."""
         if self._safe is not None:
             origin, head = self._safe
             row = {"l2_number": head.number, "l2_hash": known_hash(head.hash)}
@@ -215,7 +216,7 @@ class HistoryEvents(PipelineEvents):
             del self._pieces[next(iter(self._pieces))]
 
     def _next_index(self, table: Table, block: L1BlockRef | None) -> int:
-        """The number of the table's next row at this L1 block, from 0."""
+        """Return the number of the table's next row at this L1 block, from 0."""
         key = b"" if block is None else block.hash
         last, index = self._indexes.get(table, (b"", 0))
         index = index if last == key else 0
@@ -223,7 +224,7 @@ class HistoryEvents(PipelineEvents):
         return index
 
     def _number_at(self, time: int) -> int | None:
-        """The number of the L2 block of this time; None where there is none."""
+        """Return the number of the L2 block of this time; None where there is none."""
         number, rest = divmod(time - self._config.genesis.l2_time, self._config.block_time)
         return _bounded(self._config.genesis.l2.number + number) if rest == 0 and number >= 0 else None
 
@@ -240,8 +241,10 @@ def state_of(
     config: SystemConfig,
     channels: tuple[PartialChannel, ...],
 ) -> State:
-    """The state of derivation when `origin` has been read. Of the system config at `origin` the batcher is all that
-    derivation uses; `config` is the one that the safe head carries."""
+    """Return the state of derivation when `origin` has been read.
+
+    Of the system config at `origin` the batcher is all that derivation uses; `config` is the one that the safe head
+    carries."""
     return State(
         Block(origin.number, to_hex(origin.hash)),
         Block(safe.number, known_hash(safe.hash)),
@@ -252,7 +255,7 @@ def state_of(
 
 
 def open_channel(channel: PartialChannel) -> OpenChannel:
-    """A channel as the manifest has it."""
+    """Return a channel as the manifest has it."""
     digest = sha256()
     for data in channel.frames.values():
         digest.update(len(data).to_bytes(4, "big"))
@@ -261,7 +264,7 @@ def open_channel(channel: PartialChannel) -> OpenChannel:
 
 
 def known_hash(value: Hash) -> str | None:
-    """A hash in hex; None for that of a block that the L2 source lacks."""
+    """Return a hash in hex; None for that of a block that the L2 source lacks."""
     return None if value == UNKNOWN_HASH else to_hex(value)
 
 
@@ -270,5 +273,5 @@ def _hex(value: bytes) -> str | None:
 
 
 def _bounded(value: int) -> int | None:
-    """A number as a signed integer of 64 bits; None above: a batch may contain any time."""
+    """Return a number as a signed integer of 64 bits; None above: a batch may contain any time."""
     return value if value < 1 << 63 else None

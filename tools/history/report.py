@@ -1,11 +1,17 @@
 """The report of a history: a page of HTML with charts as inline SVG, which needs no other file and no network."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from rollup_node.tools.history.tables import day_of
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.history.folder import HistoryFolder, RunFile
+from rollup_node.tools.history.manifest import L1Range, ManifestRow, digest_of
+from rollup_node.tools.history.row_checks import RangeRows
+from rollup_node.tools.history.runner import INSTALL
+from rollup_node.tools.history.start_stage import problems, progress
+from rollup_node.tools.history.tables import Table, day_of
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 860, 160, 60, 18
 MAX_RULES = 40
@@ -49,7 +55,7 @@ class ReportValues:
 
 
 def report_page(title: str, values: ReportValues, gaps: Sequence[str]) -> str:
-    """The page. `gaps` are lines about what is missing."""
+    """Return the page. `gaps` are lines about what is missing."""
     days = dict(sorted(values.days.items()))
     per_block = {name: day.bytes / day.blocks for name, day in days.items() if day.blocks}
     delay = {name: day.delay / day.blocks for name, day in days.items() if day.blocks}
@@ -73,7 +79,7 @@ def report_page(title: str, values: ReportValues, gaps: Sequence[str]) -> str:
 
 
 def _chart(title: str, bars: Mapping[str, float]) -> str:
-    """A bar chart of one value a day."""
+    """Return a bar chart of one value a day."""
     if not bars:
         return f"<h2>{escape(title)}</h2><p>none</p>"
     most = max(bars.values()) or 1.0
@@ -113,3 +119,55 @@ def _list(lines: Sequence[str]) -> str:
         return "<p>none</p>"
     more = [f"and {len(lines) - MAX_GAPS} more"] if len(lines) > MAX_GAPS else []
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in [*lines[:MAX_GAPS], *more])}</ul>"
+
+
+def history_problems(folder: HistoryFolder, run: RunFile) -> Iterator[str]:
+    """Everything that keeps the files from being one gapless history of the plan, a line each.
+
+    Raises SetupError for Parquet without pyarrow."""
+    rows, damaged = folder.readable_manifests()
+    yield from damaged
+    yield from _strangers(rows, run)
+    yield from problems(run.plan, rows, run.config.digest)
+    for row in progress(run.plan, rows, run.config.digest).done.values():
+        for text in (*folder.file_problems(row), *_row_problems(folder, row)):
+            yield f"L1 blocks {row.range}: {text}"
+    yield from folder.files_of_no_range(set(rows))
+
+
+def history_digest(rows: Mapping[L1Range, ManifestRow]) -> str:
+    """SHA-256 of the states and files of all ranges, in hex.
+
+    That of the tables, whenever and wherever they were written."""
+    ordered = sorted(rows.items())
+    return digest_of([(each.first, each.last, row.start, row.end, sorted(row.files, key=str)) for each, row in ordered])
+
+
+def _strangers(rows: Mapping[str, ManifestRow], run: RunFile) -> Iterator[str]:
+    """Manifests that are not of this run's ranges."""
+    plan = {each.name: each for each in run.plan}
+    for name, row in rows.items():
+        path = f"manifest/{name}.json"
+        if row.range.name != name:
+            yield f"{path}: it is that of L1 blocks {row.range}"
+        elif name not in plan:
+            yield f"{path}: the run has no range of L1 blocks {row.range}"
+        elif row.config != run.config.digest:
+            yield f"{path}: it is of another run"
+        elif row.range != plan[name]:
+            yield f"{path}: it ends at L1 block {row.last}, its range at {plan[name].last}"
+
+
+def _row_problems(folder: HistoryFolder, row: ManifestRow) -> Iterator[str]:
+    listed: set[str] = set()
+    for file in row.files:
+        table, _, rest = file.path.partition("/")
+        is_placed = table == file.table and table in set(Table) and rest.startswith("day=")
+        if not is_placed or rest.count("/") != 1 or f"/{row.range.name}." not in rest or file.path in listed:
+            yield f"its manifest has {file.path} as a file of {file.table}"
+            return
+        listed.add(file.path)
+    try:
+        yield from RangeRows(folder.path, row).problems()
+    except ModuleNotFoundError as error:
+        raise SetupError(f"the rows of Parquet files need the package {error.name}: {INSTALL}") from None

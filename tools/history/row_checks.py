@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.tools.history.manifest import Block, ManifestRow, TableFile
 from rollup_node.tools.history.recorder import MAX_CHANNELS
-from rollup_node.tools.history.row_files import check_schema
-from rollup_node.tools.history.tables import Table, partition, rows
+from rollup_node.tools.history.tables import Table, check_schema, partition, rows
 
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError)
 """What a damaged file of rows, or one with other columns or types, raises."""
@@ -34,7 +33,7 @@ class _L2Block(NamedTuple):
     sequence: int | None
 
     def check_follows(self, last: "_L2Block") -> None:
-        """Raises Contradiction unless it is the next block after `last` in number, hash, time and L1 origin."""
+        """Raise Contradiction unless it is the next block after `last` in number, hash, time and L1 origin."""
         at = f"L2 block {self.number}"
         if self.number != last.number + 1:
             raise Contradiction(f"{at} follows {last.number}")
@@ -54,8 +53,9 @@ class _L2Block(NamedTuple):
 
 
 class RangeRows:
-    """Reads each table of a range once, in an order in which each is compared with those before it. State: what the
-    later ones are compared with."""
+    """Reads each table of a range once, in an order in which each is compared with those before it.
+
+    State: what the later ones are compared with."""
 
     def __init__(self, folder: Path, row: ManifestRow) -> None:
         self._folder, self._row = folder, row
@@ -66,7 +66,7 @@ class RangeRows:
         self._heads: list[tuple[int, int, str | None]] = []
 
     def problems(self) -> Iterator[str]:
-        """The first contradiction of each table. Raises ModuleNotFoundError for Parquet without pyarrow."""
+        """Yield the first contradiction of each table. Raises ModuleNotFoundError for Parquet without pyarrow."""
         checks: dict[Table, Callable[[], None]] = {
             Table.L1_INPUTS: self._check_inputs,
             Table.FRAMES: self._check_frames,
@@ -108,8 +108,9 @@ class RangeRows:
             self._pieces[channel].append(_Piece(number, size))
 
     def _check_channels(self) -> None:
-        """A channel has the frames that were read since it was opened, or was read last. Of one that was opened before
-        the range, frames are missing here."""
+        """Check that a channel has the frames that were read since it was opened, or was read last.
+
+        Of one that was opened before the range, frames are missing here."""
         is_whole = len(self._pieces) <= MAX_CHANNELS
         columns = ("channel", "opened", "bytes", "frames", "transactions")
         for number, channel, opened, size, frames, transactions in self._rows(Table.CHANNELS, *columns):
@@ -135,7 +136,7 @@ class RangeRows:
     # --- tables of L2 ----------------------------------------------------------------------------------------------
 
     def _check_l2_blocks(self) -> None:
-        """A chain of blocks from the safe head at the range's start to that at its end."""
+        """Check that it is a chain of blocks from the safe head at the range's start to that at its end."""
         start, end = self._row.start, self._row.end
         last = _L2Block(start.safe.number, start.safe.hash, None, None, start.origin, None)
         columns = ("number", "hash", "parent_hash", "time", "origin_number", "origin_hash", "sequence_number")
@@ -184,7 +185,7 @@ class RangeRows:
             yield values
 
     def _rows(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """The number of the L1 block of each row, and the values of its columns, in the order of L1."""
+        """Yield the number of the L1 block of each row, and the values of its columns, in the order of L1."""
         last = 0
         for file in (each for each in self._row.files if each.table == table.value):
             count = 0

@@ -8,19 +8,20 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
-from rollup_node.tools.history.manifest import ManifestRow, Resume
+from rollup_node.tools.history.manifest import L1Range, ManifestRow, Resume
 from rollup_node.tools.history.range_task import RangeTask
-from rollup_node.tools.history.ranges import L1Range
 from rollup_node.tools.history.runner import Executor, Outcome
-from rollup_node.tools.history.seams import differences, progress
+from rollup_node.tools.history.start_stage import differences, progress
 
 MOST_FAILED = 4
 """So many ranges that fail one after the other end a run; with more than two workers, two for each."""
 
 
 class RunReport(NamedTuple):
-    """What a run did, and what is left: how many ranges; lines about seams that were repaired or stay open, and about
-    ranges that failed. `given_up` is empty unless the run ended before its last range."""
+    """What a run did, and what is left: how many ranges.
+
+    Lines about seams that were repaired or stay open, and about ranges that failed. `given_up` is empty unless the
+    run ended before its last range."""
 
     derived: int
     skipped: int
@@ -31,8 +32,10 @@ class RunReport(NamedTuple):
 
 
 class HistoryRun:
-    """Runs what is missing of a folder's plan. `arguments` are those of every range, `floor` as in RangeTask; `tell`
-    takes every outcome as it comes. `genesis` is where ranges that are derived without an L2 source begin."""
+    """Runs what is missing of a folder's plan.
+
+    `arguments` are those of every range, `floor` as in RangeTask; `tell` takes every outcome as it comes. `genesis`
+    is where ranges that are derived without an L2 source begin."""
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class HistoryRun:
         self._given_up = ""
 
     def run(self) -> RunReport:
-        """Runs the missing ranges, then repairs seams."""
+        """Run the missing ranges, then repairs seams."""
         done, missing = progress(self._run.plan, self._folder.usable_manifests()[0], self._config)
         skipped = len(done)
         if self._run.config.in_order:
@@ -95,8 +98,9 @@ class HistoryRun:
             head, resume, previous = done[each].end.safe.number, done[each].resume, each
 
     def _repair(self, done: dict[L1Range, ManifestRow]) -> Iterator[str]:
-        """Runs each range again whose start is not the end of the one before, from that end, in order of L1: its own
-        end may change with it."""
+        """Run each range again whose start is not the end of the one before, from that end, in order of L1.
+
+        Its own end may change with it."""
         plan = self._run.plan
         for before, each in pairwise(plan):
             if before not in done or each not in done:
@@ -154,7 +158,7 @@ class HistoryRun:
 
 
 def with_last(run: RunFile, known: RunFile | None) -> RunFile:
-    """The run, as long as it was asked for before at least."""
+    """Return the run, as long as it was asked for before at least."""
     return run if known is None or known.last <= run.last else msgspec.structs.replace(run, last=known.last)
 
 

@@ -44,11 +44,11 @@ class Executor(Protocol):
     workers: int
 
     def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
-        """Runs all tasks; their outcomes in the order in which they end. Closed, it begins no more."""
+        """Run all tasks; their outcomes in the order in which they end. Closed, it begins no more."""
 
 
 def outcome(task: RangeTask, run: Callable[[RangeTask], ManifestRow] = run_range) -> Outcome:
-    """Runs a task in this process."""
+    """Run a task in this process."""
     try:
         return Outcome(task, run(task))
     except RangeFailed as error:
@@ -61,14 +61,16 @@ class LocalExecutor:
     workers = 1
 
     def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
-        """Runs the tasks in order."""
+        """Run the tasks in order."""
         for task in tasks:
             yield outcome(task)
 
 
 class DaskExecutor:
-    """As many ranges at a time as the cluster has room for. Ranges that fail do not end the others; those of a worker
-    that dies are run again by another. Each task takes one of the resource, unless no worker declares that."""
+    """As many ranges at a time as the cluster has room for.
+
+    Ranges that fail do not end the others; those of a worker that dies are run again by another. Each task takes one
+    of the resource, unless no worker declares that."""
 
     def __init__(self, client: Any, resource: str = RESOURCE) -> None:
         self._client = client
@@ -84,7 +86,7 @@ class DaskExecutor:
             raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
 
     def _check_versions(self) -> None:
-        """Raises SetupError unless all workers have this version."""
+        """Raise SetupError unless all workers have this version."""
         try:
             versions: dict[str, str] = self._client.run(version)
         except (Exception, CancelledError) as error:
@@ -97,9 +99,10 @@ class DaskExecutor:
             )
 
     def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
-        """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows. Those that
-        are lost with the scheduler are run again when it is back. Raises SetupError where it stays away, and where all
-        workers do."""
+        """Run the tasks, the first ones first, no more than `workers` at a time even if the cluster grows.
+
+        Those that are lost with the scheduler are run again when it is back. Raises SetupError where it stays away,
+        and where all workers do."""
         waiting: deque[RangeTask] = deque(tasks)
         running: dict[Any, RangeTask] = {}
         try:
@@ -125,7 +128,7 @@ class DaskExecutor:
                     self._client.cancel(list(running))
 
     def _ended(self, futures: list[Any]) -> list[Any]:
-        """Waits until some of the futures have ended, well or not."""
+        """Wait until some of the futures have ended, well or not."""
         seen = looked = time.monotonic()
         while not (ended := [future for future in futures if future.done()]):
             time.sleep(POLL_SECONDS)
@@ -140,7 +143,7 @@ class DaskExecutor:
         return ended
 
     def _await_scheduler(self) -> None:
-        """Waits for the client's new connection, and then for workers."""
+        """Wait for the client's new connection, and then for workers."""
         print(
             f"{PROGRAM}: the connection to the scheduler is lost: waiting {RETURN_SECONDS:g} s for it", file=sys.stderr
         )
@@ -154,7 +157,7 @@ class DaskExecutor:
         raise SetupError(f"--scheduler: {text}: {CONTINUE}")
 
     def _workers(self) -> dict[str, Any]:
-        """The cluster's workers; empty while the scheduler does not answer."""
+        """Return the cluster's workers; empty while the scheduler does not answer."""
         try:
             found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, CancelledError):
@@ -166,7 +169,7 @@ class DaskExecutor:
 
 
 def result_of(future: Any, task: RangeTask) -> Outcome:
-    """The outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
+    """Return the outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
     try:
         found: Outcome = future.result()
         return found
@@ -180,8 +183,10 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> Iterator[Executor]:
-    """The executor for these flags. Raises SetupError where Dask is not installed, the scheduler is unreachable or has
-    no workers, and where a worker has another version."""
+    """Yield the executor for these flags.
+
+    Raises SetupError where Dask is not installed, the scheduler is unreachable or has no workers, and where a worker
+    has another version."""
     if scheduler is None and workers == 1:
         yield LocalExecutor()
         return
@@ -204,7 +209,9 @@ def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> I
 
 
 def _local_cluster(distributed: Any, workers: int, resources: dict[str, int], quiet: dict[str, Any]) -> Any:
-    """A cluster of one range a worker, whose processes leave Ctrl-C, which a terminal sends to all, to this one."""
+    """Return a cluster of one range a worker.
+
+    Its processes leave Ctrl-C, which a terminal sends to all, to this one."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return distributed.LocalCluster(
@@ -239,7 +246,7 @@ def _client(distributed: Any, address: Any) -> Any:
 
 
 async def _check_scheduler(distributed: Any, address: str) -> None:
-    """Raises any exception unless a scheduler responds, for which a client would wait without end."""
+    """Raise any exception unless a scheduler responds, for which a client would wait without end."""
     arguments = distributed.Security().get_connection_args("client")
     found = distributed.rpc(address, timeout=CONNECT_SECONDS, connection_args=arguments)
     try:

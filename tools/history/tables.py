@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import orjson
 
 from rollup_node.node.options.errors import shown
+from rollup_node.tools.history.manifest import TABLES_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Kind = Literal["int", "text", "texts", "bool"]
 
@@ -88,14 +92,14 @@ COLUMNS: dict[Table, dict[str, Kind]] = {
 
 
 def day_of(timestamp: int) -> str:
-    """The UTC day of an L1 block, as the name of a partition: `1970-01-02`."""
+    """Return the UTC day of an L1 block, as the name of a partition: `1970-01-02`."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(min(timestamp, 253_402_300_799), UTC).strftime("%Y-%m-%d")
 
 
 def partition(table: Table, timestamp: int) -> str:
-    """The folder of a table's rows at an L1 block of this time."""
+    """Return the folder of a table's rows at an L1 block of this time."""
     return f"{table.value}/day={day_of(timestamp)}"
 
 
@@ -103,15 +107,16 @@ BATCH_ROWS = 16_384
 
 
 def table_files(folder: Path, table: Table) -> list[Path]:
-    """The files of a table in the order of their L1 days and ranges."""
+    """Return the files of a table in the order of their L1 days and ranges."""
     return sorted(
         path for path in (folder / table.value).glob("day=*/range-*") if path.suffix in (".jsonl", ".parquet")
     )
 
 
 def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The values of these columns, row by row. Raises ValueError or OSError for a file that is unreadable, and
-    ModuleNotFoundError for Parquet without pyarrow."""
+    """Yield the values of these columns, row by row.
+
+    Raises ValueError or OSError for a file that is unreadable, and ModuleNotFoundError for Parquet without pyarrow."""
     if path.suffix == ".jsonl":
         with path.open("rb") as lines:
             for line in lines:
@@ -128,3 +133,88 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
     except (pyarrow.ArrowException, KeyError) as error:
         raise ValueError(str(error)) from None
+
+
+BUFFER = 256 << 10
+
+
+class RowFiles:
+    """Appends rows in the order of L1 days.
+
+    `counts` are the rows by file, whose name is relative to the folder and ends in .jsonl. At most one file of a
+    table is open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.counts: dict[str, int] = {}
+        self._folder = folder
+        self._open: dict[Table, tuple[str, BinaryIO]] = {}
+
+    def add(self, table: Table, timestamp: int, row: dict[str, Any]) -> None:
+        """Append a row at an L1 block of this time. Raises OSError where the file cannot be written."""
+        name = f"{partition(table, timestamp)}.jsonl"
+        opened = self._open.get(table)
+        if opened is None or opened[0] != name:
+            if opened is not None:
+                opened[1].close()
+            path = self._folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            opened = self._open[table] = name, path.open("ab", buffering=BUFFER)
+        opened[1].write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def close(self) -> None:
+        """Write what is buffered. Raises OSError where that fails."""
+        for _, file in self._open.values():
+            file.close()
+        self._open.clear()
+
+
+READ_BYTES = 4 << 20
+METADATA = "rollup_node.tables"
+
+
+def arrow_schema(table: Table) -> "pyarrow.Schema":
+    """Return the schema of a table."""
+    import pyarrow
+
+    kinds: dict[str, Any] = {
+        "int": pyarrow.int64(),
+        "text": pyarrow.string(),
+        "texts": pyarrow.list_(pyarrow.string()),
+        "bool": pyarrow.bool_(),
+    }
+    fields = [pyarrow.field(name, kinds[kind]) for name, kind in COLUMNS[table].items()]
+    return pyarrow.schema(fields, metadata={METADATA: str(TABLES_VERSION)})
+
+
+def check_schema(table: Table, path: Path) -> None:
+    """Raise ValueError for a file with other columns, or of another version of the tables."""
+    import pyarrow.parquet
+
+    found, wanted = pyarrow.parquet.read_schema(path), arrow_schema(table)
+    version = (found.metadata or {}).get(METADATA.encode())
+    if version != str(TABLES_VERSION).encode():
+        raise ValueError(f"it is of version {(version or b'none').decode(errors='replace')} of the tables")
+    if [(field.name, _plain(field.type)) for field in found] != [(field.name, _plain(field.type)) for field in wanted]:
+        raise ValueError(f"its columns are not those of version {TABLES_VERSION} of the tables")
+
+
+def _plain(kind: "pyarrow.DataType") -> Any:
+    """Return a type without the name that Parquet gives to the values of a list."""
+    return ("list", kind.value_type) if hasattr(kind, "value_field") else kind
+
+
+def write_parquet(table: Table, source: Path, target: Path) -> None:
+    """Write the rows of a file of JSON lines, a piece of a few MB at a time. Raises OSError where the disk refuses."""
+    import pyarrow.json
+    import pyarrow.parquet
+
+    schema = arrow_schema(table)
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=READ_BYTES)
+    parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    with (
+        pyarrow.json.open_json(source, read_options=reading, parse_options=parsing) as rows,
+        pyarrow.parquet.ParquetWriter(target, schema, compression="zstd") as writer,
+    ):
+        for batch in rows:
+            writer.write_batch(batch.cast(schema))

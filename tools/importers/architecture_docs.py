@@ -6,18 +6,56 @@ python -m rollup_node.tools.importers.architecture_docs
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
+from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.node.system.process_table import PROCESSES, REQUIRED
+from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.dev.folder_graph import Graph, folder_graph, levels, modules
 from rollup_node.tools.importers.generated_sections import ROOT, Sections, mermaid, rewrite, table
-from rollup_node.tools.importers.topology_diagram import channel_table
+
+ARROWS = {Pattern.REQUEST: "<-->", Pattern.STATUS: "-.->", Pattern.WORK: "==>"}
+
+
+def diagram() -> str:
+    """Return the diagram: solid lines for requests and responses, dotted for status, thick for work."""
+    return mermaid(["flowchart LR", *(line for channel in CHANNELS for line in _edges(channel))])
+
+
+def _edges(channel: Channel) -> Iterator[str]:
+    for client in channel.clients:
+        yield f"  {channel.server} {ARROWS[channel.pattern]}|{channel.name}| {client}"
+
+
+def channel_table() -> str:
+    """Return a row per channel, with the messages from its clients and from its server."""
+    rows = [
+        (
+            f"`{channel.name}`",
+            channel.pattern.value,
+            channel.server,
+            ", ".join(channel.clients),
+            ", ".join(_names(channel.up)) or "-",
+            ", ".join(_names(channel.down)) or "-",
+        )
+        for channel in CHANNELS
+    ]
+    return table(("Channel", "Pattern", "Server", "Clients", "From clients", "From the server"), rows)
+
+
+def _names(union: Any) -> list[str]:
+    """Return the names of the messages in a union."""
+    if union is None:
+        return []
+    return [f"`{message.__name__}`" for message in get_args(union) or (union,)]
+
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 TOP_LEVEL = ("node", "stages", "ipc")
 
 
 def process_table() -> str:
-    """A row per process of the process table, in the order of the start."""
+    """Return a row per process of the process table, in the order of the start."""
     rows = [
         (
             f"`{kind.role}`",
@@ -31,19 +69,21 @@ def process_table() -> str:
 
 
 def folder_table() -> str:
-    """A row per folder of the product with the first sentence of its package docstring."""
+    """Return a row per folder of the product with the first sentence of its package docstring."""
     found = [folder for folder in sorted(folder_graph(modules())) if folder.split("/")[0] in TOP_LEVEL]
     return table(("Folder", "Content"), [(f"`{folder}/`", summary(folder)) for folder in found])
 
 
 def summary(folder: str) -> str:
-    """The first sentence of a package's docstring."""
+    """Return the first sentence of a package's docstring."""
     docstring = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 
 def folder_diagram() -> str:
-    """The folders by two levels of their path; an arrow to each that is imported and not implied by other arrows."""
+    """Return the folders by two levels of their path.
+
+    An arrow to each that is imported and not implied by other arrows."""
     graph = reduced(grouped(folder_graph(modules())))
     lines = ["flowchart TD"]
     for top in TOP_LEVEL:
@@ -55,7 +95,7 @@ def folder_diagram() -> str:
 
 
 def grouped(graph: Graph) -> dict[str, frozenset[str]]:
-    """The graph of the product's folders with each joined to its ancestor of two path components."""
+    """Return the graph of the product's folders with each joined to its ancestor of two path components."""
     joined: dict[str, set[str]] = {}
     for folder, targets in graph.items():
         if folder.split("/")[0] in TOP_LEVEL:
@@ -73,7 +113,7 @@ def _is_imported(folder: str, graph: Mapping[str, set[str]]) -> bool:
 
 
 def reduced(graph: Graph) -> dict[str, frozenset[str]]:
-    """The transitive reduction of a graph. Raises ValueError for one with a cycle."""
+    """Return the transitive reduction of a graph. Raises ValueError for one with a cycle."""
     reachable: dict[str, frozenset[str]] = {}
     for level in reversed(levels(graph)):
         for node in level:
@@ -100,7 +140,7 @@ SECTIONS: Sections = {
 
 
 def main() -> int:
-    """Updates the file."""
+    """Update the file."""
     rewrite(ARCHITECTURE, SECTIONS)
     return 0
 

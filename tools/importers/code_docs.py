@@ -46,7 +46,7 @@ _COLUMNS = """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: writes the page."""
+    """Return the command: writes the page."""
     parser = argparse.ArgumentParser(description="Writes docs/codes.md from the table.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=PAGE)
     parser.parse_args(arguments).out.write_text(page())
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def page() -> str:
-    """The whole document."""
+    """Return the whole document."""
     findings, events = [code for code in Code if code.is_finding], [code for code in Code if code.is_event]
     lasting = [code for code in Code if code not in findings and code not in events]
     return _HEAD + _LASTING + _table(lasting) + _EVENTS + _table(events) + _FINDINGS + _table(findings)

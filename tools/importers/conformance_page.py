@@ -39,8 +39,10 @@ Run a single case with `pytest tests/conformance -k CASE`. The page is generated
 
 
 class Case(NamedTuple):
-    """A row of the table; `rules` are ids of docs/rules in their order, each `A-B` for a whole range; `measured` when
-    the outcome was measured on op-node's readers."""
+    """A row of the table.
+
+    `rules` are ids of docs/rules in their order, each `A-B` for a whole range; `measured` when the outcome was
+    measured on op-node's readers."""
 
     id: str
     stage: str
@@ -57,13 +59,13 @@ class CaseResult(NamedTuple):
 
 
 def load_cases(*paths: Path) -> dict[str, Case]:
-    """The cases of all tables, or of those given, by case id."""
+    """Return the cases of all tables, or of those given, by case id."""
     stages = [found for path in paths or TABLES for found in tomllib.loads(path.read_text()).items()]
     return {key: _case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
 
 
 def load_report(path: Path) -> dict[str, CaseResult]:
-    """The results of a run by test name, from pytest's JUnit report."""
+    """Return the results of a run by test name, from pytest's JUnit report."""
     found = {}
     for test in ElementTree.parse(path).iter("testcase"):
         failures = {child.tag for child in test} & {"failure", "error", "skipped"}
@@ -75,7 +77,7 @@ def load_report(path: Path) -> dict[str, CaseResult]:
 
 @cache
 def rule_links() -> Mapping[str, str]:
-    """The place of each rule, from the folder `docs`."""
+    """Return the place of each rule, from the folder `docs`."""
     return {
         rule: f"rules/{path.name}#{anchor}"
         for path in sorted(RULES.glob("*.md"))
@@ -84,7 +86,7 @@ def rule_links() -> Mapping[str, str]:
 
 
 def page(cases: Mapping[str, Case], report: Mapping[str, CaseResult]) -> str:
-    """The whole document. Raises KeyError when a case names a rule that docs/rules lacks."""
+    """Return the whole document. Raises KeyError when a case names a rule that docs/rules lacks."""
     return "\n".join([_HEAD, *_summary(cases, report), *_stages(cases, report, rule_links()), ""])
 
 
@@ -115,7 +117,7 @@ def _linked(case: Case, links: Mapping[str, str]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the page; 1 if a case has no test that passed."""
+    """Write the page; 1 if a case has no test that passed."""
     parser = argparse.ArgumentParser(
         description="Writes docs/evidence/conformance.md from a test run.", allow_abbrev=False
     )

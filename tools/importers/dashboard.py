@@ -21,8 +21,9 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 class Query(NamedTuple):
-    """A query, whose every metric has braces, to which the choice of the node is added, and how its series are named;
-    without a name a panel of one value shows the value."""
+    """A query, whose every metric has braces, to which the choice of the node is added, and how its series are named.
+
+    Without a name a panel of one value shows the value."""
 
     expression: str
     legend: str
@@ -311,7 +312,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: writes the dashboard."""
+    """Return the command: writes the dashboard."""
     parser = argparse.ArgumentParser(description="Writes the Grafana dashboard.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=DASHBOARD)
     parser.parse_args(arguments).out.write_text(text())
@@ -319,7 +320,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def text() -> str:
-    """The dashboard as JSON."""
+    """Return the dashboard as JSON."""
     return orjson.dumps(dashboard(), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
@@ -331,7 +332,7 @@ def expressions() -> Iterator[str]:
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard as Grafana imports it: its data source and its node are chosen at the top."""
+    """Return the dashboard as Grafana imports it: its data source and its node are chosen at the top."""
     return {
         "uid": "rollup-node",
         "title": "rollup-node",
@@ -410,7 +411,7 @@ def _targets(queries: Sequence[Query]) -> list[dict[str, Any]]:
 
 
 def _of_node(expression: str) -> str:
-    """An expression with the choice of the node in each of its selectors."""
+    """Return an expression with the choice of the node in each of its selectors."""
     return re.sub(r"\{(\}?)", lambda found: "{" + _NODE + (found[1] or ","), expression)
 
 

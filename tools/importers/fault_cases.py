@@ -38,12 +38,12 @@ def cases() -> dict[str, str]:
 
 
 def scenarios_of(name: str, scenarios: tuple[Scenario, ...]) -> list[str]:
-    """The names of the scenarios that cover a case."""
+    """Return the names of the scenarios that cover a case."""
     return [each.name for each in scenarios if name in each.cases]
 
 
 def page() -> str:
-    """The whole document."""
+    """Return the whole document."""
     return _HEAD + "".join(_rows())
 
 
@@ -56,7 +56,7 @@ def _rows() -> Iterator[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Writes the page."""
+    """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=PAGE)
     parser.parse_args(argv).out.write_text(page())

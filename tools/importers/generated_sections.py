@@ -10,7 +10,7 @@ Sections = Mapping[str, Callable[[], str]]
 
 
 def with_section(text: str, name: str, content: str) -> str:
-    """The text with the content of a section replaced. Raises ValueError where the section has no markers."""
+    """Return the text with the content of a section replaced. Raises ValueError where the section has no markers."""
     begin, end = f"<!-- {name}: begin (generated) -->", f"<!-- {name}: end -->"
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
@@ -20,23 +20,23 @@ def with_section(text: str, name: str, content: str) -> str:
 
 
 def with_sections(text: str, sections: Sections) -> str:
-    """The text with all sections replaced. Raises ValueError where one has no markers."""
+    """Return the text with all sections replaced. Raises ValueError where one has no markers."""
     for name, generate in sections.items():
         text = with_section(text, name, generate())
     return text
 
 
 def rewrite(path: Path, sections: Sections) -> None:
-    """Updates the sections of a file."""
+    """Update the sections of a file."""
     path.write_text(with_sections(path.read_text(), sections))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (heads, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
 
 
 def mermaid(lines: Iterable[str]) -> str:
-    """A Mermaid diagram as a Markdown code block."""
+    """Return a Mermaid diagram as a Markdown code block."""
     return "\n".join(["```mermaid", *lines, "```"])

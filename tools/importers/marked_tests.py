@@ -1,13 +1,14 @@
-"""Find the tests that name by a marker what they show: `@pytest.mark.fault("F5")` beside the test, or in `pytestmark`
-for all tests of a file. They are read from the source text: a generator imports no tests.
+"""Finds the tests that name by a marker what they show.
+
+The marker, as `@pytest.mark.fault("F5")`, is beside the test, or in `pytestmark` for all tests of a file. They are read
+from the source text: a generator imports no tests.
 
 | marker | its arguments |
 |---|---|
 | `option` | options whose effect the test sees; `by` is what gives them, unless it is their name or their field |
 | `fault` | faults of tests/fault_cases.toml that the node survives; `"F21..F39"` are all of them |
 | `condition` | conditions of tests/troubleshooting.toml that the test provokes |
-| `sign` | codes that it sees in a `line` of the log with the remedy, in `readyz`, in `check` |
-"""
+| `sign` | codes that it sees in a `line` of the log with the remedy, in `readyz`, in `check` |"""
 
 import ast
 import re

@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: writes the page."""
+    """Return the command: writes the page."""
     parser = argparse.ArgumentParser(description="Writes docs/metrics.md from the tables.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=PAGE)
     parser.parse_args(arguments).out.write_text(page())

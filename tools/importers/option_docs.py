@@ -48,7 +48,7 @@ _COLUMNS = "| Option | Type | Default | Variable | Meaning | Test |\n|---|---|--
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the file."""
+    """Write the file."""
     parser = argparse.ArgumentParser(description="Writes docs/options.md from the option table.")
     parser.add_argument("--out", type=Path, default=OPTIONS_FILE)
     options = parser.parse_args(arguments)
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def options_text() -> str:
-    """The text of the document."""
+    """Return the text of the document."""
     return "\n".join([_HEAD, *_sections()])
 
 

@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.tools.importers.architecture_docs import diagram
 from rollup_node.tools.importers.generated_sections import ROOT, Sections, rewrite, table
-from rollup_node.tools.importers.topology_diagram import diagram
 
 README = ROOT / "README.md"
 
 
 def exit_codes() -> str:
-    """A row per exit code with its meaning."""
+    """Return a row per exit code with its meaning."""
     return table(("Exit code", "Meaning"), [(str(member.value), text) for member, text in members_with_texts(ExitCode)])
 
 
 def members_with_texts(enum: type[IntEnum]) -> Iterator[tuple[IntEnum, str]]:
-    """The members of an enum with the string literals that follow them in the source."""
+    """Yield the members of an enum with the string literals that follow them in the source."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(enum))).body
     assert isinstance(definition, ast.ClassDef)
     for statement, following in zip(definition.body, definition.body[1:], strict=False):
@@ -36,7 +36,7 @@ SECTIONS: Sections = {"channels": diagram, "exit codes": exit_codes}
 
 
 def main() -> int:
-    """Updates the file."""
+    """Update the file."""
     rewrite(README, SECTIONS)
     return 0
 

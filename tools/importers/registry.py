@@ -35,7 +35,7 @@ Networks = dict[str, dict[str, Any]]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the file and prints how many networks it has; 1 for a checkout or additions that cannot be used."""
+    """Write the file and print how many networks it has; 1 for a checkout or additions that cannot be used."""
     parser = argparse.ArgumentParser(description="Writes the built-in networks from a superchain registry checkout.")
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--commit", required=True, help="the commit of the checkout")
@@ -115,14 +115,16 @@ def network_entry(chain: dict[str, Any], l1_chain_id: int) -> dict[str, Any]:
 
 
 def read_additions(file: Path) -> dict[str, Any]:
-    """The additions of a TOML file: `checked`, `renamed`, `not_carried`, and `additions`. Raises OSError or ValueError
-    for a file that cannot be read."""
+    """Return the additions of a TOML file: `checked`, `renamed`, `not_carried`, and `additions`.
+
+    Raises OSError or ValueError for a file that cannot be read."""
     return tomllib.loads(file.read_text())
 
 
 def add(networks: Networks, additions: dict[str, Any]) -> None:
-    """Adds to the entries what the additions say. Raises KeyError or ValueError for an addition that is incomplete, or
-    says something else than the registry."""
+    """Add to the entries what the additions say.
+
+    Raises KeyError or ValueError for an addition that is incomplete, or says something else than the registry."""
     for addition in additions["additions"]:
         facts = dict(addition)
         day, source, names = facts.pop("date"), facts.pop("source"), facts.pop("networks")
@@ -152,8 +154,9 @@ def _set(name: str, target: dict[str, Any], key: str, value: Any) -> str:
 
 
 def check_dependencies(networks: Networks) -> None:
-    """Raises ValueError for a dependency set that lacks its own chain, names a chain without a network, or has a member
-    with another set or another Lagoon time [OPT81]."""
+    """Raise ValueError for a dependency set that is not usable [OPT81].
+
+    It lacks its own chain, names a chain without a network, or has a member with another set or another Lagoon time."""
     by_id = {entry["chain_ids"][1]: (name, entry) for name, entry in networks.items()}
     for name, entry in networks.items():
         chains = entry.get("dependencies", [entry["chain_ids"][1]])
@@ -173,8 +176,9 @@ def check_dependencies(networks: Networks) -> None:
 
 
 def networks_text(networks: Networks, commit: str, day: date, additions: dict[str, Any]) -> str:
-    """The text of networks.json with one line per value; the additions are made to `networks`. Raises KeyError or
-    ValueError for additions that do not fit."""
+    """Return the text of networks.json with one line per value; the additions are made to `networks`.
+
+    Raises KeyError or ValueError for additions that do not fit."""
     add(networks, additions)
     check_dependencies(networks)
     blocks = (

@@ -34,27 +34,27 @@ SPECS = "ethereum-optimism/specs, specs/protocol/{fork}/derivation.md and specs/
 
 
 def deployer(number: int) -> Address:
-    """The sender 0x42100000000000000000000000000000000000nn of the n-th deployment [UPG2]."""
+    """Return the sender 0x42100000000000000000000000000000000000nn of the n-th deployment [UPG2]."""
     return b"\x42\x10" + bytes(17) + number.to_bytes(1, "big")
 
 
 def created(sender: Address) -> Address:
-    """The address of the first contract that an account creates [UPG2]."""
+    """Return the address of the first contract that an account creates [UPG2]."""
     return keccak256(rlp.encode([sender, b""]))[12:]
 
 
 def call(signature: str, *words: bytes) -> bytes:
-    """The calldata of a function call with word arguments."""
+    """Return the calldata of a function call with word arguments."""
     return keccak256(signature.encode())[:4] + b"".join(word.rjust(32, b"\0") for word in words)
 
 
 def entry(intent: str, sender: Address, to: Address | None, gas: int, data: bytes) -> UpgradeEntry:
-    """An upgrade transaction without value."""
+    """Return an upgrade transaction without value."""
     return UpgradeEntry(intent, to_hex(sender), None if to is None else to_hex(to), gas, to_hex(data))
 
 
 def proxy_update(intent: str, proxy: Address, implementation: Address) -> UpgradeEntry:
-    """The zero address points a proxy at its new implementation [UPG3]."""
+    """Return the zero address points a proxy at its new implementation [UPG3]."""
     return entry(intent, ZERO_ADDRESS, proxy, 50_000, call("upgradeTo(address)", implementation))
 
 
@@ -65,7 +65,7 @@ class Importer:
         self._folder = folder
 
     def files(self) -> tuple[UpgradeFile, ...]:
-        """The files of all forks that have upgrade transactions and no bundle."""
+        """Return the files of all forks that have upgrade transactions and no bundle."""
         return (self.ecotone(), self.fjord(), self.isthmus(), self.jovian())
 
     def ecotone(self) -> UpgradeFile:
@@ -155,7 +155,7 @@ class Importer:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the files and prints their locks; 1 if one is not the lock that the node expects."""
+    """Write the files and print their locks; 1 if one is not the lock that the node expects."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("folder", type=Path, help="deployment code and bundles")
     parser.add_argument("--output", type=Path, default=Path(upgrades.__file__).parent / "forks", help="where to write")

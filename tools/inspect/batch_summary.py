@@ -18,10 +18,12 @@ SHORT = 8
 
 
 class BatchSummary(msgspec.Struct, frozen=True):
-    """A batch. `inclusion` and `inclusion_time` are the number and time of the L1 block in which its channel ended,
-    `l1_transactions` the hashes of those with its frames, `channel_bytes` the size of the compressed channel; what is
-    not known is None or empty. `parent` is the parent hash, or the 20 bytes of a span's parent check; `digest` is the
-    sha256 over the keccak hashes of its transactions."""
+    """A batch.
+
+    `inclusion` and `inclusion_time` are the number and time of the L1 block in which its channel ended,
+    `l1_transactions` the hashes of those with its frames, `channel_bytes` the size of the compressed channel; what
+    is not known is None or empty. `parent` is the parent hash, or the 20 bytes of a span's parent check; `digest` is
+    the sha256 over the keccak hashes of its transactions."""
 
     inclusion: int | None
     channel: bytes | None
@@ -44,7 +46,7 @@ class BlockNumbers(NamedTuple):
     block_time: int
 
     def at(self, timestamp: int) -> int | None:
-        """The number of the block of that time; None for a time that no block has."""
+        """Return the number of the block of that time; None for a time that no block has."""
         if timestamp < self.genesis_time or (timestamp - self.genesis_time) % self.block_time:
             return None
         return self.genesis_number + (timestamp - self.genesis_time) // self.block_time
@@ -56,7 +58,7 @@ def block_numbers(config: RollupConfig) -> BlockNumbers:
 
 
 def hashes_digest(transactions: Iterable[bytes]) -> Hash:
-    """The sha256 over the keccak hashes of transactions."""
+    """Return the sha256 over the keccak hashes of transactions."""
     digest = sha256()
     for transaction in transactions:
         digest.update(keccak256(transaction))
@@ -64,7 +66,9 @@ def hashes_digest(transactions: Iterable[bytes]) -> Hash:
 
 
 def batch_values(batch: BatchSummary, numbers: BlockNumbers | None = None) -> Values:
-    """The batch as a JSON object; unknown fields are left out. With `numbers` it has the numbers of its L2 blocks."""
+    """Return the batch as a JSON object; unknown fields are left out.
+
+    With `numbers` it has the numbers of its L2 blocks."""
     values: dict[str, Any] = {}
     if batch.inclusion is not None:
         values["inclusion"] = batch.inclusion
@@ -91,7 +95,7 @@ def batch_values(batch: BatchSummary, numbers: BlockNumbers | None = None) -> Va
 
 
 def batch_text(values: Values) -> str:
-    """The values of a batch as a line of text."""
+    """Return the values of a batch as a line of text."""
     parts = []
     if "inclusion" in values:
         parts.append(f"L1 {values['inclusion']}")

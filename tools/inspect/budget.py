@@ -16,8 +16,9 @@ L1, BEACON = "L1", "beacon"
 
 
 class SampledBlock(NamedTuple):
-    """An L1 block: the bytes of its body, and of its receipts, 0 where the bloom shows that none are needed; and the
-    blobs that the batcher sent in it."""
+    """An L1 block: the bytes of its body, and of its receipts, and the blobs that the batcher sent in it.
+
+    The bytes of the receipts are 0 where the bloom shows that none are needed."""
 
     number: int
     body_bytes: int
@@ -26,8 +27,9 @@ class SampledBlock(NamedTuple):
 
 
 class Polling(NamedTuple):
-    """What the node asks for besides blocks: seconds between polls of L1's finalized block, and between reads of the
-    unsafe block signer; 0 for none."""
+    """What the node asks for besides blocks.
+
+    Seconds between polls of L1's finalized block, and between reads of the unsafe block signer; 0 for none."""
 
     finality: float
     signer: float
@@ -49,13 +51,13 @@ class Budget(NamedTuple):
     rows: tuple[Row, ...]
 
     def total(self, endpoint: str) -> Row:
-        """The sum over the methods of an endpoint."""
+        """Return the sum over the methods of an endpoint."""
         rows = [row for row in self.rows if row.endpoint == endpoint]
         return Row(endpoint, "all", sum(row.requests for row in rows), sum(row.bytes for row in rows))
 
 
 def day_at_the_tip(sample: Sequence[SampledBlock], block_seconds: float, polling: Polling) -> Budget:
-    """A day of a node that follows the tip."""
+    """Return a day of a node that follows the tip."""
     blocks = round(DAY / block_seconds)
     rows = [Row(L1, "eth_getBlockByNumber", blocks * POLLS_PER_BLOCK, _body(sample) * blocks * POLLS_PER_BLOCK)]
     if polling.finality > 0:
@@ -70,7 +72,7 @@ def day_at_the_tip(sample: Sequence[SampledBlock], block_seconds: float, polling
 
 
 def sync(sample: Sequence[SampledBlock], blocks: int) -> Budget:
-    """The catch-up over so many L1 blocks."""
+    """Return the catch-up over so many L1 blocks."""
     return Budget(blocks, (Row(L1, "eth_getBlockByNumber", blocks, _body(sample) * blocks), *_needed(sample, blocks)))
 
 
@@ -84,7 +86,7 @@ def _body(sample: Sequence[SampledBlock]) -> float:
 
 
 def _needed(sample: Sequence[SampledBlock], blocks: int) -> list[Row]:
-    """What only some blocks need: receipts, and blobs with the commitments of their beacon block."""
+    """Return what only some blocks need: receipts, and blobs with the commitments of their beacon block."""
     with_receipts = fmean(block.receipts_bytes > 0 for block in sample)
     with_blobs = fmean(block.blobs > 0 for block in sample)
     receipts = fmean(block.receipts_bytes for block in sample)

@@ -26,7 +26,7 @@ class ChannelSources:
         self._hashes: dict[bytes, dict[Hash, None]] = {}
 
     def add(self, block: L1Block, contents: Sequence[BlobContent], batcher: Address, rules: L1Rules) -> None:
-        """Reads the frames of an L1 block; `contents` are those of its blobs in order."""
+        """Read the frames of an L1 block; `contents` are those of its blobs in order."""
         remaining = iter(contents)
         for transaction in batcher_transactions(block, batcher):
             for data in _items(transaction, remaining, rules):
@@ -35,7 +35,7 @@ class ChannelSources:
                     self.note(transaction.hash, (frame.channel for frame in frames))
 
     def note(self, transaction: Hash, channels: Iterable[bytes]) -> None:
-        """A transaction has frames of these channels."""
+        """Note that a transaction has frames of these channels."""
         for channel in dict.fromkeys(channels):
             hashes = self._hashes.setdefault(channel, {})
             if len(hashes) < MAX_TRANSACTIONS:
@@ -44,12 +44,12 @@ class ChannelSources:
             del self._hashes[next(iter(self._hashes))]
 
     def take(self, channel: bytes) -> tuple[Hash, ...]:
-        """The transactions of a channel that has ended; empty if L1 was read without hashes."""
+        """Return the transactions of a channel that has ended; empty if L1 was read without hashes."""
         return tuple(each for each in self._hashes.pop(channel, ()) if each)
 
 
 def _items(transaction: InboxTransaction, contents: Iterator[BlobContent], rules: L1Rules) -> Iterator[bytes]:
-    """The data items of a transaction that are not refused."""
+    """Yield the data items of a transaction that are not refused."""
     if transaction.kind != BLOB or not rules.blobs_as_data:
         yield transaction.data
         return
@@ -65,8 +65,9 @@ Sources = tuple[Hash, ...]
 
 
 class BlockSources(PipelineEvents):
-    """`accepted` are the L1 transactions with the frames of the channel whose batch was accepted last; empty for the
-    empty batch that the rules make, and where L1 was read without hashes."""
+    """`accepted` are the L1 transactions with the frames of the channel whose batch was accepted last.
+
+    Empty for the empty batch that the rules make, and where L1 was read without hashes."""
 
     def __init__(self, config: RollupConfig) -> None:
         super().__init__()
@@ -83,8 +84,9 @@ class BlockSources(PipelineEvents):
         self._block = block
 
     def frames_parsed(self, frames: BlockFrames) -> None:
-        """Notes the channels of each transaction. The items are those of the batcher's transactions in order, without
-        malformed blobs."""
+        """Note the channels of each transaction.
+
+        The items are those of the batcher's transactions in order, without malformed blobs."""
         block = self._block
         if block is None or block.header.hash != frames.block:
             return
@@ -97,7 +99,7 @@ class BlockSources(PipelineEvents):
                 self._channels.note(transaction.hash, (frame.channel for frame in next(items).frames))
 
     def channel_opened(self, channel: bytes, size: int) -> None:
-        """The next batches are of this channel."""
+        """Note that the next batches are of this channel."""
         self._channel = self._channels.take(channel)
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
@@ -112,7 +114,7 @@ class BlockSources(PipelineEvents):
         self._span_block = batch, self._batches.get(id(span), ())
 
     def batch_accepted(self, batch: SingularBatch) -> None:
-        """Sets `accepted`."""
+        """Set `accepted`."""
         if self._span_block is not None and self._span_block[0] is batch:
             self.accepted = self._span_block[1]
         else:

@@ -1,5 +1,6 @@
-"""Decodes batches from files without L1: transactions, blobs, frames, channel bodies or batches, with the deriver's
-parsers.
+"""Decodes batches from files without L1, with the deriver's parsers.
+
+Files have transactions, blobs, frames, channel bodies or batches.
 
 Batches are decoded, not checked against a chain. Rules that depend on time are applied in their widest form unless fork
 times are given. Then the time of the L1 block in which a channel ended decides or, where it is not given, the first
@@ -52,8 +53,10 @@ _WIDEST = ForkSchedule(dict.fromkeys(FORK_NAMES, 0), 2, 300, 600)
 
 
 class DecodingRules(msgspec.Struct, frozen=True):
-    """The chain's constants; its forks, or None for rules in their widest form; the time in seconds of the L1 block at
-    which everything is read, or None for the times of the batches."""
+    """The chain's constants.
+
+    Its forks, or None for rules in their widest form; the time in seconds of the L1 block at which everything is
+    read, or None for the times of the batches."""
 
     span: SpanRules
     schedule: ForkSchedule | None = None
@@ -61,8 +64,9 @@ class DecodingRules(msgspec.Struct, frozen=True):
 
 
 class Position(NamedTuple):
-    """An offset in a file, or in the decompressed bytes of a channel whose frames come from one or more files. The L1
-    transactions with the frames are known where the files are transactions."""
+    """An offset in a file, or in the decompressed bytes of a channel whose frames come from one or more files.
+
+    The L1 transactions with the frames are known where the files are transactions."""
 
     files: tuple[str, ...]
     offset: int = 0
@@ -86,8 +90,9 @@ class DecodeFailure(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A decoded batch, and the size of its channel's compressed body if it has one. Must be used before the next output
-    is taken from the decoder."""
+    """A decoded batch, and the size of its channel's compressed body if it has one.
+
+    Must be used before the next output is taken from the decoder."""
 
     position: Position
     batch: LazyBatch
@@ -118,11 +123,11 @@ class Decoder:
         self._held = 0
 
     def read(self, file: str, data: bytes) -> Iterator[DecoderOutput]:
-        """The batches that this file completes, and failures."""
+        """Return the batches that this file completes, and failures."""
         return self._read(self, file, data)
 
     def finish(self) -> Iterator[DecoderOutput]:
-        """The failures of incomplete channels, with the batches at their beginnings."""
+        """Yield the failures of incomplete channels, with the batches at their beginnings."""
         while self._open_channels:
             channel, open_channel = self._open_channels.popitem(last=False)
             count, body = open_channel.frames.contiguous()
@@ -214,7 +219,7 @@ class Decoder:
     # --- channels to batches ---------------------------------------------------------------------------------------
 
     def _channel(self, position: Position, body: bytes) -> Iterator[DecoderOutput]:
-        """The batches of a channel body, and the failure that ended it."""
+        """Yield the batches of a channel body, and the failure that ended it."""
         rules, time = self._l1_rules(self._first_time(body))
         reader = open_body(body, rules.max_rlp_bytes_per_channel, rules.brotli)
         if isinstance(reader, Reason):
@@ -233,7 +238,7 @@ class Decoder:
             offset += _encoded_size(item)
 
     def _first_time(self, body: bytes) -> int | None:
-        """The first timestamp of the first batch if the rules depend on it, else None."""
+        """Return the first timestamp of the first batch if the rules depend on it, else None."""
         if self._rules.schedule is None or self._rules.l1_time is not None:
             return None
         rules = _WIDEST.l1(0)
@@ -245,7 +250,7 @@ class Decoder:
         return None if isinstance(batch, Reason | RejectedBatch) else batch.first_timestamp
 
     def _l1_rules(self, first_time: int | None) -> tuple[L1Rules, int]:
-        """The rules that a channel is read by, and the time of the L1 block that they belong to."""
+        """Return the rules that a channel is read by, and the time of the L1 block that they belong to."""
         time = self._rules.l1_time if self._rules.l1_time is not None else first_time
         if time is None:
             return _WIDEST.l1(0), 0
@@ -306,7 +311,7 @@ READERS: dict[str, Callable[[Decoder, str, bytes], Iterator[DecoderOutput]]] = {
 
 
 def _position_of(channel: bytes, open_channel: _OpenChannel) -> Position:
-    """The beginning of a channel's decompressed bytes."""
+    """Return the beginning of a channel's decompressed bytes."""
     return Position(tuple(open_channel.files), 0, channel, True, tuple(open_channel.transactions))
 
 
@@ -324,7 +329,7 @@ def _offset_of(reason: Reason) -> int:
 
 
 def _encoded_size(item: bytes) -> int:
-    """The size of a byte string in the stream, its head included."""
+    """Return the size of a byte string in the stream, its head included."""
     size = len(item)
     if size < 56:
         return 1 if size == 1 and item[0] < 0x80 else 1 + size

@@ -1,5 +1,6 @@
-"""The engine stage of `rollup-node explain`: derives as `replay` does, and writes what was dropped and why instead of
-the blocks."""
+"""The engine stage of `rollup-node explain`.
+
+Derives as `replay` does, and writes what was dropped and why instead of the blocks."""
 
 import asyncio
 import time
@@ -24,16 +25,19 @@ STEP_SECONDS = 0.2
 
 
 class ExplainConfig(msgspec.Struct, frozen=True):
-    """A replay. With `last_l1` it ends when that L1 block has been read, even before the last L2 block, and drops at
-    later L1 blocks are left out."""
+    """A replay.
+
+    With `last_l1` it ends when that L1 block has been read, even before the last L2 block, and drops at later L1
+    blocks are left out."""
 
     replay: ReplayConfig
     last_l1: int | None
 
 
 class ExplainStage(ReplayStage):
-    """State, beside the replay's: the number of the next drop to read, and how many were discarded before they were
-    read."""
+    """State, beside the replay's.
+
+    The number of the next drop to read, and how many were discarded before they were read."""
 
     def __init__(self, config: ExplainConfig, bus: Bus, meter: Meter) -> None:
         super().__init__(config.replay, bus, meter)
@@ -66,7 +70,7 @@ class ExplainStage(ReplayStage):
         return number > last or (number == last and self._l1_exhausted)
 
     async def _exit(self, end: Exception) -> NoReturn:
-        """Ends the process as the replay ended. Raises ExitRequested."""
+        """End the process as the replay ended. Raises ExitRequested."""
         if self._lost:
             await self._warn(f"{self._lost} drops were discarded before they were read")
         if isinstance(end, ExitRequested):

@@ -29,16 +29,18 @@ class BlockSource(Protocol):
     """L2 blocks by number."""
 
     async def payload(self, number: int) -> ExecutionPayload | None:
-        """Returns the block, or None if the source has none of this number. Raises TemporaryError if the source is
-        unreachable or its block malformed."""
+        """Return the block, or None if the source has none of this number.
+
+        Raises TemporaryError if the source is unreachable or its block malformed."""
 
     async def close(self) -> None:
-        """Closes connections."""
+        """Close connections."""
 
 
 class EngineSource:
-    """Blocks of an execution engine by JSON-RPC, with tokens of `jwt_secret` if there is one. When one block is asked
-    for after the other, the next ones are prefetched."""
+    """Blocks of an execution engine by JSON-RPC, with tokens of `jwt_secret` if there is one.
+
+    When one block is asked for after the other, the next ones are prefetched."""
 
     def __init__(self, url: str, jwt_secret: bytes | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = JsonRpcClient(url) if jwt_secret is None else engine_client(url, jwt_secret, TIMEOUT)
@@ -62,15 +64,16 @@ class EngineSource:
 
 
 class FileSource:
-    """Blocks of a JSON file: a list of eth_getBlock objects with full transactions, or of objects with `header_rlp` and
-    `txs` in hex."""
+    """Blocks of a JSON file.
+
+    A list of eth_getBlock objects with full transactions, or of objects with `header_rlp` and `txs` in hex."""
 
     def __init__(self, blocks: dict[int, ExecutionPayload]) -> None:
         self._blocks = blocks
 
     @classmethod
     def read(cls, path: Path) -> "FileSource":
-        """Reads a file. Raises SourceError if it is unreadable or malformed."""
+        """Read a file. Raises SourceError if it is unreadable or malformed."""
         try:
             entries = orjson.loads(path.read_bytes())
         except OSError as error:
@@ -124,8 +127,9 @@ PAUSE = 1_000
 
 
 class L2Prefetch:
-    """State: the blocks that are held, by number, each with the time at which it was read, in seconds of `clock`; the
-    batch that is being read; the last block that was asked for, and when."""
+    """State: the blocks that are held, by number, each with the time at which it was read, in seconds of `clock`.
+
+    The batch that is being read; the last block that was asked for, and when."""
 
     def __init__(self, client: JsonRpcClient, clock: Callable[[], float]) -> None:
         self._client, self._clock = client, clock
@@ -136,7 +140,7 @@ class L2Prefetch:
         self._pause_until = 0
 
     async def take(self, number: int) -> Any | None:
-        """The block, or None unless it was prefetched; waits for the batch that contains it."""
+        """Return the block, or None unless it was prefetched; waits for the batch that contains it."""
         if number in self._numbers and self._batch is not None:
             await self._batch
         read_at, block = self._held.pop(number, (0.0, None))
@@ -146,7 +150,7 @@ class L2Prefetch:
         return block
 
     def follow(self, number: int) -> None:
-        """A block was read; if it followed the one before, and soon, begins to read those behind it."""
+        """Note that a block was read; if it followed the one before, and soon, begin to read those behind it."""
         now = self._clock()
         is_next, is_soon = number == self._last + 1, now - self._last_at < BLOCK_SECONDS
         self._last, self._last_at = number, now
@@ -159,7 +163,7 @@ class L2Prefetch:
             self._batch = asyncio.create_task(self._read(self._numbers))
 
     async def stop(self) -> None:
-        """Reads no more."""
+        """Read no more."""
         if self._batch is not None:
             self._batch.cancel()
             await asyncio.wait([self._batch])

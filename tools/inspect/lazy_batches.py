@@ -1,5 +1,6 @@
-"""Batches whose transactions are restored one by one each time they are read. The largest possible batch, of 100 MB,
-thus needs little more memory than its own bytes."""
+"""Batches whose transactions are restored one by one each time they are read.
+
+The largest possible batch, of 100 MB, thus needs little more memory than its own bytes."""
 
 import re
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ _SINGLE_BYTES = re.compile(rb"[\x00-\x80]{1,65536}")
 
 
 class LazyBlock(NamedTuple):
-    """A block of a batch; the hashes of epoch and parent are in singular batches only. The transactions must be read
-    before the next block is taken."""
+    """A block of a batch; the hashes of epoch and parent are in singular batches only.
+
+    The transactions must be read before the next block is taken."""
 
     timestamp: int
     epoch_number: int
@@ -55,7 +57,7 @@ class LazySingularBatch:
         return self._fields.timestamp
 
     def summary(self, channel: bytes | None, channel_bytes: int | None = None) -> BatchSummary:
-        """The summary; the channel is its id, if known, and the size of its compressed body."""
+        """Return the summary; the channel is its id, if known, and the size of its compressed body."""
         fields = self._fields
         return BatchSummary(
             inclusion=None,
@@ -70,7 +72,7 @@ class LazySingularBatch:
         )
 
     def blocks(self) -> Iterator[LazyBlock]:
-        """The one block."""
+        """Yield the one block."""
         fields = self._fields
         yield LazyBlock(
             fields.timestamp, fields.epoch_number, fields.epoch_hash, fields.parent_hash, fields.transactions()
@@ -78,8 +80,9 @@ class LazySingularBatch:
 
 
 class LazySpanBatch:
-    """A span batch; `span` is the batch without its transactions. Raises SpanTransactionError if one cannot be
-    restored."""
+    """A span batch; `span` is the batch without its transactions.
+
+    Raises SpanTransactionError if one cannot be restored."""
 
     def __init__(self, raw: RawSpan, rules: SpanRules) -> None:
         self._raw, self._chain_id = raw.transactions, rules.chain_id
@@ -94,7 +97,7 @@ class LazySpanBatch:
         return restore_transactions(self._raw, self._chain_id)
 
     def summary(self, channel: bytes | None, channel_bytes: int | None = None) -> BatchSummary:
-        """The summary; the channel is its id, if known, and the size of its compressed body."""
+        """Return the summary; the channel is its id, if known, and the size of its compressed body."""
         span, count = self.span, len(self._raw.kinds)
         return BatchSummary(
             inclusion=None,
@@ -109,7 +112,7 @@ class LazySpanBatch:
         )
 
     def blocks(self) -> Iterator[LazyBlock]:
-        """The blocks in order."""
+        """Yield the blocks in order."""
         cursor, transactions = SpanCursor(self.span), self._transactions()
         while cursor.left:
             timestamp, epoch, taken = cursor.timestamp, cursor.next_epoch, cursor.taken
@@ -121,12 +124,12 @@ LazyBatch = LazySingularBatch | LazySpanBatch
 
 
 def lazy_batch(item: bytes, rules: SpanRules) -> LazyBatch | RejectedBatch | ChannelEnd:
-    """The batch in an RLP item, its type byte first; or why the channel ends with it."""
+    """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
     return decode_envelope(item, lambda: LazySingularBatch(read_singular(item, 1)), lambda: _span(item, 1, rules))
 
 
 def lazy_raw_span(data: bytes, rules: SpanRules) -> LazySpanBatch | RejectedBatch | SpanBatchMalformed:
-    """The span batch in `data`, which has no type byte; or why its channel would end with it."""
+    """Return the span batch in `data`, which has no type byte; or why its channel would end with it."""
     return span_or_end(lambda: _span(data, 0, rules))
 
 
@@ -138,8 +141,9 @@ def _span(data: bytes, at: int, rules: SpanRules) -> LazySpanBatch | SpanTransac
 
 
 def _hashes(fields: SingularFields) -> tuple[int, Hash]:
-    """The number of transactions and the digest of their hashes. Raises SingularBatchError at an item that is no byte
-    string."""
+    """Return the number of transactions and the digest of their hashes.
+
+    Raises SingularBatchError at an item that is no byte string."""
     digest, count = sha256(), 0
     data, at, end = fields.data, fields.at, fields.end
     while at < end:

@@ -1,34 +1,158 @@
 """The derivation stage of `rollup-node batches`: reads a range of L1 blocks and writes a line for every batch."""
 
 import time
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
+from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel, ReadyChannel
+from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
+from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import RollupConfig, end_text
-from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
-from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers
-from rollup_node.tools.inspect.listing import BatchListing
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
+from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers, hashes_digest
+from rollup_node.tools.inspect.channel_sources import ChannelSources
 from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
-from rollup_node.tools.inspect.status_client import Patience
+from rollup_node.tools.inspect.status_screen import Patience
+
+
+class BatchListing:
+    """Reads consecutive L1 blocks, beginning without open channels.
+
+    The batcher is that of the genesis config with the updates in the range, or the one that is given. `events` take
+    what is read."""
+
+    def __init__(
+        self,
+        config: RollupConfig,
+        first: L1Block,
+        batcher: Address | None = None,
+        events: PipelineEvents | None = None,
+    ) -> None:
+        schedule, self._events = config.schedule(), events or PipelineEvents()
+        self._schedule = schedule
+        self._fixed_batcher = batcher
+        self._opened: tuple[L1Block, Address] | None = None
+        self._sources = ChannelSources()
+        self._traversal = L1Traversal(schedule, self._events, first.ref, config.genesis.system_config)
+        self._ingestion = FrameIngestion(self._traversal.rules, self._events)
+        self._reader = ChannelReader(span_rules(config), self._events)
+
+    @property
+    def origin(self) -> L1BlockRef:
+        """The L1 block being read."""
+        return self._traversal.origin
+
+    @property
+    def batcher(self) -> Address:
+        """The batcher in force in the L1 block being read."""
+        return self._traversal.batcher if self._fixed_batcher is None else self._fixed_batcher
+
+    @property
+    def live_channels(self) -> tuple[PartialChannel, ...]:
+        """The channels that frames may still complete, oldest first."""
+        oldest = self._traversal.origin.number - self._traversal.rules.channel_timeout
+        return tuple(each for each in self._ingestion.open_channels if each.opened >= oldest)
+
+    def open(self, block: L1Block) -> tuple[BlobRef, ...]:
+        """Start to read the next block, first of all `first`. Returns the blobs whose contents `batches` needs."""
+        traversal = self._traversal
+        before = traversal.origin.timestamp
+        traversal.advance(block)
+        if self._schedule.switches_stages(before, block.header.timestamp):
+            self._ingestion.replace_channels(traversal.rules)
+        batcher = self.batcher
+        self._ingestion.open(block, batcher, traversal.rules)
+        self._opened = block, batcher
+        return blob_refs(data_items(block, batcher, traversal.rules))
+
+    def batches(self, contents: Sequence[BlobContent]) -> Iterator[BatchSummary | Dropped]:
+        """Yield the batches and drops of the block, given the contents of its blobs.
+
+        Raises ValueError if they are those of other blobs."""
+        traversal, ingestion = self._traversal, self._ingestion
+        if self._opened is not None:
+            block, batcher = self._opened
+            self._sources.add(block, contents, batcher, traversal.rules)
+        ingestion.source.add_blobs(traversal.origin.hash, contents)
+        while True:
+            channel = ingestion.next_channel(traversal.origin, traversal.rules)
+            yield from self._drops()
+            if channel is None:
+                return
+            if not isinstance(channel, ReadyChannel):
+                raise ValueError(f"the contents are not those of the blobs of L1 block {traversal.origin}")
+            yield from self._channel(channel)
+
+    def _drops(self) -> Iterator[Dropped]:
+        while self._events.drops:
+            yield self._events.drops.popleft()
+
+    def _channel(self, channel: ReadyChannel) -> Iterator[BatchSummary | Dropped]:
+        traversal, reader = self._traversal, self._reader
+        sources = self._sources.take(channel.id)
+        reader.open(channel, traversal.rules)
+        while True:
+            popped = reader.pop(traversal.rules, traversal.origin.timestamp)
+            yield from self._drops()
+            if isinstance(popped, NeedDecoded):
+                reader.add_decoded(popped.key, run(popped.task))
+            elif popped is Flow.OUT_OF_DATA:
+                return
+            elif not isinstance(popped, Flow):
+                yield _summary(popped, channel, traversal.origin, sources)
+
+
+def _summary(
+    batch: SingularBatch | SpanBatch, channel: ReadyChannel, inclusion: L1BlockRef, sources: tuple[Hash, ...]
+) -> BatchSummary:
+    digest = hashes_digest(batch.transactions)
+    count = len(batch.transactions)
+    if isinstance(batch, SingularBatch):
+        kind, first, blocks, parent = "singular", batch.timestamp, 1, batch.parent_hash
+    else:
+        kind, first, blocks, parent = "span", batch.first_timestamp, batch.block_count, batch.parent_check
+    return BatchSummary(
+        inclusion=inclusion.number,
+        channel=channel.id,
+        kind=kind,
+        first_timestamp=first,
+        blocks=blocks,
+        transactions=count,
+        parent=parent,
+        digest=digest,
+        inclusion_time=inclusion.timestamp,
+        l1_transactions=sources,
+        channel_bytes=len(channel.body),
+    )
+
 
 REPEAT_SECONDS = 0.3
 WINDOW = 64
 
 
 class ListingConfig(msgspec.Struct, frozen=True):
-    """The range of L1 blocks, both ends included. With `batcher` None it is that of the genesis config with the
-    updates in the range. Batches are written to the file descriptor `output`, drops and the error of a failure to
-    `errors`. `timeout`: seconds without progress after which the command fails, None for none."""
+    """The range of L1 blocks, both ends included.
+
+    With `batcher` None it is that of the genesis config with the updates in the range. Batches are written to the
+    file descriptor `output`, drops and the error of a failure to `errors`. `timeout`: seconds without progress after
+    which the command fails, None for none."""
 
     rollup: RollupConfig
     first: int
@@ -41,8 +165,10 @@ class ListingConfig(msgspec.Struct, frozen=True):
 
 
 class ListingStage(Stage):
-    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at`
-    is the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
+    """State: the blocks and blobs that were prefetched.
+
+    The last error, and the L1 block that it is about; `_left_at` is the L1 block of the first batch that follows a
+    foreign fork, with which the listing ends [LFT9]."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -67,7 +193,7 @@ class ListingStage(Stage):
         bus.dispatch("work.derivation")
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publishes the problems that the runtime sees."""
+        """Publish the problems that the runtime sees."""
         self._publisher.set(Health(problems))
 
     def _on_l1(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
@@ -118,7 +244,7 @@ class ListingStage(Stage):
         return REPEAT_SECONDS
 
     def _read(self) -> list[str]:
-        """Reads the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
+        """Read the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
         lines = []
         while self._left_at is None and self._next <= self._config.last and (batches := self._read_next()) is not None:
             lines += ["", *(self._line(batch) for batch in batches)]
@@ -155,7 +281,7 @@ class ListingStage(Stage):
         return BatchListing(self._config.rollup, block, self._config.batcher)
 
     async def _finish(self) -> None:
-        """The whole range is read."""
+        """End: the whole range is read."""
         await write_text(self._config.output, self._rows.end())
 
     def _line(self, batch: BatchSummary) -> str:

@@ -28,8 +28,10 @@ MAX_TRANSACTIONS = 20
 
 
 class BlockComparison(msgspec.Struct, frozen=True):
-    """A derived block: its values for the output, the safe head and system config after it, and a text for each field
-    in which it differs from the source's block."""
+    """A derived block.
+
+    Its values for the output, the safe head and system config after it, and a text for each field in which it differs
+    from the source's block."""
 
     values: dict[str, Any]
     safe_head: L2BlockRef
@@ -38,8 +40,9 @@ class BlockComparison(msgspec.Struct, frozen=True):
 
 
 def compare_block(rollup: RollupConfig, derived: AttributesReady, known: ExecutionPayload | None) -> BlockComparison:
-    """Compares derived attributes with the source's block of the same number, None if the source lacks it. An unknown
-    parent hash is not compared."""
+    """Compare derived attributes with the source's block of the same number, None if the source lacks it.
+
+    An unknown parent hash is not compared."""
     attributes, number = derived.attributes, derived.parent.number + 1
     info = l1_info_of_block(attributes.transactions, rollup.schedule().l1_info_format(attributes.timestamp))
     differences: tuple[str, ...] = ()

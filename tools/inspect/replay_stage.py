@@ -1,5 +1,7 @@
-"""The engine stage of `rollup-node replay`: starts derivation at a known safe head, compares the attributes that it
-derives with the blocks of a source, and writes a line for each block. No engine is written to."""
+"""The engine stage of `rollup-node replay`.
+
+Starts derivation at a known safe head, compares the attributes that it derives with the blocks of a source, and writes
+a line for each block. No engine is written to."""
 
 import time
 from pathlib import Path
@@ -32,7 +34,7 @@ from rollup_node.tools.inspect.l2_source import BlockSource, EngineSource, FileS
 from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.replay import REPLAYED, BlockComparison, compare_block
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
-from rollup_node.tools.inspect.status_client import Patience
+from rollup_node.tools.inspect.status_screen import Patience
 
 RESET = 1
 IDLE_SECONDS = 0.5
@@ -42,11 +44,12 @@ EXHAUSTED_TIMEOUT = 5.0
 
 
 class ReplayConfig(msgspec.Struct, frozen=True):
-    """Derives blocks `first` + 1 to `last` on the safe head `first`. Known blocks come from `url` or the file `blocks`.
-    L1 is read from block `base` on; None: from where a node would start with `url`, or from a channel timeout before
-    the safe origin. Blocks are written to the file descriptor `output`, warnings and the failure to `errors`.
-    `timeout`: seconds without progress after which the run fails, None for none; `jwt_secret`: for an engine's
-    authenticated port."""
+    """Derives blocks `first` + 1 to `last` on the safe head `first`.
+
+    Known blocks come from `url` or the file `blocks`. L1 is read from block `base` on; None: from where a node would
+    start with `url`, or from a channel timeout before the safe origin. Blocks are written to the file descriptor
+    `output`, warnings and the failure to `errors`. `timeout`: seconds without progress after which the run fails,
+    None for none; `jwt_secret`: for an engine's authenticated port."""
 
     rollup: RollupConfig
     first: int
@@ -100,16 +103,16 @@ class ReplayStage(Stage):
         self._publisher = bus.publish("status.engine")
 
     async def close(self) -> None:
-        """Closes the source."""
+        """Close the source."""
         if self._source is not None:
             await self._source.close()
 
     def reset(self, error: Exception) -> None:
-        """Ends the run: the blocks of the source contradict each other."""
+        """End the run: the blocks of the source contradict each other."""
         self._failure = str(error)
 
     def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publishes the problems that the runtime sees."""
+        """Publish the problems that the runtime sees."""
         self._publisher.set(Health(problems))
         if problems:
             self._problem = str(problems[0])
@@ -152,7 +155,7 @@ class ReplayStage(Stage):
             self._problem = f"L1: {message.problems[0]}"
 
     def _check_parent_hash(self, drops: Drops) -> None:
-        """Ends the run if a batch was dropped for the hash of the safe head because the source lacks that block."""
+        """End the run if a batch was dropped for the hash of the safe head because the source lacks that block."""
         result = self._last_result
         if result is None or result.safe_head.hash != UNKNOWN_HASH or not drops.latest:
             return
@@ -190,7 +193,7 @@ class ReplayStage(Stage):
         return IDLE_SECONDS
 
     async def _wait(self) -> None:
-        """Raises ReplayFailed when there is nothing to wait for, or no more time."""
+        """Raise ReplayFailed when there is nothing to wait for, or no more time."""
         now = time.monotonic()
         self._exhausted_at = (self._exhausted_at or now) if self._l1_exhausted else None
         is_exhausted = self._exhausted_at is not None and now - self._exhausted_at > EXHAUSTED_TIMEOUT
@@ -228,7 +231,7 @@ class ReplayStage(Stage):
         return PipelineStart(RESET, safe.ref, safe.config, base.id, safe.config)
 
     def _default_base(self, safe: L2BlockInfo) -> int:
-        """The L1 block one channel timeout before the safe origin."""
+        """Return the L1 block one channel timeout before the safe origin."""
         timeout = self._config.rollup.schedule().l1(safe.origin_time).channel_timeout
         return max(self._config.rollup.genesis.l1.number, safe.ref.l1_origin.number - timeout)
 
@@ -282,8 +285,9 @@ class ReplayStage(Stage):
             self._server.send(self._peer, self._last_result)
 
     def _is_answered(self, derived: AttributesReady) -> bool:
-        """Whether these attributes repeat the last ones. Raises ReplayFailed if derivation was restarted: its sequence
-        then begins again."""
+        """Whether these attributes repeat the last ones.
+
+        Raises ReplayFailed if derivation was restarted: its sequence then begins again."""
         if self._last_result is None:
             return False
         if derived.parent != self._last_result.safe_head and derived.sequence != self._last_result.sequence:

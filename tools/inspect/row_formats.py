@@ -1,5 +1,6 @@
-"""The forms in which the commands write their results: JSON, CSV, lines of text, and a table for a terminal of 100
-columns. Every row begins as the same JSON object."""
+"""The forms in which the commands write their results.
+
+JSON, CSV, lines of text, and a table for a terminal of 100 columns. Every row begins as the same JSON object."""
 
 import csv
 import enum
@@ -34,8 +35,10 @@ class Column(NamedTuple):
 
 
 class RowLayout(NamedTuple):
-    """What rows of one kind look like: the columns of the table and the cells of a row, a row as a line of text, and
-    the flat record with these `fields` that CSV has."""
+    """What rows of one kind look like.
+
+    The columns of the table and the cells of a row, a row as a line of text, and the flat record with these `fields`
+    that CSV has."""
 
     columns: tuple[Column, ...]
     cells: Callable[[Values], tuple[str, ...]]
@@ -52,17 +55,17 @@ class RowFormatter:
         self._begun = False
 
     def row(self, values: Values) -> str:
-        """A row, after the header if it is the first one and the form has a header."""
+        """Return a row, after the header if it is the first one and the form has a header."""
         begin = "" if self._begun else self.header()
         self._begun = True
         return begin + self._row(values)
 
     def end(self) -> str:
-        """What ends the rows: the names of CSV fields, if there were no rows."""
+        """Return what ends the rows: the names of CSV fields, if there were no rows."""
         return self.header() if self._form is RowFormat.CSV and not self._begun else ""
 
     def header(self) -> str:
-        """The titles of a table, the names of CSV fields; empty for the other forms."""
+        """Return the titles of a table, the names of CSV fields; empty for the other forms."""
         layout = self._layout
         if self._form is RowFormat.TABLE:
             return self._line(tuple(column.title for column in layout.columns))
@@ -86,7 +89,7 @@ class RowFormatter:
 
 
 def shown_time(seconds: int, separator: str = "T") -> str:
-    """A time in Unix seconds for people, in UTC; beyond the calendar the seconds."""
+    """Return a time in Unix seconds for people, in UTC; beyond the calendar the seconds."""
     text = utc_time(seconds)
     return text if separator == "T" else text.replace("T", separator).removesuffix("Z")
 
@@ -97,7 +100,7 @@ def shown_range(first: int, count: int) -> str:
 
 
 def shown_hashes(hashes: Sequence[str]) -> str:
-    """The first of several hashes in hex, shortened, and how many follow it: `0x01234567+2`; `-` without any."""
+    """Return the first of several hashes in hex, shortened, and how many follow it: `0x01234567+2`; `-` without any."""
     return "-" if not hashes else hashes[0][:10] + (f"+{len(hashes) - 1}" if len(hashes) > 1 else "")
 
 

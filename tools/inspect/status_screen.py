@@ -2,8 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from types import TracebackType
 
-from rollup_node.node.system.exit_codes import PROGRAM
+import msgspec
+from yarl import URL
+
+from rollup_node.node.system.exit_codes import PROGRAM, SetupError
+from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
 from rollup_node.stages.rpc.status.node_status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
 
@@ -15,8 +22,10 @@ LEAST_COLUMNS, LEAST_ROWS = 20, 4
 
 
 def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[str]:
-    """The screen: at most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The
-    texts of the node are shown without control characters."""
+    """Return the screen.
+
+    At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The texts of the
+    node are shown without control characters."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS)
     lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
     lines += _processes(status.processes, status.progress.limited_by, columns)
@@ -98,8 +107,10 @@ def _chain(status: NodeStatus) -> Iterator[str]:
 
 
 def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, columns: int) -> Iterator[str]:
-    """The processes in two columns; the copies of one role are one entry, and the one that the others wait for has a
-    mark. CPU is the percentage of a core in the last seconds."""
+    """Yield the processes in two columns.
+
+    The copies of one role are one entry, and the one that the others wait for has a mark. CPU is the percentage of a
+    core in the last seconds."""
     if not processes:
         return
     roles: dict[str, list[ProcessStatus]] = {}
@@ -129,7 +140,7 @@ def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
 
 
 def _troubles(status: NodeStatus) -> Iterator[str]:
-    """The problems with their ages, the other reasons why the node is not ready, and endpoints that are not well."""
+    """Yield the problems with their ages, the other reasons for being unready, and endpoints that are not well."""
     known = set()
     for problem in status.problems:
         text = f"{problem.process}: {problem.text}"
@@ -141,3 +152,81 @@ def _troubles(status: NodeStatus) -> Iterator[str]:
         if endpoint.state in (EndpointState.THROTTLED, EndpointState.FAILING):
             counts = f"{endpoint.throttled} throttled, {endpoint.errors} failed of {endpoint.requests} requests"
             yield f"! {endpoint.kind} {endpoint.name} {endpoint.state}: {endpoint.error or UNKNOWN} ({counts})"
+
+
+PATH = "/status.json"
+ANSWER_SECONDS = 5.0
+MAX_ANSWER = 1 << 20
+MAX_TEXT = 200
+
+
+class StatusError(SetupError):
+    """The node does not answer, or not with its status."""
+
+
+class StatusClient:
+    """Reads the status of the node at the URL of its JSON-RPC."""
+
+    def __init__(self, url: str) -> None:
+        self.name = endpoint_name(url)
+        self._url = url.rstrip("/") + PATH
+        self._http = HttpClient(self._url, self.name)
+
+    async def __aenter__(self) -> "StatusClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.close()
+
+    async def fetch(self) -> NodeStatus:
+        """Return the status. Raises StatusError."""
+        body = await self._get()
+        try:
+            return msgspec.json.decode(body, type=NodeStatus)
+        except DECODE_ERRORS:
+            raise self._error(f"answers {PATH} with something else: is the node of this version?") from None
+
+    async def _get(self) -> bytes:
+        try:
+            answer = await self._http.get(URL(self._url), {}, ANSWER_SECONDS, MAX_ANSWER)
+        except EndpointError as error:
+            raise StatusError(f"--rpc: {error}") from None
+        if answer.status == 404:
+            raise self._error(f"has no {PATH}: is it the JSON-RPC of a rollup-node of this version?")
+        if answer.status != 200:
+            text = escaped_line(answer.body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
+            raise self._error(f"HTTP status {answer.status} for {PATH}: {text}")
+        return answer.body
+
+    def _error(self, text: str) -> StatusError:
+        return StatusError(f"--rpc: {self.name}: {text}")
+
+
+FIRST_NOTICE = 15.0
+NOTICE_INTERVAL = 60.0
+
+
+class Patience:
+    """The time since the last progress. `timeout` in seconds, None for none; times are of a monotonic clock."""
+
+    def __init__(self, timeout: float | None, now: float) -> None:
+        self._timeout = timeout
+        self._since = now
+        self._next_notice = now + FIRST_NOTICE
+
+    def progress(self, now: float) -> None:
+        """Begins again."""
+        self._since, self._next_notice = now, now + FIRST_NOTICE
+
+    def is_over(self, now: float) -> bool:
+        """Whether the timeout has passed."""
+        return self._timeout is not None and now - self._since > self._timeout
+
+    def notice(self, now: float, reason: str) -> str:
+        """Return the line for the operator when one is due, else nothing."""
+        if now < self._next_notice:
+            return ""
+        self._next_notice = now + NOTICE_INTERVAL
+        return f"{PROGRAM}: waiting for {duration(now - self._since)}: {reason}\n"

@@ -1,10 +1,13 @@
 """Every check of a node's surroundings in one run, concurrently and bounded in time [LIF24]."""
 
 import asyncio
+import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +31,7 @@ from rollup_node.node.setup.endpoint_checks import (
     find_follow_source,
     find_signer,
 )
+from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
@@ -51,7 +55,6 @@ from rollup_node.tools.preflight.chain_checks import (
     read_block,
     read_safe_head,
 )
-from rollup_node.tools.preflight.files import check_files, check_memory
 from rollup_node.tools.preflight.peers import check_peers
 
 CHECK_SECONDS = 10.0
@@ -279,3 +282,55 @@ async def _bounded(check: str, fill: Check) -> list[Finding]:
         # A bug in one check must not hide what the others find.
         found.append(error(check, Code.NO_RESULT, f"the check failed: {type(failure).__name__}: {failure}"))
     return found
+
+
+LITTLE = 1 << 30
+"""Bytes: databases of peers and of safe heads grow by some hundred megabytes a year."""
+
+TOO_LITTLE = 64 << 20
+
+
+def check_files(paths: Mapping[str, str]) -> list[Finding]:
+    """Whether each file can be written, or made with the directories above it, and the room on its disk.
+
+    Paths by their options. Disks are reported once."""
+    found: list[Finding] = []
+    disks: set[int] = set()
+    for option, text in paths.items():
+        path = Path(text).absolute()
+        there = next(each for each in (path, *path.parents) if each.exists())
+        found.append(_writable(f"--{option}", path, there))
+        disk = there.stat().st_dev
+        if disk not in disks:
+            disks.add(disk)
+            found.append(_room(f"disk of --{option}", there))
+    return found
+
+
+def _writable(check: str, path: Path, there: Path) -> Finding:
+    if there != path and not there.is_dir():
+        return error(check, Code.DIRECTORY, f"{path} cannot be made: {there} is no directory")
+    wanted = os.W_OK | os.X_OK if there.is_dir() else os.W_OK
+    if not os.access(there, wanted):
+        return error(check, Code.DIRECTORY, f"{there} cannot be written")
+    return ok(check, f"{path} can be {'written' if there == path else 'made'}")
+
+
+def _room(check: str, there: Path) -> Finding:
+    free = shutil.disk_usage(there).free
+    text = f"{free / (1 << 30):.1f} GiB free at {there}"
+    if free < TOO_LITTLE:
+        return error(check, Code.DISK, text)
+    return warning(check, Code.DISK, text) if free < LITTLE else ok(check, text)
+
+
+CHECK = "memory"
+
+
+def check_memory(read: Callable[[], Memory | None] = read_memory) -> Finding:
+    """Return the finding for the memory that is left."""
+    memory = read()
+    if memory is None:
+        return not_checked(CHECK, "the system does not say how much there is")
+    text = f"{in_mb(memory.available)} of {in_mb(memory.total)} are left"
+    return warning(CHECK, Code.MEMORY, text) if is_little(memory) else ok(CHECK, text)

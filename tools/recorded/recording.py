@@ -14,7 +14,7 @@ import orjson
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
+from rollup_node.stages.protocol.keys import recover_address
 
 BLOCKS_FILE = "l1_blocks.jsonl.gz"
 
@@ -55,14 +55,16 @@ class RecordedBlock:
         ]
 
     def block(self, full: bool) -> dict[str, Any]:
-        """The response of eth_getBlockBy*, with transaction objects or hashes. Raises NotRecorded without them."""
+        """Return the response of eth_getBlockBy*, with transaction objects or hashes.
+
+        Raises NotRecorded without them."""
         if self.transactions is None:
             raise NotRecorded(f"the transactions of L1 block {self.number} were not recorded")
         listed = self.transactions_json if full else [to_hex(keccak256(raw)) for raw in self.transactions]
         return block_json(self.header, self.header_rlp, listed)
 
     def receipts_json(self) -> list[dict[str, Any]]:
-        """The response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
+        """Return the response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
         return self._receipts
 
     @cached_property
@@ -100,7 +102,7 @@ class Recording:
 
     @classmethod
     def load(cls, folder: Path) -> "Recording":
-        """Reads `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder."""
+        """Read `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder."""
         lines = gzip.decompress((folder / BLOCKS_FILE).read_bytes()).splitlines()
         blocks = [_block(orjson.loads(line)) for line in lines]
         expected = orjson.loads((folder / "expected.json").read_bytes())
@@ -114,19 +116,19 @@ class Recording:
         return cls(blocks, blobs)
 
     def block(self, number: int) -> RecordedBlock:
-        """The block with a number. Raises NotRecorded outside of the recording."""
+        """Return the block with a number. Raises NotRecorded outside of the recording."""
         if number not in self.by_number:
             raise NotRecorded(f"L1 block {number} was not recorded (the recording has {self.first} to {self.last})")
         return self.by_number[number]
 
     def block_by_hash(self, block_hash: bytes) -> RecordedBlock:
-        """The block with a hash. Raises NotRecorded outside of the recording."""
+        """Return the block with a hash. Raises NotRecorded outside of the recording."""
         if block_hash not in self.by_hash:
             raise NotRecorded(f"L1 block {to_hex(block_hash)} was not recorded")
         return self.by_hash[block_hash]
 
     def last_with_transactions(self) -> RecordedBlock:
-        """The newest block with transactions, which is served as the head."""
+        """Return the newest block with transactions, which is served as the head."""
         return max(
             (block for block in self.by_number.values() if block.transactions is not None),
             key=lambda block: block.number,
@@ -144,3 +146,185 @@ def _block(entry: dict[str, Any]) -> RecordedBlock:
         raw("txs"),
         raw("receipts"),
     )
+
+
+Json = dict[str, Any]
+
+HEADER_FIELDS = (
+    ("parentHash", False),
+    ("sha3Uncles", False),
+    ("miner", False),
+    ("stateRoot", False),
+    ("transactionsRoot", False),
+    ("receiptsRoot", False),
+    ("logsBloom", False),
+    ("difficulty", True),
+    ("number", True),
+    ("gasLimit", True),
+    ("gasUsed", True),
+    ("timestamp", True),
+    ("extraData", False),
+    ("mixHash", False),
+    ("nonce", False),
+    ("baseFeePerGas", True),
+    ("withdrawalsRoot", False),
+    ("blobGasUsed", True),
+    ("excessBlobGas", True),
+    ("parentBeaconBlockRoot", False),
+    ("requestsHash", False),
+)
+"""Name in JSON-RPC, and whether the value is a quantity, in RLP order."""
+LEGACY = ("nonce", "gasPrice", "gas", "to", "value", "input", "v", "r", "s")
+TYPED = {
+    1: ("chainId", "nonce", "gasPrice", "gas", "to", "value", "input", "accessList", "yParity", "r", "s"),
+    2: (
+        *("chainId", "nonce", "maxPriorityFeePerGas", "maxFeePerGas", "gas", "to", "value", "input"),
+        *("accessList", "yParity", "r", "s"),
+    ),
+    3: (
+        *("chainId", "nonce", "maxPriorityFeePerGas", "maxFeePerGas", "gas", "to", "value", "input"),
+        *("accessList", "maxFeePerBlobGas", "blobVersionedHashes", "yParity", "r", "s"),
+    ),
+    4: (
+        *("chainId", "nonce", "maxPriorityFeePerGas", "maxFeePerGas", "gas", "to", "value", "input"),
+        *("accessList", "authorizationList", "yParity", "r", "s"),
+    ),
+}
+SIGNATURE_FIELDS = 3
+
+
+def _number(item: rlp.Item) -> str:
+    assert isinstance(item, bytes)
+    return hex(int.from_bytes(item, "big"))
+
+
+def _plain(item: rlp.Item) -> bytes:
+    assert isinstance(item, bytes)
+    return item
+
+
+def _fields(item: rlp.Item) -> list[rlp.Item]:
+    assert isinstance(item, list)
+    return item
+
+
+def header_json(block_hash: bytes, header_rlp: bytes) -> Json:
+    """Header fields by their JSON-RPC names, without those that the header's fork does not have."""
+    fields = _fields(rlp.decode(header_rlp))
+    header: Json = {"hash": to_hex(block_hash)}
+    for (name, is_number), value in zip(HEADER_FIELDS, fields, strict=False):
+        header[name] = _number(value) if is_number else to_hex(_plain(value))
+    return header
+
+
+def block_json(header: Json, header_rlp: bytes, transactions: list[Any]) -> Json:
+    """Return a block object. It has no `withdrawals`, since they were not recorded."""
+    return {**header, "size": hex(len(header_rlp)), "uncles": [], "transactions": transactions}
+
+
+def transaction_json(raw: bytes, index: int, block_hash: bytes, number: int, base_fee: int) -> Json:
+    """Return a transaction object with its sender."""
+    kind = raw[0] if raw[0] < 0x80 else 0
+    names = TYPED.get(kind, LEGACY)
+    fields = _fields(rlp.decode(raw[1:] if kind else raw))
+    transaction: Json = {
+        "type": hex(kind),
+        "hash": to_hex(keccak256(raw)),
+        "blockHash": to_hex(block_hash),
+        "blockNumber": hex(number),
+        "transactionIndex": hex(index),
+        "from": to_hex(_sender(kind, fields)),
+    }
+    for name, value in zip(names, fields, strict=True):
+        transaction[name] = _transaction_field(name, value)
+    if kind:
+        transaction["v"] = transaction["yParity"]
+    if "maxFeePerGas" in transaction:
+        tip, cap = int(transaction["maxPriorityFeePerGas"], 16), int(transaction["maxFeePerGas"], 16)
+        transaction["gasPrice"] = hex(min(cap, base_fee + tip))
+    elif kind == 0 and int(transaction["v"], 16) >= 35:
+        transaction["chainId"] = hex((int(transaction["v"], 16) - 35) // 2)
+    return transaction
+
+
+def _transaction_field(name: str, value: rlp.Item) -> Any:
+    if name == "accessList":
+        return [
+            {"address": to_hex(_plain(_fields(entry)[0])), "storageKeys": _hexes(_fields(entry)[1])}
+            for entry in _fields(value)
+        ]
+    if name == "blobVersionedHashes":
+        return _hexes(value)
+    if name == "authorizationList":
+        return [_authorization(_fields(entry)) for entry in _fields(value)]
+    if name == "to":
+        return to_hex(_plain(value)) if value else None
+    return to_hex(_plain(value)) if name == "input" else _number(value)
+
+
+def _authorization(entry: list[rlp.Item]) -> Json:
+    names = ("chainId", "address", "nonce", "yParity", "r", "s")
+    return {
+        name: to_hex(_plain(value)) if name == "address" else _number(value)
+        for name, value in zip(names, entry, strict=True)
+    }
+
+
+def _hexes(item: rlp.Item) -> list[str]:
+    return [to_hex(_plain(value)) for value in _fields(item)]
+
+
+def _sender(kind: int, fields: list[rlp.Item]) -> bytes:
+    unsigned = fields[:-SIGNATURE_FIELDS]
+    v, r, s = (int.from_bytes(_plain(item), "big") for item in fields[-SIGNATURE_FIELDS:])
+    parity = v
+    if kind == 0:
+        parity = (v - 35) & 1 if v >= 35 else v - 27
+        if v >= 35:
+            unsigned = [*unsigned, _minimal((v - 35) // 2), b"", b""]
+    digest = keccak256((bytes((kind,)) if kind else b"") + rlp.encode(unsigned))
+    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))
+    sender = recover_address(digest, signature)
+    assert sender is not None, "a recorded transaction has a valid signature"
+    return sender
+
+
+def _minimal(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
+
+
+def receipt_json(raw: bytes, transaction: Json, first_log: int, gas_before: int) -> Json:
+    """Return a receipt object.
+
+    `first_log` is the index of its first log in the block, `gas_before` the gas used before it."""
+    kind = raw[0] if raw[0] < 0x80 else 0
+    status, cumulative, bloom, logs = _fields(rlp.decode(raw[1:] if kind else raw))
+    place = {
+        "blockHash": transaction["blockHash"],
+        "blockNumber": transaction["blockNumber"],
+        "transactionHash": transaction["hash"],
+        "transactionIndex": transaction["transactionIndex"],
+    }
+    return {
+        **place,
+        "type": hex(kind),
+        "status": _number(status),
+        "cumulativeGasUsed": _number(cumulative),
+        "gasUsed": hex(int.from_bytes(_plain(cumulative), "big") - gas_before),
+        "effectiveGasPrice": transaction["gasPrice"],
+        "from": transaction["from"],
+        "to": transaction["to"],
+        "contractAddress": None,
+        "logsBloom": to_hex(_plain(bloom)),
+        "logs": [
+            {
+                **place,
+                "address": to_hex(_plain(_fields(log)[0])),
+                "topics": _hexes(_fields(log)[1]),
+                "data": to_hex(_plain(_fields(log)[2])),
+                "logIndex": hex(first_log + offset),
+                "removed": False,
+            }
+            for offset, log in enumerate(_fields(logs))
+        ],
+    }

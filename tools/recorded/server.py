@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.recorded.recording import NotRecorded, RecordedBlock, Recording
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class RecordedL1:
         self._head = recording.last_with_transactions().number
 
     def methods(self) -> dict[str, Method]:
-        """The method table of the JSON-RPC server."""
+        """Return the method table of the JSON-RPC server."""
         return {
             "eth_chainId": lambda: hex(SEPOLIA_CHAIN_ID),
             "eth_blockNumber": lambda: hex(self._head),
@@ -97,7 +97,7 @@ class RecordedBeacon:
         self.proof = cache(self._compute_proof)
 
     def add_routes(self, app: web.Application) -> None:
-        """Adds the Beacon API routes that a rollup node uses."""
+        """Add the Beacon API routes that a rollup node uses."""
         get = app.router.add_get
         get("/eth/v1/node/version", _constant({"version": "recorded/1"}))
         get("/eth/v1/beacon/genesis", _constant({"genesis_time": str(BEACON_GENESIS_TIME)}))
@@ -168,7 +168,7 @@ def _json(value: Any, status: int = 200) -> web.Response:
 
 @asynccontextmanager
 async def serving(recording: Recording, port: int, blobs_endpoint: bool) -> AsyncIterator[str]:
-    """Serves a recording; the URL."""
+    """Serve a recording; the URL."""
     app = application(JsonRpc(RecordedL1(recording).methods()))
     RecordedBeacon(recording, blobs_endpoint).add_routes(app)
     listener = Listener(app, port)
@@ -180,7 +180,7 @@ async def serving(recording: Recording, port: int, blobs_endpoint: bool) -> Asyn
 
 
 async def serve(folder: Path, port: int, blobs_endpoint: bool) -> None:
-    """Serves until cancelled; prints the URL once it listens."""
+    """Serve until cancelled; prints the URL once it listens."""
     recording = Recording.load(folder)
     async with serving(recording, port, blobs_endpoint) as url:
         print(f"serving L1 {recording.first} to {recording.last} at {url}", flush=True)
@@ -188,7 +188,7 @@ async def serve(folder: Path, port: int, blobs_endpoint: bool) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the server until a signal stops it."""
+    """Run the server until a signal stops it."""
     parser = argparse.ArgumentParser(
         prog="recorded", description="Serves recorded L1 data as L1 JSON-RPC and Beacon API.", allow_abbrev=False
     )

@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rollup_node.tools.status_page.png import indexed_png
 from rollup_node.tools.status_page.scenes import SCENES, scene
 from rollup_node.tools.status_page.server import SceneServer
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
+import struct
+import zlib
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 WIDE, NARROW = 1280, 420
@@ -97,7 +98,7 @@ PICTURES = (
 
 
 def missing() -> str | None:
-    """What is not installed that a browser needs; None when all is there."""
+    """Return what is not installed that a browser needs; None when all is there."""
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -110,7 +111,7 @@ def missing() -> str | None:
 
 @contextmanager
 def browser(profile: Path) -> Iterator["WebDriver"]:
-    """A browser without a window, which keeps what it writes in the folder `profile`."""
+    """Yield a browser without a window, which keeps what it writes in the folder `profile`."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -129,7 +130,7 @@ def browser(profile: Path) -> Iterator["WebDriver"]:
 
 
 def open_page(driver: "WebDriver", url: str, width: int = WIDE, *, dark: bool = False) -> None:
-    """Opens the page in a window of a width, and waits until it shows a status and the chart."""
+    """Open the page in a window of a width, and wait until it shows a status and the chart."""
     from selenium.webdriver.support.wait import WebDriverWait
 
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -140,13 +141,13 @@ def open_page(driver: "WebDriver", url: str, width: int = WIDE, *, dark: bool = 
 
 
 def set_size(driver: "WebDriver", width: int, height: int) -> None:
-    """Gives the page a viewport of this size, below the least width of a window as well."""
+    """Give the page a viewport of this size, below the least width of a window as well."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def picture(driver: "WebDriver", width: int) -> bytes:
-    """The whole page as PNG in 256 of its colours."""
+    """Return the whole page as PNG in 256 of its colours."""
     set_size(driver, width, min(int(driver.execute_script(FIT)), MAX_HEIGHT))
     taken = driver.get_screenshot_as_base64()
     driver.get("about:blank")
@@ -165,7 +166,7 @@ async def _take(folder: Path, profile: Path, wanted: tuple[Picture, ...]) -> Non
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: takes all pictures."""
+    """Return the command: takes all pictures."""
     parser = argparse.ArgumentParser(description="Takes the pictures of the status page.", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--only", help="the name of one picture")
@@ -182,3 +183,28 @@ def main(arguments: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     raise SystemExit(main())
+
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MAX_COLORS = 256
+_INDEXED = 3
+
+
+def indexed_png(width: int, palette: bytes, pixels: bytes) -> bytes:
+    """Return the file of rows of `width` pixels, each the number of a colour of the palette.
+
+    The palette has three bytes for each. Raises ValueError where they do not fit together."""
+    if width <= 0 or len(pixels) % width or not pixels:
+        raise ValueError(f"{len(pixels)} pixels make no rows of {width}")
+    colors, rest = divmod(len(palette), 3)
+    if rest or colors > MAX_COLORS or max(pixels) >= colors:
+        raise ValueError(f"a palette of {len(palette)} bytes does not have the colours of the pixels")
+    height = len(pixels) // width
+    rows = b"".join(b"\x00" + pixels[start : start + width] for start in range(0, len(pixels), width))
+    header = struct.pack(">IIBBBBB", width, height, 8, _INDEXED, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"PLTE", palette), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    return SIGNATURE + b"".join(_chunk(name, data) for name, data in chunks)
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

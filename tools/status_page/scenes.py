@@ -1,5 +1,6 @@
-"""States of a node that nobody has at hand when they are needed, as the real builder makes them of what processes
-publish: an hour of each, which ends in the state."""
+"""States of a node that nobody has at hand when they are needed: an hour of each, which ends in the state.
+
+As the real builder makes them of what processes publish."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,7 @@ class Scene(msgspec.Struct, frozen=True):
 def in_step(
     ago: int = 0, *faults: UnreadyReason, safe_age: float | None = None, waits: DerivationWaits | None = None
 ) -> Snapshot:
-    """A node that follows the tip: its safe head moves with each batch, the finalized one with each epoch."""
+    """Return a node that follows the tip: its safe head moves with each batch, the finalized one with each epoch."""
     now, recent = NOW - ago, 2 if ago < 1200 else 0
     batch_age = (now % BATCH) + 48 if safe_age is None else safe_age
     head = now - now % L1_BLOCK - 3
@@ -107,7 +108,7 @@ def syncing(ago: int) -> Snapshot:
 
 
 def blobs_missing(ago: int) -> Snapshot:
-    """A node that was away for a month, and whose beacon node no longer has the blobs."""
+    """Return a node that was away for a month, and whose beacon node no longer has the blobs."""
     age = 31 * 86400 + 4.0 * HOUR + ago * 0.1
     text = "beacon:5052: has no blobs of slot 13221870: NOT_FOUND: beacon block with slot 13221870"
     block = l1(NOW - int(age))
@@ -120,7 +121,7 @@ def blobs_missing(ago: int) -> Snapshot:
 
 
 def process_killed(ago: int) -> Snapshot:
-    """The derivation process was killed a moment ago, for the second time."""
+    """Return the derivation process was killed a moment ago, for the second time."""
     if ago > 6:
         return in_step(ago)
     seen = in_step(
@@ -158,7 +159,7 @@ SCENES: Mapping[str, Shape] = {
 
 
 def scene(name: str) -> Scene:
-    """A state by its name in SCENES, after an hour in steps of the history."""
+    """Return a state by its name in SCENES, after an hour in steps of the history."""
     shape = SCENES[name]
     facts = NodeFacts("v0.1.0", "op-mainnet", ROLLUP, True, ReadyLimits(12))
     builder, history = StatusBuilder(facts), HeadHistory()
@@ -172,7 +173,7 @@ def scene(name: str) -> Scene:
 def processes(
     cpu: Mapping[str, float] = CPU, memory: Mapping[str, int] = MEMORY, down: str | None = None
 ) -> list[ProcessStatus]:
-    """The processes as the supervisor lists them, one of them down."""
+    """Return the processes as the supervisor lists them, one of them down."""
     found: list[ProcessStatus] = []
     for role in ROLES:
         for copy in range(WORKERS if role == "compute" else 1):
@@ -207,7 +208,7 @@ def endpoint(
     at: int = NOW - 5 * HOUR,
     error: str = "no answer within 10 s",
 ) -> EndpointCounts:
-    """An endpoint that has served for a day."""
+    """Return an endpoint that has served for a day."""
     requests = int((93_784 - ago) * per_second)
     latency = 18.4 if kind == "l1" else 42.0
     failing = at > NOW - 60
@@ -217,19 +218,19 @@ def endpoint(
 
 
 def execution_engine(ago: int) -> EndpointCounts:
-    """The execution engine beside the node."""
+    """Return the execution engine beside the node."""
     return msgspec.structs.replace(
         endpoint("engine-api", "127.0.0.1:8551", ago, 1.7, errors=0, error=""), latency_ms=3.2
     )
 
 
 def spare() -> EndpointCounts:
-    """A second L1 endpoint that was never needed."""
+    """Return a second L1 endpoint that was never needed."""
     return EndpointCounts("l1", "l1-b.example.org", False, 0, 0, 0, None, False, "", 0, 0)
 
 
 def queues(fetched: int) -> Mapping[str, QueueLength]:
-    """What waits, with so many L1 blocks being fetched."""
+    """Return what waits, with so many L1 blocks being fetched."""
     return {"l1": QueueLength(fetched, fetched // 2), "blobs": QueueLength(0, 0)} | {
         "derivation": QueueLength(0, fetched // 4),
         "engine": QueueLength(0, 0),
@@ -237,7 +238,7 @@ def queues(fetched: int) -> Mapping[str, QueueLength]:
 
 
 def drops(recent: int) -> Sequence[DropCount]:
-    """What a batcher on a busy chain has dropped, in the course of a day."""
+    """Return what a batcher on a busy chain has dropped, in the course of a day."""
     channel = "0x" + 16 * "3f"
     return (
         DropCount(
@@ -269,18 +270,18 @@ def drops(recent: int) -> Sequence[DropCount]:
 
 
 def number_at(timestamp: float) -> int:
-    """The number of the L1 block of a time."""
+    """Return the number of the L1 block of a time."""
     return L1_MERGE + int(timestamp - L1_MERGE_TIME) // L1_BLOCK
 
 
 def l1(timestamp: float) -> L1BlockRef:
-    """The L1 block of a time."""
+    """Return the L1 block of a time."""
     number = number_at(timestamp)
     return L1BlockRef(_hash(number), number, _hash(number - 1), L1_MERGE_TIME + (number - L1_MERGE) * L1_BLOCK)
 
 
 def l2(timestamp: float) -> L2BlockRef:
-    """The L2 block of a time, with an L1 origin of a minute before."""
+    """Return the L2 block of a time, with an L1 origin of a minute before."""
     steps = int(timestamp - L2_GENESIS) // L2_BLOCK
     number, origin = ROLLUP.genesis.l2.number + steps, l1(timestamp - 60)
     time = L2_GENESIS + steps * L2_BLOCK
@@ -288,5 +289,5 @@ def l2(timestamp: float) -> L2BlockRef:
 
 
 def _hash(number: int) -> bytes:
-    """A hash that looks like one."""
+    """Return a hash that looks like one."""
     return math.prod((number, 0x9E3779B97F4A7C15F39CC0605CEDC8341082276BF3A27251F86C6A11D0C18E95)).to_bytes(40)[-32:]

@@ -28,11 +28,11 @@ class SceneSource:
         self.scene = shown
 
     def status(self) -> NodeStatus:
-        """The status of the scene."""
+        """Return the status of the scene."""
         return self.scene.status
 
     def json(self) -> bytes:
-        """The same as JSON."""
+        """Return the same as JSON."""
         return msgspec.json.encode(self.scene.status)
 
 
@@ -51,13 +51,13 @@ class SceneServer:
         return f"http://{ADDRESS}:{self._listener.port}/status"
 
     def show(self, shown: Scene) -> None:
-        """Replaces the scene; viewers get its status with their next event, and its history when they connect."""
+        """Replace the scene; viewers get its status with their next event, and its history when they connect."""
         self._source.scene = shown
         self.server.history = shown.history
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["SceneServer"]:
-        """Serves until the end of the block."""
+        """Serve until the end of the block."""
         await self._listener.start()
         try:
             yield self
@@ -73,7 +73,7 @@ async def _serve(name: str, port: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: serves until Ctrl-C."""
+    """Return the command: serves until Ctrl-C."""
     parser = argparse.ArgumentParser(description="Shows a crafted state on the status page.", allow_abbrev=False)
     parser.add_argument("scene", choices=sorted(SCENES))
     parser.add_argument("--port", type=int, default=0)

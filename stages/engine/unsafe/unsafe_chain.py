@@ -117,7 +117,7 @@ class UnsafeQueue:
 
     def drop(self, block: Hash) -> None:
         """Drop an invalid block, if it is queued."""
-        position = next((at for at, each in self._payloads.items() if each.block_hash == block), None)
+        position = next((at for at, item in self._payloads.items() if item.block_hash == block), None)
         if position is not None:
             self._positions.remove(position)
             heapify(self._positions)

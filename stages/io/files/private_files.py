@@ -100,12 +100,12 @@ def replace_private_file(path: Path, data: bytes, mode: int = 0o600, durable: bo
 def check_private_file(path: str | Path) -> None:
     """Raise UnsafeFileError for a file that open_private_file would refuse, for libraries that open files by name."""
     try:
-        found = os.lstat(path)
+        result = os.lstat(path)
     except FileNotFoundError:
         return
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(result.st_mode):
         raise UnsafeFileError("is a symbolic link, give the file itself", path)
-    _check(found, path, is_file=True)
+    _check(result, path, is_file=True)
 
 
 def _checked(descriptor: int, path: str | Path, is_file: bool = False) -> int:

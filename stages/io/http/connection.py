@@ -245,9 +245,9 @@ class HttpConnection(asyncio.Protocol):
     def _mend(self, data: bytes) -> None:
         """Take bytes of a head that llhttp refuses; once it is complete, parse it again, mended."""
         self._odd_head += data
-        found = _END_OF_HEAD.search(self._odd_head, max(0, len(self._odd_head) - len(data) - 3))
-        if found is not None:
-            head, rest = self._odd_head[: found.start()], self._odd_head[found.start() :]
+        result = _END_OF_HEAD.search(self._odd_head, max(0, len(self._odd_head) - len(data) - 3))
+        if result is not None:
+            head, rest = self._odd_head[: result.start()], self._odd_head[result.start() :]
             self._odd_head.clear()
             self._headers.clear()
             self._parser = self._new_parser()

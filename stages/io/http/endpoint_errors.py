@@ -50,7 +50,7 @@ def tls_code(text: str) -> Code | None:
     """Return the code of an error in which TLS is the cause; None for any other."""
     if BAD_CERTIFICATE in text:
         return Code.TLS_CERTIFICATE
-    return Code.TLS_PORT if NO_TLS in text or any(each in text.lower() for each in _TLS_WANTED) else None
+    return Code.TLS_PORT if NO_TLS in text or any(item in text.lower() for item in _TLS_WANTED) else None
 
 
 def endpoint_name(url: str) -> str:

@@ -69,13 +69,13 @@ def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: 
         raise MalformedJsonError("the answer to a batch is not a list")
     # Ids are compared as texts: they may be of any type.
     by_id = {bytes(answer.id): answer for answer in decode_json(body, list[_Answer], limit.values)}
-    missing = sum(b"%d" % each not in by_id for each in ids)
+    missing = sum(b"%d" % id_ not in by_id for id_ in ids)
     if missing:
         raise MalformedJsonError(f"{missing} of {len(calls)} calls of a batch were not answered")
     results: list[Any] = []
-    for each, (method, _) in zip(ids, calls, strict=True):
+    for item, (method, _) in zip(ids, calls, strict=True):
         try:
-            results.append(_result(by_id[b"%d" % each], method, shape, limit))
+            results.append(_result(by_id[b"%d" % item], method, shape, limit))
         except RpcFailure as failure:
             results.append(failure)
     return results
@@ -86,7 +86,7 @@ def answered_ids(message: bytes, max_values: int) -> list[bytes] | None:
 
     None for a notification. `max_values` limits a batch. Raises MalformedJsonError for anything else."""
     if message.lstrip()[:1] == b"[":
-        return [bytes(each.id) for each in decode_json(message, list[_Heading], max_values)]
+        return [bytes(item.id) for item in decode_json(message, list[_Heading], max_values)]
     # Only the members that are named take memory, whatever the message has.
     heading = decode_json(message, _Heading, len(message))
     if not bytes(heading.id) and bytes(heading.method):
@@ -132,12 +132,12 @@ def _result(answer: _Answer, method: str, shape: Any, limit: AnswerLimit) -> Any
 
 def _failure(error: bytes) -> RpcFailure:
     try:
-        found = msgspec.json.decode(error, type=_Error)
+        result = msgspec.json.decode(error, type=_Error)
     except (msgspec.DecodeError, RecursionError):
         return RpcFailure(0, _text(error))
-    code, data = bytes(found.code), bytes(found.data)
+    code, data = bytes(result.code), bytes(result.data)
     number = int(code) if len(code) < 12 and code.removeprefix(b"-").isdigit() else 0
-    return RpcFailure(number, _text(bytes(found.message)), orjson.loads(data) if _is_short_json(data) else None)
+    return RpcFailure(number, _text(bytes(result.message)), orjson.loads(data) if _is_short_json(data) else None)
 
 
 def _is_short_json(data: bytes) -> bool:

@@ -83,7 +83,7 @@ class _Connection:
     async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
         """Send a request and return the message that answers it. Raises EndpointError."""
         request = _Request(asyncio.get_running_loop().create_future(), limit.values)
-        keys = [b"%d" % each for each in ids]
+        keys = [b"%d" % id_ for id_ in ids]
         self._requests.update(dict.fromkeys(keys, request))
         try:
             await self._socket.send_frame(body, aiohttp.WSMsgType.TEXT)
@@ -119,7 +119,7 @@ class _Connection:
         try:
             reason = await self._read_messages()
         finally:
-            requests = {id(each): each for each in self._requests.values()}
+            requests = {id(request): request for request in self._requests.values()}
             for request in requests.values():
                 if not request.answer.done():
                     request.answer.set_exception(self._error(reason, len(requests)))
@@ -168,15 +168,15 @@ class _Connection:
         if ids is None:
             self._on_notification()
             return
-        request = next((self._requests[each] for each in ids if each in self._requests), None)
+        request = next((self._requests[id_] for id_ in ids if id_ in self._requests), None)
         waiting = list(self._requests.values())
         # An error about a request that the endpoint could not read has no id.
-        if request is None and ids == [b"null"] and waiting and all(each is waiting[0] for each in waiting):
+        if request is None and ids == [b"null"] and waiting and all(item is waiting[0] for item in waiting):
             request = waiting[0]
-        if request is None and any(each in self._given_up for each in ids):
+        if request is None and any(id_ in self._given_up for id_ in ids):
             self.has_answered = True
-            for each in ids:
-                self._given_up.pop(each, None)
+            for id_ in ids:
+                self._given_up.pop(id_, None)
             return
         if request is None or request.answer.done():
             self._unrequested += 1

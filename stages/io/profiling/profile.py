@@ -62,9 +62,9 @@ class StackTable:
         key = (stack, labels)
         if key not in self._values and len(self._values) >= MAX_STACKS:
             key = (OTHER, ())
-        found = self._values.setdefault(key, [0] * len(values))
+        result = self._values.setdefault(key, [0] * len(values))
         for index, value in enumerate(values):
-            found[index] += value
+            result[index] += value
 
     def samples(self) -> tuple[Sample, ...]:
         """Return the sums."""
@@ -123,7 +123,7 @@ class _Encoder:
         self._locations: dict[tuple[str, str, int], int] = {}
 
     def encode(self, profile: Profile) -> bytes:
-        parts = [_field(_SAMPLE_TYPE, self._value_type(each)) for each in profile.sample_types]
+        parts = [_field(_SAMPLE_TYPE, self._value_type(sample_type_)) for sample_type_ in profile.sample_types]
         for sample in profile.samples:
             labels = b"".join(
                 _field(3, _number(1, self._string(key)) + _number(2, self._string(value)))
@@ -132,8 +132,8 @@ class _Encoder:
             parts.append(_field(_SAMPLE, _packed(1, self._stack(sample.stack)) + _packed(2, sample.values) + labels))
         parts += [_number(_COMMENT, self._string(comment)) for comment in profile.comments]
         parts.append(_field(_PERIOD_TYPE, self._value_type(profile.period_type)))
-        parts += [_field(_LOCATION, self._location(*each)) for each in self._locations.items()]
-        parts += [_field(_FUNCTION, self._function(*each)) for each in self._functions.items()]
+        parts += [_field(_LOCATION, self._location(*item)) for item in self._locations.items()]
+        parts += [_field(_FUNCTION, self._function(*item)) for item in self._functions.items()]
         parts += [_field(_STRINGS, text.encode("utf-8", "replace")) for text in self._strings]
         parts += [_number(_TIME, profile.began), _number(_DURATION, profile.duration), _number(_PERIOD, profile.period)]
         return b"".join(parts)
@@ -163,13 +163,13 @@ class _Encoder:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    result = bytearray()
     value &= (1 << 64) - 1
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        result.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    result.append(value)
+    return bytes(result)
 
 
 def _number(field: int, value: int) -> bytes:

@@ -123,10 +123,10 @@ def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
     """Add number and bytes of the allocations in a snapshot, those with most bytes first.
 
     Each distinct stack is formatted once."""
-    for found in snapshot.statistics("traceback"):
-        frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in found.traceback)
+    for statistic in snapshot.statistics("traceback"):
+        frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in statistic.traceback)
         stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
-        table.add(stack[::-1], (found.count, found.size))
+        table.add(stack[::-1], (statistic.count, statistic.size))
 
 
 class StacksRecording(Recording):
@@ -210,12 +210,12 @@ def new_recording(kind: str) -> Recording:
 def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
     """Return the Python threads with their stacks, by the kernel's thread ids."""
     frames = sys._current_frames()
-    found = {}
+    result = {}
     for thread in threading.enumerate():
         frame = frames.get(thread.ident or 0)
         if frame is not None and thread.native_id is not None:
-            found[thread.native_id] = (thread, frame_stack(frame))
-    return found
+            result[thread.native_id] = (thread, frame_stack(frame))
+    return result
 
 
 def frame_stack(frame: FrameType | None) -> Stack:

@@ -119,13 +119,13 @@ def decode_multiaddr(data: bytes) -> Multiaddr:
 
 def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
     """Decode the addresses that this node supports and skips the others."""
-    found = []
+    supported = []
     for raw in addresses:
         try:
-            found.append(decode_multiaddr(raw))
+            supported.append(decode_multiaddr(raw))
         except MultiaddrError:
             continue
-    return found
+    return supported
 
 
 def _validated(parts: list[Component], shown: str) -> Multiaddr:
@@ -181,9 +181,9 @@ def _decode_value(name: str, raw: bytes) -> str:
 
 def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     try:
-        found = varint.decode(data, offset)
+        result = varint.decode(data, offset)
     except varint.VarintError as error:
         raise MultiaddrError(str(error)) from None
-    if found is None:
+    if result is None:
         raise MultiaddrError("multiaddr ends within a number")
-    return found
+    return result

@@ -76,8 +76,8 @@ class LatestBlocks:
     def _payloads(self, chain: list[BlockRecord]) -> tuple[ExecutionPayload, ...]:
         payloads: list[ExecutionPayload] = []
         size = 0
-        for each in chain:
-            payload = self._payload(each.hash)
+        for item in chain:
+            payload = self._payload(item.hash)
             if payload is None:
                 continue
             size += sum(map(len, payload.transactions))

@@ -55,11 +55,11 @@ def _parse_enode(text: str) -> Enode:
     if not _KEY.fullmatch(url.username or "") or not url.hostname:
         raise BootnodeError("expected enode://<128 hex digits>@<host>:<port>")
     port = url.port or 0
-    given = parse_qs(url.query).get("discport")
-    if given is not None:
-        if not (given[0].isascii() and given[0].isdigit()) or len(given[0]) > 5:
+    value = parse_qs(url.query).get("discport")
+    if value is not None:
+        if not (value[0].isascii() and value[0].isdigit()) or len(value[0]) > 5:
             raise BootnodeError("discport is not a port")
-        port = int(given[0])
+        port = int(value[0])
     if not 0 < port <= 0xFFFF:
         raise BootnodeError("no UDP port from 1 to 65535")
     return Enode(crypto.compress_public_key(bytes.fromhex(url.username or "")), _host(url.hostname), port)

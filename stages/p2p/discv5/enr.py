@@ -100,10 +100,10 @@ class Enr:
     def value(self, key: bytes) -> bytes | None:
         """Return the byte string under a key; None when there is none."""
         try:
-            found = rlp.decode(self.pairs[key]) if key in self.pairs else None
+            result = rlp.decode(self.pairs[key]) if key in self.pairs else None
         except rlp.RlpError:
             return None
-        return found if isinstance(found, bytes) else None
+        return result if isinstance(result, bytes) else None
 
     def udp(self, version: int) -> Endpoint | None:
         """Return the discovery endpoint for IP version 4 or 6."""
@@ -231,15 +231,15 @@ class AdvertisedEndpoint:
 
     def enr_values(self) -> dict[bytes, bytes]:
         """Return the record's values by key."""
-        found = {OPSTACK: OpStackEntry(self.chain_id).encode()}
+        result = {OPSTACK: OpStackEntry(self.chain_id).encode()}
         if self.ip is None:
-            return found
+            return result
         six = "6" if self.ip.version == 6 else ""
-        found[f"ip{six}".encode()] = self.ip.packed
+        result[f"ip{six}".encode()] = self.ip.packed
         for name, port in (("udp", self.udp), ("tcp", self.tcp)):
             if port:
-                found[f"{name}{six}".encode()] = port.to_bytes(2, "big").lstrip(b"\0")
-        return found
+                result[f"{name}{six}".encode()] = port.to_bytes(2, "big").lstrip(b"\0")
+        return result
 
 
 class LocalEnr:

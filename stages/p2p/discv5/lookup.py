@@ -76,9 +76,9 @@ class Lookup:
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
     """Return the distances from a node at which nodes near the target are, the target's own first."""
     middle = log_distance(node, target)
-    found = [middle]
+    result = [middle]
     step = 1
-    while len(found) < _DISTANCES:
-        found += [distance for distance in (middle + step, middle - step) if 1 <= distance <= 256]
+    while len(result) < _DISTANCES:
+        result += [distance for distance in (middle + step, middle - step) if 1 <= distance <= 256]
         step += 1
-    return tuple(found[:_DISTANCES])
+    return tuple(result[:_DISTANCES])

@@ -138,10 +138,10 @@ def _ip(item: bytes) -> IpAddress:
 
 
 def _distances(item: bytes) -> tuple[int, ...]:
-    found = tuple(dict.fromkeys(_number(part, 2) for part in rlp.split(item)))
-    if any(distance > 256 for distance in found):
+    fromkeys = tuple(dict.fromkeys(_number(part, 2) for part in rlp.split(item)))
+    if any(distance > 256 for distance in fromkeys):
         raise MessageError("distance above 256")
-    return found[:MAX_DISTANCES]
+    return fromkeys[:MAX_DISTANCES]
 
 
 _KINDS = {Ping: 1, Pong: 2, FindNode: 3, Nodes: 4, TalkRequest: 5, TalkResponse: 6}

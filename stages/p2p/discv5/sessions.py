@@ -33,12 +33,12 @@ class BoundedMap(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, which counts as a use; None when it is absent."""
-        found = self._entries.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             return None
         self._entries.move_to_end(key)
-        self._groups[found[0]].move_to_end(key)
-        return found[1]
+        self._groups[entry[0]].move_to_end(key)
+        return entry[1]
 
     def put(self, key: K, group: bytes, value: V) -> None:
         """Set a value; entries beyond the bounds are evicted, those of the same group first."""
@@ -55,10 +55,10 @@ class BoundedMap(Generic[K, V]):
 
     def pop(self, key: K) -> V | None:
         """Remove an entry and returns its value."""
-        found = self._entries.pop(key, None)
-        if found is None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
             return None
-        group, value = found
+        group, value = entry
         members = self._groups[group]
         del members[key]
         if not members:
@@ -143,8 +143,8 @@ class Sessions:
 
     def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
         """Return the session to write with; None when there is none."""
-        found = self._kept.get((node, endpoint))
-        return found[0] if found and not found[0].is_exhausted else None
+        _kept = self._kept.get((node, endpoint))
+        return _kept[0] if _kept and not _kept[0].is_exhausted else None
 
     def decrypt(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
         """Decrypts a message with any of the sessions of its sender; None when none of them can."""
@@ -180,7 +180,7 @@ class Challenges:
 
     def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[SentChallenge, ...]:
         """Return the challenges that the node may still answer, newest first."""
-        return tuple(found for found in self._kept.get((node, endpoint)) or () if found.expires_at > now)
+        return tuple(result for result in self._kept.get((node, endpoint)) or () if result.expires_at > now)
 
     def remove(self, node: NodeId, endpoint: Endpoint) -> None:
         """Remove the challenges of a node that has answered one."""

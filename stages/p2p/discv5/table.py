@@ -122,11 +122,11 @@ class RoutingTable:
 
     def next_to_revalidate(self, now: float) -> NodeEntry | None:
         """Return the node whose revalidation is due for the longest time, and not again before RETRY_SECONDS."""
-        found = min(self, key=lambda entry: entry.revalidate_at, default=None)
-        if found is None or found.revalidate_at > now:
+        result = min(self, key=lambda entry: entry.revalidate_at, default=None)
+        if result is None or result.revalidate_at > now:
             return None
-        found.revalidate_at = now + RETRY_SECONDS
-        return found
+        result.revalidate_at = now + RETRY_SECONDS
+        return result
 
     def closest(self, target: NodeId, count: int) -> list[Contact]:
         """Return the nodes closest to a target that are live or not known to be dead."""

@@ -57,12 +57,12 @@ class _Negotiation:
 
     def _next_line(self) -> str | None:
         try:
-            found = varint.decode(self._buffer)
+            result = varint.decode(self._buffer)
         except varint.VarintError as error:
             raise MultistreamError(str(error)) from None
-        if found is None:
+        if result is None:
             return None
-        length, start = found
+        length, start = result
         # Until the header has come, the other end may be anything, so no more than the header's length is buffered
         # for it.
         if not 0 < length <= (MAX_LINE_BYTES if self._header_received else len(HEADER) + 1):

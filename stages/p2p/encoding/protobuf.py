@@ -128,9 +128,9 @@ def _take(view: memoryview, offset: int, length: int) -> memoryview:
 
 def _varint(view: memoryview, offset: int) -> tuple[int, int]:
     try:
-        found = varint.decode_protobuf(view, offset)
+        protobuf = varint.decode_protobuf(view, offset)
     except varint.VarintError as error:
         raise ProtobufError(str(error)) from None
-    if found is None:
+    if protobuf is None:
         raise ProtobufError("message ends within a number")
-    return found
+    return protobuf

@@ -38,10 +38,10 @@ def declared_length(data: bytes | memoryview) -> int | None:
     try:
         # Go's decoder accepts a non-minimal varint, so peers forward such messages and they must not count against
         # them.
-        found = varint.decode_protobuf(data)
+        protobuf = varint.decode_protobuf(data)
     except varint.VarintError:
         return None
-    return None if found is None or found[0] >= 1 << 32 else found[0]
+    return None if protobuf is None or protobuf[0] >= 1 << 32 else protobuf[0]
 
 
 def decompress(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:

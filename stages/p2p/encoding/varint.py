@@ -23,16 +23,16 @@ def encode(number: int) -> bytes:
 
 def decode(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
     """Decode the number at `offset` and return it with the offset after it; None while bytes are missing."""
-    found = _decode(data, offset, MAX_BYTES)
-    if found is not None and found[1] - offset > 1 and data[found[1] - 1] == 0:
+    result = _decode(data, offset, MAX_BYTES)
+    if result is not None and result[1] - offset > 1 and data[result[1] - 1] == 0:
         raise VarintError("varint is not minimal")
-    return found
+    return result
 
 
 def decode_protobuf(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
     """Decode by protobuf's rules: up to ten bytes, truncated to 64 bits, non-minimal forms allowed."""
-    found = _decode(data, offset, _MAX_PROTOBUF_BYTES)
-    return None if found is None else (found[0] & 0xFFFF_FFFF_FFFF_FFFF, found[1])
+    result = _decode(data, offset, _MAX_PROTOBUF_BYTES)
+    return None if result is None else (result[0] & 0xFFFF_FFFF_FFFF_FFFF, result[1])
 
 
 def _decode(data: bytes | bytearray | memoryview, offset: int, max_bytes: int) -> tuple[int, int] | None:

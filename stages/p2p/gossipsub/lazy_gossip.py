@@ -30,9 +30,7 @@ class LazyGossip:
         if state.ihave_count > self._params.max_ihave_messages or room <= 0:
             return []
         length = self._params.max_ihave_length
-        wanted = list(
-            dict.fromkeys(each for ihave in ihaves for each in ihave.ids[:length] if lacks(ihave.topic, each))
-        )
+        wanted = list(dict.fromkeys(id_ for ihave in ihaves for id_ in ihave.ids[:length] if lacks(ihave.topic, id_)))
         if not wanted:
             return []
         self._random.shuffle(wanted)
@@ -44,9 +42,9 @@ class LazyGossip:
     def handle_iwant(self, peer: PeerId, ids: Sequence[MessageId]) -> Iterator[CachedMessage]:
         """Yield the cached messages that a peer requests, without those it has requested too often."""
         for message_id in dict.fromkeys(ids):
-            found = self.cache.get_for_peer(message_id, peer)
-            if found is not None and found[1] <= self._params.gossip_retransmission:
-                yield found[0]
+            for_peer = self.cache.get_for_peer(message_id, peer)
+            if for_peer is not None and for_peer[1] <= self._params.gossip_retransmission:
+                yield for_peer[0]
 
     def emit_gossip(
         self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]
@@ -86,12 +84,12 @@ class GossipPromises:
 
     def broken(self, now: float) -> Mapping[PeerId, int]:
         """Return the number of promises that each peer has broken since the last call."""
-        found: Counter[PeerId] = Counter()
+        counter: Counter[PeerId] = Counter()
         for message_id, deadlines in list(self._deadlines.items()):
             late = [peer for peer, deadline in deadlines.items() if deadline < now]
-            found.update(late)
+            counter.update(late)
             for peer in late:
                 del deadlines[peer]
             if not deadlines:
                 del self._deadlines[message_id]
-        return found
+        return counter

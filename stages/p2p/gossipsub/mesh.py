@@ -182,9 +182,9 @@ class Meshes:
         """At most `count` random peers of a topic that fit and are not in `without`."""
         if count <= 0:
             return []
-        found = list(self._peers.mesh_candidates(topic, lambda peer: peer not in without and fits(peer)))
-        self._random.shuffle(found)
-        return found[:count]
+        mesh_candidates = list(self._peers.mesh_candidates(topic, lambda peer: peer not in without and fits(peer)))
+        self._random.shuffle(mesh_candidates)
+        return mesh_candidates[:count]
 
 
 MAX_PER_TOPIC = 10_000

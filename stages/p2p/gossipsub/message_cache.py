@@ -82,7 +82,7 @@ class MessageCache:
 
     def gossip_ids(self, topic: str) -> list[MessageId]:
         """Return the ids to announce in a topic."""
-        return [each for each in self._newest() if self._messages[each].topic == topic]
+        return [item for item in self._newest() if self._messages[item].topic == topic]
 
     def shift(self) -> None:
         """Start a new window and drops the oldest."""

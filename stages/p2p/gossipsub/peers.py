@@ -92,7 +92,7 @@ class GossipPeer:
             params.wasted_bytes_budget, self.wasted_bytes_budget + params.wasted_bytes_refill
         )
         if self.unwanted:
-            self.unwanted = {each: left - 1 for each, left in self.unwanted.items() if left > 1}
+            self.unwanted = {item: left - 1 for item, left in self.unwanted.items() if left > 1}
 
 
 class PeerTable:

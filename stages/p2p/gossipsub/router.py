@@ -141,7 +141,7 @@ class GossipSubRouter:
     def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
         """Send our subscriptions; with `all_topics` also topics that we left, as the peer may have missed that."""
         subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
-        sent = tuple([each for each in subscriptions if each.subscribe or all_topics])
+        sent = tuple([subscription for subscription in subscriptions if subscription.subscribe or all_topics])
         self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
 
     # --- messages --------------------------------------------------------------------------------------------------
@@ -176,9 +176,11 @@ class GossipSubRouter:
         # Subscriptions of a graylisted peer are kept, as its score may recover; the rest of the RPC is ignored.
         if self.scorer.score(peer) < self.scorer.thresholds.graylist:
             return []
-        messages = [self._handle_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
+        messages = [
+            self._handle_message(peer, message, now) for message in rpc.messages if message.topic in self.meshes.members
+        ]
         self._handle_control(peer, rpc.control, now)
-        return [each for each in messages if each is not None]
+        return [message for message in messages if message is not None]
 
     def report_validation_result(self, message_id: MessageId, result: ValidationResult, now: float) -> int:
         """Forward a pending message if it is accepted; return the number of peers it is queued for."""
@@ -198,7 +200,7 @@ class GossipSubRouter:
 
     def _store_early_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
         """Keep the subscriptions of a peer that we cannot write to yet."""
-        known = [each for each in subscriptions if each.topic in self.allowed_topics]
+        known = [subscription for subscription in subscriptions if subscription.topic in self.allowed_topics]
         if known:
             self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[
                 -len(self.allowed_topics) :

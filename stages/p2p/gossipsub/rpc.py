@@ -108,7 +108,7 @@ def _encode_control(control: ControlMessage) -> bytes:
 
 
 def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
-    return b"".join(bytes_field(field, each) for each in ids)
+    return b"".join(bytes_field(field, id_) for id_ in ids)
 
 
 def decode_rpc(raw: bytes) -> Rpc:
@@ -127,8 +127,8 @@ class _Reader:
 
     def rpc(self, raw: bytes) -> Rpc:
         fields = self._fields(memoryview(raw))
-        subscriptions = tuple([self._subscription(each) for each in self._all(fields, _SUBSCRIPTIONS)])
-        messages = tuple([self._message(each) for each in fields.repeated_views(_PUBLISH)])
+        subscriptions = tuple([self._subscription(item) for item in self._all(fields, _SUBSCRIPTIONS)])
+        messages = tuple([self._message(repeated_view) for repeated_view in fields.repeated_views(_PUBLISH)])
         return Rpc(subscriptions, messages, self._control(self._all(fields, _CONTROL)))
 
     def _fields(self, view: memoryview) -> Fields:
@@ -159,13 +159,13 @@ class _Reader:
         prune: list[Prune] = []
         idontwant: list[bytes] = []
         for fields in controls:
-            ihave += [IHave(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
-            for each in self._all(fields, _IWANT):
-                iwant += _ids(each, _IDS)
-            graft += [_topic(each) for each in self._all(fields, _GRAFT)]
-            prune += [Prune(_topic(each), each.varint(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
-            for each in self._all(fields, _IDONTWANT):
-                idontwant += _ids(each, _IDS)
+            ihave += [IHave(_topic(item), _ids(item, _IHAVE_IDS)) for item in self._all(fields, _IHAVE)]
+            for item in self._all(fields, _IWANT):
+                iwant += _ids(item, _IDS)
+            graft += [_topic(item) for item in self._all(fields, _GRAFT)]
+            prune += [Prune(_topic(item), item.varint(_PRUNE_BACKOFF)) for item in self._all(fields, _PRUNE)]
+            for item in self._all(fields, _IDONTWANT):
+                idontwant += _ids(item, _IDS)
         return ControlMessage(ihave, iwant, graft, prune, idontwant)
 
 
@@ -176,6 +176,6 @@ def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
 
 def _ids(fields: Fields, number: int) -> list[bytes]:
     ids = fields.repeated_bytes(number)
-    if any(len(each) > MAX_ID_BYTES for each in ids):
+    if any(len(id_) > MAX_ID_BYTES for id_ in ids):
         raise RpcDecodeError(f"a message id of more than {MAX_ID_BYTES} bytes")
     return ids

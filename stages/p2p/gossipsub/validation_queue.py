@@ -104,7 +104,7 @@ class ValidationQueue:
         """Expires the seen cache, and ignores messages whose validation takes too long."""
         self.seen.remove_expired(now)
         oldest = now - VALIDATION_TIMEOUT
-        for expired in [each for each, message in self.pending.items() if message.received_at < oldest]:
+        for expired in [item for item, message in self.pending.items() if message.received_at < oldest]:
             self.finish(expired, ValidationResult.IGNORE)
 
     def _decode(self, topic: str, data: bytes) -> _DecodedMessage:

@@ -60,10 +60,10 @@ def parse_external_address(response: bytes) -> ipaddress.IPv4Address:
 def parse_mapping(response: bytes, transport: TransportProtocol, internal: int) -> NatPmpMapping:
     """Parse the response with a mapping, which must be of this port. Raises NatPmpError."""
     body = _body(response, transport.value, 16)
-    found = NatPmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
-    if found.internal_port != internal:
-        raise NatPmpError(f"response for port {found.internal_port} instead of {internal}")
-    return found
+    nat_pmp_mapping = NatPmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
+    if nat_pmp_mapping.internal_port != internal:
+        raise NatPmpError(f"response for port {nat_pmp_mapping.internal_port} instead of {internal}")
+    return nat_pmp_mapping
 
 
 def _body(response: bytes, request: int, size: int) -> bytes:

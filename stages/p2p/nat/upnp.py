@@ -111,12 +111,12 @@ def delete_mapping_call(service: UpnpService, transport: TransportProtocol, exte
 
 def parse_response(xml: bytes) -> dict[str, str]:
     """Return the values in a call's response. Raises SoapFault when the call failed."""
-    found = {_name(element): _text(element) for element in _parse(xml).iter()}
-    if "Fault" in found:
-        code = found.get("errorCode", "")
+    response = {_name(element): _text(element) for element in _parse(xml).iter()}
+    if "Fault" in response:
+        code = response.get("errorCode", "")
         number = int(code) if code.isascii() and code.isdigit() and len(code) <= 5 else 0
-        raise SoapFault(number, found.get("errorDescription", ""))
-    return found
+        raise SoapFault(number, response.get("errorDescription", ""))
+    return response
 
 
 def parse_external_ip(xml: bytes) -> IpAddress:

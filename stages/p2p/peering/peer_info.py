@@ -102,7 +102,7 @@ class StaticPeerError(Exception):
 
 def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
     """Return the addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
-    found: dict[PeerId, list[Multiaddr]] = {}
+    static_peers: dict[PeerId, list[Multiaddr]] = {}
     for text in filter(None, map(str.strip, texts)):
         try:
             address = parse_multiaddr(text)
@@ -113,8 +113,8 @@ def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[M
                 f"{text} lacks address, TCP port or peer id, as in /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA... (p2p.static)"
             )
         if address.peer_id != own:
-            found.setdefault(address.peer_id, []).append(address.without_peer_id)
-    return found
+            static_peers.setdefault(address.peer_id, []).append(address.without_peer_id)
+    return static_peers
 
 
 class ClosedConnectionInfo(msgspec.Struct, frozen=True):

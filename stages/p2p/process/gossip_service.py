@@ -129,7 +129,7 @@ class GossipService:
         started = time.thread_time()
         received = self.router.receive_rpc(peer, rpc, time.monotonic())
         # A list, not a generator: every message is validated, also after the first one that is accepted.
-        is_useful = not isinstance(received, MalformedRpc) and any([self._validate(each) for each in received])
+        is_useful = not isinstance(received, MalformedRpc) and any([self._validate(item) for item in received])
         self._wake_writers()
         if not is_useful and self._host.connection(peer) is not None:
             self.work_budget.charge(peer, time.thread_time() - started, time.monotonic())

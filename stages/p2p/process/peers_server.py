@@ -192,14 +192,14 @@ class PeersServer:
             method = self._methods.get(call.method)
             if method is None:
                 raise PeerApiError(f"unknown method {call.method!r}", INVALID_PARAMS)
-            found = method(call.argument)
+            result = method(call.argument)
         except PeerApiError as error:
             self._respond(key, PeerResponse(call.id, b"", str(error), error.code))
         else:
-            if asyncio.iscoroutine(found):
-                self._host.spawn(self._finish_call(key, call, found))
+            if asyncio.iscoroutine(result):
+                self._host.spawn(self._finish_call(key, call, result))
             else:
-                self._respond(key, PeerResponse(call.id, msgspec.json.encode(found), None, 0))
+                self._respond(key, PeerResponse(call.id, msgspec.json.encode(result), None, 0))
 
     async def _finish_call(
         self, key: tuple[ProcessId, int], call: PeerRequest, work: Coroutine[Any, Any, None]

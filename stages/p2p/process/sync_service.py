@@ -234,10 +234,10 @@ class PayloadClient:
                     await asyncio.wait((response,), timeout=RESEND_SECONDS)
         finally:
             del self._waiting[request.id]
-        found = response.result()
-        if found.error is not None:
-            raise TimeoutError(found.error)
-        return found.payload
+        result = response.result()
+        if result.error is not None:
+            raise TimeoutError(result.error)
+        return result.payload
 
     def _on_message(self, message: Any) -> None:
         response = self._waiting.get(message.id)

@@ -69,16 +69,16 @@ class SyncPlanner:
 
     def next_requests(self, now: float) -> list[BlockRequest]:
         """Return the requests to send now; each is in flight until its outcome is handled."""
-        found = []
+        result = []
         for name, peer in self._idle():
             number = self._next_for(name)
             if number is not None and self.limiter.delay(name, now) <= 0:
                 self.limiter.consume(name, now)
                 peer.in_flight = number
-                found.append(BlockRequest(name, number))
-        for request in found:
+                result.append(BlockRequest(name, number))
+        for request in result:
             self._peers[request.peer] = self._peers.pop(request.peer)
-        return found
+        return result
 
     def delay(self, now: float) -> float | None:
         """Seconds until a rate limit allows another request; None if only an event can cause one."""

@@ -73,12 +73,12 @@ class Quarantine:
         self._blocks[payload.block_hash] = block
         self._by_number[payload.block_number] = payload.block_hash
         self.bytes += block.size
-        found = self._release(payload.block_hash) if payload.block_hash in self._trusted else QuarantineRelease()
+        result = self._release(payload.block_hash) if payload.block_hash in self._trusted else QuarantineRelease()
         while len(self._blocks) > MAX_BLOCKS or self.bytes > MAX_BYTES:
             oldest = self._drop(next(iter(self._blocks)))
             if oldest is not None:
                 rejected.append(oldest.peer)
-        return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
+        return QuarantineRelease(result.blocks, (*rejected, *result.rejected))
 
     def _release(self, block_hash: Hash) -> QuarantineRelease:
         """Releases the block of a trusted hash and its ancestors, as far as they are in quarantine."""
@@ -100,8 +100,8 @@ class Quarantine:
         self._trust(block_hash)
         self._expected[number] = block_hash
         rejected = self._remove_other(number, block_hash)
-        found = self._release(block_hash)
-        return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
+        result = self._release(block_hash)
+        return QuarantineRelease(result.blocks, (*rejected, *result.rejected))
 
     def _trust(self, block_hash: Hash) -> None:
         self._trusted[block_hash] = None

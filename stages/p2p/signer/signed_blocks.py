@@ -108,12 +108,12 @@ class SignedBlocks:
         return None
 
     def _is_unknown(self, number: int, parent_hash: Hash, block_hash: Hash) -> bool:
-        return parent_hash != block_hash and all(each.hash != parent_hash for each in self._heights.get(number, ()))
+        return parent_hash != block_hash and all(item.hash != parent_hash for item in self._heights.get(number, ()))
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
         """Return what is stored of a block: signed counts before ancestor, and that before refused."""
-        found = [each for each in self._heights.get(number, ()) if each.hash == block_hash]
-        return min(found, key=lambda each: _ORDER[each.fate], default=None)
+        get = [item for item in self._heights.get(number, ()) if item.hash == block_hash]
+        return min(get, key=lambda each: _ORDER[each.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:
         """Remember a block, at a full height in place of a lesser one and only if signed; return whether it is new."""
@@ -190,14 +190,14 @@ class KeptPayloads:
     """The kept payloads in the order in which the blocks were sequenced."""
 
     def __init__(self, kept: Iterable[KeptPayload] = ()) -> None:
-        self._kept = {each.hash: each for each in sorted(kept)}
-        self._bytes = sum(each.size for each in self._kept.values())
-        self._next = max((each.position for each in self._kept.values()), default=0) + 1
+        self._kept = {item.hash: item for item in sorted(kept)}
+        self._bytes = sum(item.size for item in self._kept.values())
+        self._next = max((item.position for item in self._kept.values()), default=0) + 1
 
     @property
     def lowest(self) -> int:
         """The lowest position that is kept."""
-        return next((each.position for each in self._kept.values()), self._next)
+        return next((item.position for item in self._kept.values()), self._next)
 
     def add(self, number: int, block_hash: Hash, size: int) -> KeptPayload | None:
         """Add a block, and forgets the oldest beyond the bounds, but never this one; None if it is kept already."""

@@ -44,7 +44,7 @@ class SigningQueue:
         if known is not None:
             known.done.append(done)
             return []
-        dropped = [(self.remove(each), REPLACED) for each in self._replaced_by(payload)]
+        dropped = [(self.remove(item), REPLACED) for item in self._replaced_by(payload)]
         self._waiting[payload.block_hash] = WaitingBlock(payload, [done])
         if len(self._waiting) > MAX_WAITING:
             oldest = min(self._waiting.values(), key=_number)
@@ -55,21 +55,21 @@ class SigningQueue:
         """Return those at the height of this block and above that cannot descend from it."""
         kept, replaced = {payload.block_hash}, []
         gone: set[Hash] = set()
-        for each in sorted(self._waiting.values(), key=_number):
-            above = each.payload.block_number - payload.block_number
-            parent = each.payload.parent_hash
+        for item in sorted(self._waiting.values(), key=_number):
+            above = item.payload.block_number - payload.block_number
+            parent = item.payload.parent_hash
             if above == 0 or (above == 1 and parent not in kept) or (above > 1 and parent in gone):
-                replaced.append(each)
-                gone.add(each.payload.block_hash)
+                replaced.append(item)
+                gone.add(item.payload.block_hash)
             else:
-                kept.add(each.payload.block_hash)
+                kept.add(item.payload.block_hash)
         return replaced
 
     def drop_old(self, unix_time: float) -> list[tuple[WaitingBlock, str]]:
         """Remove the blocks that peers would reject for their age; returns them with the reason."""
         reason = f"too_old: peers accept blocks of the last {self._max_age:g} s only"
-        old = [each for each in self._waiting.values() if each.payload.timestamp < int(unix_time) - int(self._max_age)]
-        return [(self.remove(each), reason) for each in old]
+        old = [item for item in self._waiting.values() if item.payload.timestamp < int(unix_time) - int(self._max_age)]
+        return [(self.remove(item), reason) for item in old]
 
     def next(self, now: float) -> WaitingBlock | None:
         """Return the block to sign now: the newest one, unless it has to wait for the retry."""

@@ -145,8 +145,8 @@ class YamuxSession:
 
     def send_window(self, stream: int) -> int:
         """Return the number of bytes that may be sent on the stream now."""
-        found = self.streams.get(stream)
-        return 0 if found is None or found.fin_sent else found.send_window
+        result = self.streams.get(stream)
+        return 0 if result is None or result.fin_sent else result.send_window
 
     def send_data(self, stream: int, data: memoryview) -> int:
         """Send as much as the window and one frame allow; returns the number of bytes sent."""
@@ -159,23 +159,23 @@ class YamuxSession:
 
     def acknowledge_data(self, stream: int, size: int) -> None:
         """Return window for bytes that the application has read; the update is sent once it covers half a window."""
-        found = self.streams.get(stream)
-        if found is None or found.fin_received:
+        result = self.streams.get(stream)
+        if result is None or result.fin_received:
             return
-        found.unacknowledged += size
-        if found.unacknowledged >= INITIAL_WINDOW // 2:
-            self._send_header(FrameType.WINDOW_UPDATE, FrameFlag(0), stream, found.unacknowledged)
-            found.receive_window += found.unacknowledged
-            found.unacknowledged = 0
+        result.unacknowledged += size
+        if result.unacknowledged >= INITIAL_WINDOW // 2:
+            self._send_header(FrameType.WINDOW_UPDATE, FrameFlag(0), stream, result.unacknowledged)
+            result.receive_window += result.unacknowledged
+            result.unacknowledged = 0
 
     def close_stream(self, stream: int) -> None:
         """Send FIN: no more data on this stream from us."""
-        found = self.streams.get(stream)
-        if found is None or found.fin_sent:
+        result = self.streams.get(stream)
+        if result is None or result.fin_sent:
             return
-        found.fin_sent = True
+        result.fin_sent = True
         self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.FIN, stream, 0)
-        self._remove_if_closed(stream, found)
+        self._remove_if_closed(stream, result)
 
     def reset_stream(self, stream: int) -> None:
         """Reset the stream: both directions end."""
@@ -243,18 +243,18 @@ class YamuxSession:
     ) -> None:
         if FrameFlag.SYN in flags:
             self._accept_stream(stream, emit)
-        found = self.streams.get(stream)
+        result = self.streams.get(stream)
         if FrameFlag.RST in flags:
-            if found is not None:
+            if result is not None:
                 self._remove_stream(stream)
                 emit(StreamReset(stream))
-            found = None
+            result = None
         if kind == FrameType.DATA:
-            self._start_data_frame(stream, found, length, flags, emit)
+            self._start_data_frame(stream, result, length, flags, emit)
             return
-        if found is not None and length:
-            found.send_window += length
-            if found.send_window > _MAX_WINDOW:
+        if result is not None and length:
+            result.send_window += length
+            if result.send_window > _MAX_WINDOW:
                 raise YamuxError("window exceeds 32 bits")
             emit(WindowUpdated(stream))
         if FrameFlag.FIN in flags:
@@ -293,12 +293,12 @@ class YamuxSession:
         emit(StreamOpened(stream))
 
     def _fin_received(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
-        found = self.streams.get(stream)
-        if found is None or found.fin_received:
+        result = self.streams.get(stream)
+        if result is None or result.fin_received:
             return
-        found.fin_received = True
+        result.fin_received = True
         emit(StreamEnded(stream))
-        self._remove_if_closed(stream, found)
+        self._remove_if_closed(stream, result)
 
     def _remove_if_closed(self, stream: int, found: _Stream) -> None:
         if found.fin_sent and found.fin_received:

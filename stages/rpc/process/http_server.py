@@ -116,7 +116,7 @@ class RpcServer:
         if reasons:
             body["reasons"] = reasons
         if status.warnings:
-            body["warnings"] = [f"{each.code}: {each.text}" for each in status.warnings]
+            body["warnings"] = [f"{warning.code}: {warning.text}" for warning in status.warnings]
         return _json(body, 503 if reasons else 200)
 
     # --- JSON-RPC --------------------------------------------------------------------------------------------------

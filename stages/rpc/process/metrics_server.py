@@ -68,7 +68,7 @@ def merge_expositions(texts: Mapping[str, str], labelled: Collection[str]) -> st
                 group = family if family and match[0].startswith(family) else match[0]
                 shown = _with_process_label(line, match.end(), process) if group in labelled else line
                 samples.setdefault(group, []).append(shown)
-    lines = [line for family, found in samples.items() for line in (*headers.get(family, {}).values(), *found)]
+    lines = [line for family, result in samples.items() for line in (*headers.get(family, {}).values(), *result)]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -93,16 +93,16 @@ class PprofServer:
         except OSError as error:
             raise _RefusedError(500, f"cannot ask the processes: {error.strerror}") from None
         await asyncio.sleep(request.seconds)
-        found: dict[str, Profile] = {}
+        result: dict[str, Profile] = {}
         deadline = time.monotonic() + ANSWER_SECONDS
-        while time.monotonic() < deadline and len(found) < len(processes):
+        while time.monotonic() < deadline and len(result) < len(processes):
             await asyncio.sleep(POLL_SECONDS)
             for name in processes:
-                if name not in found:
+                if name not in result:
                     answer = await asyncio.to_thread(self._files.read_answer, request.id, name)
                     if answer is not None:
-                        found[name] = answer
-        merged = merge(found, tuple(name for name in processes if name not in found))
+                        result[name] = answer
+        merged = merge(result, tuple(name for name in processes if name not in result))
         if merged is None:
             raise _RefusedError(500, "no process has answered")
         return merged

@@ -83,10 +83,10 @@ class StatusServer:
             return web.Response(body=self._status.json() + b"\n", content_type="application/json")
         if path == f"{PATH}/events" and request.method == "GET":
             return await self._events(request, exchange)
-        found = self._files.get(path)
-        if found is None:
+        file = self._files.get(path)
+        if file is None:
             return web.Response(status=404, text="404 page not found\n")
-        body, content_type, headers = found
+        body, content_type, headers = file
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
 
     async def _events(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:

@@ -124,8 +124,8 @@ class SupervisorFiles:
     def _cpu_seconds(self) -> dict[tuple[str, int], float]:
         """Return the CPU time of each process, by name and pid."""
         named = [(_name(entry, self._figures), entry.pid) for entry in self._entries]
-        found = {key: self._figures.get(key[0], {}).get("cpu_seconds_total") for key in named}
-        return {key: seconds for key, seconds in found.items() if seconds is not None}
+        result = {key: self._figures.get(key[0], {}).get("cpu_seconds_total") for key in named}
+        return {key: seconds for key, seconds in result.items() if seconds is not None}
 
     def _cpu_shares(self) -> dict[tuple[str, int], float]:
         """Return the part of a core that each process used between the oldest and the newest sample that have it."""
@@ -149,14 +149,14 @@ def _entries(path: str) -> list[ProcessEntry]:
 
 def _figures(path: Path) -> Figures:
     """Return the figures of the supervisor's metrics by process and metric; none while the file is not there."""
-    found: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, float]] = {}
     try:
         text = read_private_file(path, MAX_FILE).decode()
         for metric, process, value in _SAMPLE.findall(text):
-            found.setdefault(process, {})[metric] = float(value)
+            figures.setdefault(process, {})[metric] = float(value)
     except (OSError, ValueError):
         return {}
-    return found
+    return figures
 
 
 def _name(entry: ProcessEntry, figures: Figures) -> str:
@@ -180,8 +180,8 @@ def _status(
     shares: Mapping[tuple[str, int], float],
 ) -> ProcessStatus:
     name = _name(entry, figures)
-    found, age = figures.get(name, {}), ages.get(name)
-    up, memory = found.get("up"), found.get("resident_memory_bytes")
+    result, age = figures.get(name, {}), ages.get(name)
+    up, memory = result.get("up"), result.get("resident_memory_bytes")
     return ProcessStatus(
         name=name,
         pid=entry.pid,
@@ -189,9 +189,9 @@ def _status(
         restarts=max(entry.incarnation - 1, 0),
         uptime_s=round(max(wall - entry.started, 0.0), 1),
         up=None if up is None else bool(up),
-        heartbeat_age_s=_rounded(found.get("heartbeat_age_seconds")),
+        heartbeat_age_s=_rounded(result.get("heartbeat_age_seconds")),
         status_age_s=_rounded(age),
-        cpu_s=_rounded(found.get("cpu_seconds_total")),
+        cpu_s=_rounded(result.get("cpu_seconds_total")),
         resident_bytes=None if memory is None else int(memory),
         cpu_share=shares.get((name, entry.pid)),
     )

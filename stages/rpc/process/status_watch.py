@@ -62,11 +62,11 @@ class StatusWatch:
     def step(self, status: NodeStatus, reasons: Sequence[UnreadyReason]) -> None:
         """Take a status, and why the node is not ready."""
         conditions = (*_reasons(status.state, reasons), *self._slow_sync(status), *self._no_peers(status))
-        seen = {(each.code, each.subject): each for each in conditions}
-        for key, each in seen.items():
+        seen = {(condition.code, condition.subject): condition for condition in conditions}
+        for key, item in seen.items():
             if key not in self._conditions:
                 self._conditions[key] = LastingCondition(self._log, self._clock, counts=False)
-            self._conditions[key].report(each.code, each.message, **each.fields)
+            self._conditions[key].report(item.code, item.message, **item.fields)
         for key in self._conditions.keys() - seen.keys():
             self._conditions[key].end(ENDS[key[0]])
         self._warn_daily(status)
@@ -74,13 +74,13 @@ class StatusWatch:
     def _warn_daily(self, status: NodeStatus) -> None:
         """In the last days before they matter; the log of the start has the warnings already."""
         now = self._clock()
-        for each in status.warnings:
-            if each.due is not None and each.due - status.time > WARN_DAYS * DAY_SECONDS:
+        for warning in status.warnings:
+            if warning.due is not None and warning.due - status.time > WARN_DAYS * DAY_SECONDS:
                 continue
-            subject = each.code, each.due
+            subject = warning.code, warning.due
             if now >= self._warn_at.setdefault(subject, now + DAY_SECONDS):
                 self._warn_at[subject] = now + DAY_SECONDS
-                self._log.warn(each.text, code=each.code, do=each.do)
+                self._log.warn(warning.text, code=warning.code, do=warning.do)
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
         """Yield a sync that has been slower than the chain for long."""

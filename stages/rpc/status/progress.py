@@ -52,33 +52,33 @@ class Progress:
 
 def _fields(status: NodeStatus) -> dict[str, object]:
     if status.state is State.SYNCING:
-        found = _syncing(status)
+        fields = _syncing(status)
     elif status.state in (State.SYNCED, State.FOLLOWING):
-        found = _heads(status)
+        fields = _heads(status)
     else:
-        found = _waits_for(status) | _short_heads(status)
+        fields = _waits_for(status) | _short_heads(status)
     if status.peers is not None:
-        found["peers"] = status.peers.connected
+        fields["peers"] = status.peers.connected
     if status.state is State.SYNCED and status.drops_1h is not None:
-        found["drops_1h"] = status.drops_1h
-    return found
+        fields["drops_1h"] = status.drops_1h
+    return fields
 
 
 def _syncing(status: NodeStatus) -> dict[str, object]:
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     safe, progress = status.heads.safe, status.progress
     if safe is not None and progress.target_block is not None:
-        found["safe"] = f"{safe.number} of ~{progress.target_block}"
+        result["safe"] = f"{safe.number} of ~{progress.target_block}"
         if progress.blocks_per_s is not None:
-            found["speed"] = _speed(progress.blocks_per_s)
+            result["speed"] = _speed(progress.blocks_per_s)
         if progress.eta_s is not None:
-            found["eta"] = duration(progress.eta_s)
+            result["eta"] = duration(progress.eta_s)
     if progress.limited_by is not None:
-        found["limited_by"] = progress.limited_by
-    found |= {name: value for name, value in _short_heads(status).items() if name not in found}
+        result["limited_by"] = progress.limited_by
+    result |= {name: value for name, value in _short_heads(status).items() if name not in result}
     if status.l1_req_per_block is not None:
-        found["l1_req_per_block"] = round(status.l1_req_per_block, 1)
-    return found
+        result["l1_req_per_block"] = round(status.l1_req_per_block, 1)
+    return result
 
 
 def _speed(rate: float) -> str:
@@ -86,10 +86,10 @@ def _speed(rate: float) -> str:
 
 
 def _caught_up(took: float, first: int | None, last: int | None) -> dict[str, object]:
-    found: dict[str, object] = {"took": duration(took)}
+    result: dict[str, object] = {"took": duration(took)}
     if first is not None and last is not None and last >= first and took > 0:
-        found |= {"blocks": last - first, "mean": _speed((last - first) / took)}
-    return found
+        result |= {"blocks": last - first, "mean": _speed((last - first) / took)}
+    return result
 
 
 def _waits_for(status: NodeStatus) -> dict[str, object]:
@@ -102,23 +102,23 @@ def _waits_for(status: NodeStatus) -> dict[str, object]:
 
 def _short_heads(status: NodeStatus) -> dict[str, object]:
     """Numbers without ages, as they are known."""
-    found: dict[str, object] = {}
+    short_heads: dict[str, object] = {}
     if status.heads.safe is not None:
-        found["safe"] = status.heads.safe.number
+        short_heads["safe"] = status.heads.safe.number
     head, current = status.l1.head, status.l1.current
     if head is not None:
-        found["l1"] = head.number if current is None else f"{current.number}/{head.number}"
-    return found
+        short_heads["l1"] = head.number if current is None else f"{current.number}/{head.number}"
+    return short_heads
 
 
 def _heads(status: NodeStatus) -> dict[str, object]:
     heads = {"unsafe": status.heads.unsafe, "safe": status.heads.safe}
-    found: dict[str, object] = {name: _with_age(head) for name, head in heads.items() if head is not None}
+    result: dict[str, object] = {name: _with_age(head) for name, head in heads.items() if head is not None}
     if status.heads.finalized is not None:
-        found["finalized"] = status.heads.finalized.number
+        result["finalized"] = status.heads.finalized.number
     if status.l1.head is not None:
-        found["l1"] = _with_age(status.l1.head)
-    return found
+        result["l1"] = _with_age(status.l1.head)
+    return result
 
 
 def _with_age(block: BlockStatus) -> str:

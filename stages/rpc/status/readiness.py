@@ -122,9 +122,15 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
     `wall` in Unix seconds."""
     code = Code.BUNDLE_UNCONFIRMED
     return [
-        StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork), each.time)
-        for each in unconfirmed_bundles(rollup)
-        if safe is None or not each.is_proven(safe.timestamp)
+        StatusWarning(
+            code.text,
+            bundle_warning(unconfirmed_bundle, wall),
+            code.meaning,
+            bundle_remedy(unconfirmed_bundle.fork),
+            unconfirmed_bundle.time,
+        )
+        for unconfirmed_bundle in unconfirmed_bundles(rollup)
+        if safe is None or not unconfirmed_bundle.is_proven(safe.timestamp)
     ]
 
 
@@ -132,9 +138,9 @@ def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[StatusWarn
     """Return the forks that the engine seems not to know, until they begin; `wall` in Unix seconds."""
     code = Code.FORK_MISMATCH
     return [
-        StatusWarning(code.text, doubt_text(each, wall), code.meaning, code.remedy, each.time)
-        for each in doubts
-        if each.time > wall
+        StatusWarning(code.text, doubt_text(doubt, wall), code.meaning, code.remedy, doubt.time)
+        for doubt in doubts
+        if doubt.time > wall
     ]
 
 

@@ -205,7 +205,7 @@ class StatusBuilder:
         current = None if seen.derivation is None else seen.derivation.current_l1
         if current is None or seen.endpoints is None:
             return
-        calls = [each.requests for found in seen.endpoints.values() for each in found if each.kind == L1_ENDPOINT]
+        calls = [item.requests for endpoint in seen.endpoints.values() for item in endpoint if item.kind == L1_ENDPOINT]
         if calls:
             self._requests.add(sum(calls), current.number, now)
 
@@ -319,28 +319,28 @@ def _with_queues(
 ) -> list[ProcessStatus] | None:
     if processes is None or not queues:
         return processes
-    found = ((each, queues.get(each.name)) for each in processes)
-    return [each if queue is None else msgspec.structs.replace(each, queue=queue.items) for each, queue in found]
+    result = ((process, queues.get(process.name)) for process in processes)
+    return [item if queue is None else msgspec.structs.replace(item, queue=queue.items) for item, queue in result]
 
 
 def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> list[EndpointStatus]:
     return [
         EndpointStatus(
             process=process,
-            kind=each.kind,
-            name=each.name,
-            state=_endpoint_state(each, wall),
-            in_use=each.in_use,
-            requests=each.requests,
-            errors=each.errors,
-            throttled=each.throttled,
-            latency_ms=each.latency_ms,
-            error=each.error or None,
-            error_age_s=round(max(wall - each.error_at, 0.0), 1) if each.error else None,
-            verdict=each.verdict or None,
+            kind=count.kind,
+            name=count.name,
+            state=_endpoint_state(count, wall),
+            in_use=count.in_use,
+            requests=count.requests,
+            errors=count.errors,
+            throttled=count.throttled,
+            latency_ms=count.latency_ms,
+            error=count.error or None,
+            error_age_s=round(max(wall - count.error_at, 0.0), 1) if count.error else None,
+            verdict=count.verdict or None,
         )
         for process, counts in found.items()
-        for each in counts
+        for count in counts
     ]
 
 

@@ -47,7 +47,7 @@ class AltDaChain(RollupChain):
 
     def mine_commitments(self, *commitments: Commitment) -> int:
         """The next L1 block, with a transaction for each commitment; its number."""
-        return self.mine(*(b"\1" + each.encode() for each in commitments)).header.number
+        return self.mine(*(b"\1" + commitment.encode() for commitment in commitments)).header.number
 
     def mine_challenges(self, *challenges: ChallengeLog) -> int:
         """The next L1 block, with these logs of challenges; its number."""
@@ -56,7 +56,7 @@ class AltDaChain(RollupChain):
 
     def restart(self) -> int:
         """A new life of derivation, which starts at the safe head; the base that the engine finds for it."""
-        known = [L2BlockInfo(each.ref, l1_time(each.ref.l1_origin.number), each.config) for each in self.l2]
+        known = [L2BlockInfo(item.ref, l1_time(item.ref.l1_origin.number), item.config) for item in self.l2]
         search = BaseSearch(self.config, known[-1], challenge_lookback(self.config))
         while isinstance(need := search.next(), NeedBlock):
             search.add_block(need.number, known[need.number])

@@ -35,19 +35,19 @@ def table(**rows: Any) -> Callable[[Function], Function]:
 
 def cases_of(value: object) -> dict[str, Callable[..., None]]:
     """The tests that a module's function is marked for, by case id."""
-    found: dict[str, Callable[..., None]] = getattr(value, _MARK, {})
-    return found
+    result: dict[str, Callable[..., None]] = getattr(value, _MARK, {})
+    return result
 
 
 @cache
 def ids_under_test() -> tuple[tuple[str, Path], ...]:
     """The case id and the file of every test; a case with two tests is listed twice."""
-    found = []
+    result = []
     for path in sorted(FOLDER.glob("test_*.py")):
         module = importlib.import_module(f"tests.conformance.{path.stem}")
         for value in vars(module).values():
-            found += [(key, path) for key in cases_of(value)]
-    return tuple(found)
+            result += [(key, path) for key in cases_of(value)]
+    return tuple(result)
 
 
 def _marked(function: Function, cases: dict[str, Callable[..., None]]) -> Function:

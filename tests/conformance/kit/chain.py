@@ -85,7 +85,7 @@ def calldata(data: bytes, sender: Address = BATCHER, kind: int = CALLDATA) -> In
 
 def blobs(hashes: Iterable[Hash], data: bytes = b"", first: int = 0, sender: Address = BATCHER) -> InboxTransaction:
     """A transaction to the inbox with blobs, the first of which has index `first` in its block."""
-    refs = tuple(BlobRef(index, each) for index, each in enumerate(hashes, start=first))
+    refs = tuple(BlobRef(index, item) for index, item in enumerate(hashes, start=first))
     return InboxTransaction(BLOBS, sender, data, refs)
 
 
@@ -127,7 +127,7 @@ class L1Blocks:
                 excess_blob_gas=0,
                 parent_beacon_root=bytes(32),
             ),
-            tuple(calldata(each) if isinstance(each, bytes) else each for each in data),
+            tuple(calldata(item) if isinstance(item, bytes) else item for item in data),
             tuple(deposits),
             tuple(updates),
         )

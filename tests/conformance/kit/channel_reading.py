@@ -33,7 +33,7 @@ class ReadResult(NamedTuple):
     @property
     def drops(self) -> list[tuple[DropEffect, type[Reason]]]:
         """Effect and reason of each drop."""
-        return [(each.effect, type(each.reason)) for each in self.dropped]
+        return [(item.effect, type(item.reason)) for item in self.dropped]
 
     @property
     def reason(self) -> Reason | None:

@@ -26,8 +26,8 @@ class IngestionHarness:
 
     def take_reasons(self) -> list[type[Reason]]:
         """The reasons of what was dropped since the last call."""
-        found, self.dropped = [type(each.reason) for each in self.dropped], []
-        return found
+        reasons, self.dropped = [type(entry.reason) for entry in self.dropped], []
+        return reasons
 
     def channels(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[ReadyChannel]:
         """The channels that come out of a new block with these items. `number` counts from the first block; blocks that
@@ -35,17 +35,17 @@ class IngestionHarness:
         if number is not None:
             while len(self.l1.blocks) < number:
                 self.channels()
-        block = self.l1.add(*(item(each) if isinstance(each, str) else each for each in items))
+        block = self.l1.add(*(item(entry) if isinstance(entry, str) else entry for entry in items))
         rules = self._schedule.l1(block.header.timestamp)
         self.ingestion.open(block, self.batcher, rules)
-        found = []
+        result = []
         while (channel := self.ingestion.next_channel(block.ref, rules)) is not None:
             assert isinstance(channel, ReadyChannel)
-            found.append(channel)
+            result.append(channel)
         self.dropped.extend(self._events.drops)
         self._events.drops.clear()
         assert number is None or block.header.number == FIRST_L1 + number
-        return found
+        return result
 
     def read(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[str]:
         """As `channels`, in the notation of their frames."""

@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encod
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
-from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
+from rollup_node.tools.recorded.recording import block_json, header_json, receipt_json, transaction_json
 from tests.conformance.kit.chain import (
     FIRST_L1,
     GENESIS_TIME,
@@ -66,16 +66,16 @@ class L1Endpoint:
     def add(self, *transactions: EndpointTransaction, branch: int = 0) -> EndpointBlock:
         """Another block."""
         number = FIRST_L1 + len(self.blocks)
-        receipts = tuple(_receipt(each, GAS * place) for place, each in enumerate(transactions, start=1))
+        receipts = tuple(_receipt(item, GAS * place) for place, item in enumerate(transactions, start=1))
         bloom = 0
-        for each in transactions:
-            bloom |= _bloom(each.logs)
+        for transaction in transactions:
+            bloom |= _bloom(transaction.logs)
         header = Header(
             parent_hash=self.blocks[-1].hash if self.blocks else bytes(32),
             uncles_hash=EMPTY_UNCLES_HASH,
             miner=branch.to_bytes(20, "big"),
             state_root=bytes(32),
-            transactions_root=ordered_root([each.raw for each in transactions]),
+            transactions_root=ordered_root([transaction.raw for transaction in transactions]),
             receipts_root=ordered_root(receipts),
             logs_bloom=bloom.to_bytes(256, "big"),
             difficulty=0,
@@ -99,24 +99,24 @@ class L1Endpoint:
 
     def block(self, number: int) -> Any:
         """A block with full transactions in JSON."""
-        found = self.blocks[number - FIRST_L1]
+        result = self.blocks[number - FIRST_L1]
         transactions = [
-            transaction_json(each.raw, index, found.hash, number, found.header.base_fee or 0)
-            for index, each in enumerate(found.transactions)
+            transaction_json(item.raw, index, result.hash, number, result.header.base_fee or 0)
+            for index, item in enumerate(result.transactions)
         ]
-        encoded = encode_header(found.header)
-        return block_json(header_json(found.hash, encoded), encoded, transactions)
+        encoded = encode_header(result.header)
+        return block_json(header_json(result.hash, encoded), encoded, transactions)
 
     def receipts(self, block_hash: Hash) -> Any:
         """A block's receipts in JSON; None for a block that is not of this chain."""
-        found = next((each for each in self.blocks if each.hash == block_hash), None)
-        if found is None:
+        block = next((block for block in self.blocks if block.hash == block_hash), None)
+        if block is None:
             return None
         receipts, logs = [], 0
-        for index, raw in enumerate(found.receipts):
-            transaction = self.block(found.number)["transactions"][index]
+        for index, raw in enumerate(block.receipts):
+            transaction = self.block(block.number)["transactions"][index]
             receipts.append(receipt_json(raw, transaction, logs, GAS * index))
-            logs += len(found.transactions[index].logs)
+            logs += len(block.transactions[index].logs)
         return receipts
 
     def verified(self, number: int, l1_filter: L1Filter = L1_FILTER, trust: bool = False) -> L1Block:
@@ -157,10 +157,10 @@ def _receipt(transaction: EndpointTransaction, cumulative_gas: int) -> bytes:
 
 def _bloom(logs: Sequence[Log]) -> int:
     """Three of 2,048 bits for each address and topic (the Yellow Paper's M3:2048)."""
-    found = 0
+    result = 0
     for log in logs:
         for value in (log.address, *log.topics):
             digest = keccak256(value)
             for at in (0, 2, 4):
-                found |= 1 << (int.from_bytes(digest[at : at + 2], "big") & 2047)
-    return found
+                result |= 1 << (int.from_bytes(digest[at : at + 2], "big") & 2047)
+    return result

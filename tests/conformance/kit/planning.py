@@ -72,11 +72,11 @@ def child(
 
 def plan(parent: L2BlockRef, count: int, transactions: Sequence[bytes] = (USER,)) -> list[Planned]:
     """`count` blocks one after the other."""
-    found: list[Planned] = []
+    result: list[Planned] = []
     for _ in range(count):
-        found.append(child(parent, transactions))
-        parent = found[-1].ref
-    return found
+        result.append(child(parent, transactions))
+        parent = result[-1].ref
+    return result
 
 
 def refs(blocks: Iterable[HasRef]) -> list[L2BlockRef]:
@@ -107,6 +107,6 @@ def channel(name: str, *batches: bytes, pieces: int = 1, compression: Compressio
     """Data items with one frame each, of a channel with these batches."""
     body = channel_body(batches, compression)
     size = -(-len(body) // pieces) + 23
-    found = [batcher_data([frame]) for frame in frames(channel_id(name), body, size)]
-    assert len(found) == pieces
-    return found
+    result = [batcher_data([frame]) for frame in frames(channel_id(name), body, size)]
+    assert len(result) == pieces
+    return result

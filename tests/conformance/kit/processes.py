@@ -26,10 +26,9 @@ from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.devnet.l1 import beacon
-from rollup_node.tools.devnet.l1.beacon import Blob
-from rollup_node.tools.devnet.l1.beacon_blocks import CONSENSUS_FORKS, BeaconBlock
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS, BeaconBlock, Blob
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 
 ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
@@ -177,8 +176,8 @@ class FaultyBeacon:
         """The `beacon_block` method that the embedded L1's Beacon API calls."""
         listed = [to_hex(blob.commitment) for _, blob in self._blobs]
         body = {"execution_payload": {}, "blob_kzg_commitments": listed}
-        found = BeaconBlock(CONSENSUS_FORKS["osaka"], {"message": {"body": body}})
-        return found if slot == 1 and self.has_blobs else None
+        result = BeaconBlock(CONSENSUS_FORKS["osaka"], {"message": {"body": body}})
+        return result if slot == 1 and self.has_blobs else None
 
     def app(self) -> web.Application:
         """The API with its delays."""

@@ -54,7 +54,7 @@ class DerivedBlock:
 
     @property
     def users(self) -> tuple[bytes, ...]:
-        return tuple(each for each in self.transactions if not is_deposit(each))
+        return tuple(transaction for transaction in self.transactions if not is_deposit(transaction))
 
     @property
     def inclusion(self) -> int:
@@ -111,15 +111,15 @@ class RollupChain:
 
     def take_reasons(self, *effects: DropEffect) -> list[type[Reason]]:
         """The reasons of what was dropped since the last call, or only of drops with these effects."""
-        found = [type(each.reason) for each in self.dropped if not effects or each.effect in effects]
+        reasons = [type(item.reason) for item in self.dropped if not effects or item.effect in effects]
         self.dropped.clear()
-        return found
+        return reasons
 
     def take_drops(self) -> list[tuple[DropEffect, type[Reason]]]:
         """Effects and reasons of what was dropped since the last call."""
-        found = [(each.effect, type(each.reason)) for each in self.dropped]
+        drops = [(item.effect, type(item.reason)) for item in self.dropped]
         self.dropped.clear()
-        return found
+        return drops
 
     # --- L1 --------------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,9 @@ class RollupChain:
                 return deriver.add_decoded(key, tasks.run(task))
             case NeedBlobs(block=block, blobs=blobs):
                 contents = [self.blob(blob.hash) for blob in blobs]
-                return None not in contents and deriver.add_blobs(block.hash, [each for each in contents if each])
+                return None not in contents and deriver.add_blobs(
+                    block.hash, [content for content in contents if content]
+                )
             case NeedL2Blocks(first=first, last=last):
                 return deriver.add_l2_blocks(first, last, self._contents(first, last))
             case AttributesReady():
@@ -205,7 +207,7 @@ class RollupChain:
     def _contents(self, first: int, last: int) -> list[L2BlockContent] | None:
         if self.withheld & set(range(first, last + 1)):
             return None
-        return [L2BlockContent(each.ref, each.transactions) for each in self.l2[first : last + 1]]
+        return [L2BlockContent(item.ref, item.transactions) for item in self.l2[first : last + 1]]
 
     def _build(self, output: AttributesReady) -> None:
         """The block that an engine builds from the attributes."""
@@ -222,7 +224,7 @@ class RollupChain:
             self.deriver.flush_for_deposits_only()
         parent = output.parent
         info = l1_info_of_block(attributes.transactions, self.config.schedule().l1_info_format(attributes.timestamp))
-        users = [each for each in attributes.transactions if not is_deposit(each)]
+        users = [transaction for transaction in attributes.transactions if not is_deposit(transaction)]
         key = l2_hash(parent.hash, attributes.timestamp, info.origin, users)
         ref = L2BlockRef(key, parent.number + 1, parent.hash, attributes.timestamp, info.origin, info.sequence_number)
         config = system_config_after(self.config, attributes, ref.number)
@@ -233,8 +235,8 @@ class RollupChain:
             ahead, last = self._ahead.popleft(), self.l2[-1]
             assert is_predicted(ahead.parent, output.parent) and ahead.parent_config == last.config
             assert output == msgspec.structs.replace(ahead, parent=output.parent, parent_config=None)
-        while len(self._ahead) < self.depth and (found := self.deriver.ahead()) is not None:
-            self._ahead.append(found)
+        while len(self._ahead) < self.depth and (result := self.deriver.ahead()) is not None:
+            self._ahead.append(result)
 
     def _remove_pending(self) -> None:
         """The engine goes back to the last block that concluded its batch."""

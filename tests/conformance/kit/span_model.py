@@ -85,16 +85,16 @@ def read(data: bytes, block_time: int) -> SpanModel:
         raise MalformedModelSpan("blocks")
     origin_bits = source.bits(count)
     counts = [source.number() for _ in range(count)]
-    if any(each > LIMIT for each in counts) or sum(counts) > LIMIT:
+    if any(count > LIMIT for count in counts) or sum(counts) > LIMIT:
         raise MalformedModelSpan("transactions")
     txs = _transactions(source, sum(counts))
     l1_window = [origin]
     for bit in origin_bits[:0:-1]:
         l1_window.insert(0, (l1_window[0] - bit) % U64)
     blocks = []
-    for place, each in enumerate(counts):
-        blocks.append(((relative + place * block_time) % U64, l1_window[place], tuple(txs[:each])))
-        del txs[:each]
+    for place, item in enumerate(counts):
+        blocks.append(((relative + place * block_time) % U64, l1_window[place], tuple(txs[:item])))
+        del txs[:item]
     return SpanModel(blocks, parent_check, origin_check)
 
 
@@ -106,7 +106,7 @@ def _transactions(source: _Bytes, total: int) -> list[bytes]:
     nonces = [source.number() for _ in range(total)]
     gas_limits = [source.number() for _ in range(total)]
     protected = source.bits(sum(kind == 0 for kind, _, _ in contents))
-    found = []
+    transactions = []
     for place, (kind, is_typed, content) in enumerate(contents):
         to = b"" if creations[place] else recipients.pop(0)
         parity = parities[place]
@@ -116,17 +116,17 @@ def _transactions(source: _Bytes, total: int) -> list[bytes]:
         if kind == 0x7D:
             if to or parity or any(map(any, signatures[place])) or nonces[place] or gas_limits[place]:
                 raise UnrestorableTransaction("columns of a post-exec transaction")
-            found.append(b"\x7d" + content)
+            transactions.append(b"\x7d" + content)
             continue
         if kind not in (0, 1, 2, 4) or (kind == 0 and is_typed) or (kind == 4 and not to):
             raise UnrestorableTransaction(kind)
         value, *fees, data, lists = _fields(kind, content)
-        r, s = (each.lstrip(b"\0") for each in signatures[place])
+        r, s = (signature.lstrip(b"\0") for signature in signatures[place])
         head = [integer(nonces[place])] if kind == 0 else [integer(L2_CHAIN_ID), integer(nonces[place])]
         tail = [integer(v if kind == 0 else parity), r, s]
         items = [*head, *fees, integer(gas_limits[place]), to, value, data, *lists, *tail]
-        found.append((bytes((kind,)) if kind else b"") + bytes(rlp.encode(items)))
-    return found
+        transactions.append((bytes((kind,)) if kind else b"") + bytes(rlp.encode(items)))
+    return transactions
 
 
 def _fields(kind: int, content: bytes) -> list:  # type: ignore[type-arg]

@@ -55,7 +55,7 @@ def _epoch_hash(number: int) -> Hash:
 
 def stream(items: Iterable[bytes]) -> bytes:
     """Concatenated items, each as an RLP byte string."""
-    return b"".join(bytes(rlp.encode(each)) for each in items)
+    return b"".join(bytes(rlp.encode(item)) for item in items)
 
 
 def compressed(items: Iterable[bytes], level: int = 9) -> bytes:

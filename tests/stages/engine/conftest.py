@@ -1,9 +1,10 @@
 """Fixtures of the engine's tests: a small chain, an execution engine that has it, and the stage on that engine."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -15,16 +16,8 @@ from tests.support.engine.fake_engine import FakeExecutionEngine
 Play = Callable[[Coroutine[Any, Any, None]], None]
 
 
-Scene = Callable[[EngineNode], Coroutine[Any, Any, None]]
-
-
-class Run(Protocol):
-    """Runs a scene with the stage on the running engine; `config` are arguments of EngineNode."""
-
-    def __call__(self, scene: Scene, **config: Any) -> None:
-        """Runs it to its end."""
-
-
+Run = Callable[..., AbstractAsyncContextManager[EngineNode]]
+"""The stage on the running engine; arguments are those of EngineNode."""
 RunOn = Callable[[FakeExecutionEngine], Run]
 
 
@@ -70,16 +63,14 @@ def play() -> Play:
 
 
 @pytest.fixture
-def run_on(play: Play, tmp_path: Path) -> RunOn:
-    """Runs scenes with the stage on an engine of their own chain."""
+def run_on(tmp_path: Path) -> RunOn:
+    """Runs the stage on an engine of its own chain."""
 
     def on(engine: FakeExecutionEngine) -> Run:
-        def begin(scene: Scene, **config: Any) -> None:
-            async def whole() -> None:
-                async with engine.serving(), EngineNode(engine.chain, engine, tmp_path, **config).running() as node:
-                    await scene(node)
-
-            play(whole())
+        @asynccontextmanager
+        async def begin(**config: Any) -> AsyncIterator[EngineNode]:
+            async with engine.serving(), EngineNode(engine.chain, engine, tmp_path, **config).running() as node:
+                yield node
 
         return begin
 

@@ -45,9 +45,9 @@ def chosen(harness: CoreHarness) -> list[UpgradeDiffers]:
 
 
 def hold(harness: CoreHarness) -> ActivationHold:
-    found = harness.core._state.attributes.hold
-    assert found is not None
-    return found
+    result = harness.core._state.attributes.hold
+    assert result is not None
+    return result
 
 
 def repeat(harness: CoreHarness, *parents: BatchParent) -> None:

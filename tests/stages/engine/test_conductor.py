@@ -15,7 +15,6 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from rollup_node.stages.messages.engine import AttributesOutcome
-from tests.stages.engine.conftest import Play
 from tests.support.engine.engine_node import EngineNode, chain_clock
 from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
 from tests.support.engine.fake_engine import FakeExecutionEngine, sequencing_engine
@@ -63,8 +62,8 @@ class ConductedNode(EngineNode):
     def check(self) -> None:
         """Every block that was gossiped or inserted was committed."""
         committed = {payload.block_hash for payload in self.conductor.committed}
-        assert {each.block_hash for each in self.engine.canonical().values()} <= committed
-        assert {each.payload.block_hash for each in self.published} <= committed
+        assert {item.block_hash for item in self.engine.canonical().values()} <= committed
+        assert {item.payload.block_hash for item in self.published} <= committed
 
     async def begin(self, number: int = 1) -> ControlResponse:
         """admin_startSequencer at the present head."""
@@ -83,76 +82,65 @@ async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator
 
 
 @pytest.mark.option("conductor.rpc")
-def test_the_leader_sequences_what_the_conductor_has_stored(play: Play, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with conducted(tmp_path) as node:
-            assert await node.begin() == ControlResponse(1, None, None)
-            await node.until(lambda: node.height >= 3)
-            stopped = await node.admin(StopSequencerRequest(2))
-            assert stopped == ControlResponse(2, None, node.engine.head)
-            node.check()
-            assert [payload.block_number for payload in node.conductor.committed] == list(range(1, node.height + 1))
-            await node.until(lambda: len({each.id for each in node.published}) == node.height)
-            assert node.conductor.count("leader") <= 2, "it is not asked for before each block"
-            assert b'rpc="conductor"' in node.meter.text()
-
-    play(scene())
+async def test_the_leader_sequences_what_the_conductor_has_stored(tmp_path: Path) -> None:
+    async with conducted(tmp_path) as node:
+        assert await node.begin() == ControlResponse(1, None, None)
+        await node.until(lambda: node.height >= 3)
+        stopped = await node.admin(StopSequencerRequest(2))
+        assert stopped == ControlResponse(2, None, node.engine.head)
+        node.check()
+        assert [payload.block_number for payload in node.conductor.committed] == list(range(1, node.height + 1))
+        await node.until(lambda: len({item.id for item in node.published}) == node.height)
+        assert node.conductor.count("leader") <= 2, "it is not asked for before each block"
+        assert b'rpc="conductor"' in node.meter.text()
 
 
 @pytest.mark.fault("F52")
-def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain(play: Play, tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with conducted(tmp_path) as node:
-            await node.begin()
-            await node.until(lambda: node.height >= 1)
-            node.conductor.is_leader = False
-            commits = node.conductor.count("commitUnsafePayload")
-            await node.until(
-                lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit unsafe payload to")
-            )
-            assert any(NOT_LEADER in problem for problem in node.health)
-            height = node.height
-            # Two attempts a try, and the second try comes a second later.
-            await node.until(lambda: node.conductor.count("commitUnsafePayload") >= commits + 4)
-            assert node.height == height == len(node.conductor.committed)
-            assert (await node.admin(StopSequencerRequest(2))) == ControlResponse(2, None, node.engine.head)
-            node.check()
-            await node.until(lambda: not node.is_active and node.health == ())
-
-    play(scene())
+async def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain(tmp_path: Path) -> None:
+    async with conducted(tmp_path) as node:
+        await node.begin()
+        await node.until(lambda: node.height >= 1)
+        node.conductor.is_leader = False
+        commits = node.conductor.count("commitUnsafePayload")
+        await node.until(
+            lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit unsafe payload to")
+        )
+        assert any(NOT_LEADER in problem for problem in node.health)
+        height = node.height
+        # Two attempts a try, and the second try comes a second later.
+        await node.until(lambda: node.conductor.count("commitUnsafePayload") >= commits + 4)
+        assert node.height == height == len(node.conductor.committed)
+        assert (await node.admin(StopSequencerRequest(2))) == ControlResponse(2, None, node.engine.head)
+        node.check()
+        await node.until(lambda: not node.is_active and node.health == ())
 
 
 @pytest.mark.option("conductor.rpc-timeout")
 @pytest.mark.fault("F52")
-def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_calls(
-    play: Play, tmp_path: Path
-) -> None:
-    async def scene() -> None:
-        async with conducted(tmp_path) as node:
-            start = await node.start()
-            await node.begin()
-            await node.until(lambda: node.height >= 1)
-            node.conductor.hold.clear()
-            requests = len(node.conductor.requests)
-            await node.until(lambda: len(node.conductor.requests) > requests)
-            found = await node.output(OutputRequest(9, 1))
-            assert found.error is None
-            parent = node.chain.genesis
-            first = node.engine.canonical()[1]
-            origin = node.chain.ref(first).l1_origin.number
-            attributes = node.chain.attributes(parent, origin)
-            applied = await node.derive(start, 1, parent, attributes, 101)
-            assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == node.chain.ref(first)
-            await node.until(lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit"))
-            assert any(f"no answer within {TIMEOUT:g} s" in problem for problem in node.health)
-            stopped = await node.admin(StopSequencerRequest(2))
-            assert stopped == ControlResponse(2, None, node.engine.head), "while the conductor still hangs"
-            node.check()
-
-    play(scene())
+async def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_calls(tmp_path: Path) -> None:
+    async with conducted(tmp_path) as node:
+        start = await node.start()
+        await node.begin()
+        await node.until(lambda: node.height >= 1)
+        node.conductor.hold.clear()
+        requests = len(node.conductor.requests)
+        await node.until(lambda: len(node.conductor.requests) > requests)
+        result = await node.output(OutputRequest(9, 1))
+        assert result.error is None
+        parent = node.chain.genesis
+        first = node.engine.canonical()[1]
+        origin = node.chain.ref(first).l1_origin.number
+        attributes = node.chain.attributes(parent, origin)
+        applied = await node.derive(start, 1, parent, attributes, 101)
+        assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == node.chain.ref(first)
+        await node.until(lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit"))
+        assert any(f"no answer within {TIMEOUT:g} s" in problem for problem in node.health)
+        stopped = await node.admin(StopSequencerRequest(2))
+        assert stopped == ControlResponse(2, None, node.engine.head), "while the conductor still hangs"
+        node.check()
 
 
-def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(play: Play, tmp_path: Path) -> None:
+async def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(tmp_path: Path) -> None:
     """[CND6, CND8]"""
     engine = sequencing_engine()
     state = tmp_path / "sequencer.state"
@@ -162,17 +150,14 @@ def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(pl
         folder.mkdir()
         return ConductedNode(engine, conductor, folder, number, str(state))
 
-    async def scene() -> None:
-        async with engine.serving(), FakeConductor(is_leader=False).serving() as conductor:
-            async with life(conductor, 1).running() as node:
-                assert isinstance(node, ConductedNode)
-                await node.admin(OverrideLeaderRequest(1))
-                assert (await node.begin(2)).error is None
-                await node.until(lambda: node.height >= 1)
-            assert not state.exists()
-            async with life(conductor, 2).running() as node:
-                assert isinstance(node, ConductedNode)
-                assert (await node.begin(3)).error == "sequencer is not the leader, aborting"
-                assert not node.is_active
-
-    play(scene())
+    async with engine.serving(), FakeConductor(is_leader=False).serving() as conductor:
+        async with life(conductor, 1).running() as node:
+            assert isinstance(node, ConductedNode)
+            await node.admin(OverrideLeaderRequest(1))
+            assert (await node.begin(2)).error is None
+            await node.until(lambda: node.height >= 1)
+        assert not state.exists()
+        async with life(conductor, 2).running() as node:
+            assert isinstance(node, ConductedNode)
+            assert (await node.begin(3)).error == "sequencer is not the leader, aborting"
+            assert not node.is_active

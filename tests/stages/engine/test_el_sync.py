@@ -23,10 +23,9 @@ def empty(chain: ChainFixture, engine: FakeExecutionEngine) -> list[bytes]:
     return hashes
 
 
-def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     hashes = empty(chain, engine)
-
-    async def scene(node: EngineNode) -> None:
+    async with run(**EL_SYNC) as node:
         await node.until(lambda: node.has_problem("EL sync: waiting for an unsafe block"))
         await node.gossip(chain.payloads[hashes[9]])
         await node.until(lambda: node.has_problem("EL sync: block 0, 9 blocks to go"))
@@ -37,8 +36,6 @@ def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEng
         assert start.safe_head.number == 6
         await node.until(lambda: node.unsafe == 10 and not node.health)
         assert (engine.safe, engine.finalized) == (hashes[6], hashes[6])
-
-    run(scene, **EL_SYNC)
 
 
 def test_derivation_resumes_at_the_last_recorded_safe_head(
@@ -59,11 +56,11 @@ def test_derivation_resumes_at_the_last_recorded_safe_head(
             await node.gossip(chain.payloads[hashes[10]])
             start = await node.start()
             assert start.safe_head.number == 7
-            found = await node.safe_head(SafeHeadRequest(1, 200))
-            assert (found.error, found.safe_head) == (None, BlockId(7, hashes[7]))
+            result = await node.safe_head(SafeHeadRequest(1, 200))
+            assert (result.error, result.safe_head) == (None, BlockId(7, hashes[7]))
 
     play(scene())
     store = SafeHeadStore(path, chain.rollup)
-    found = [store.at_l1(l1) for l1 in (101, 102, 103)]
-    assert [None if each is None else each.safe_head.number for each in found] == [2, 7, 7]
+    result = [store.at_l1(l1) for l1 in (101, 102, 103)]
+    assert [None if item is None else item.safe_head.number for item in result] == [2, 7, 7]
     store.close()

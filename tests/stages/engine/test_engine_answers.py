@@ -55,8 +55,8 @@ def play(chain: ChainFixture, case: TransactionCase, engine: BuildAnswer) -> Pla
             if isinstance(pending.call, ForkchoiceUpdate) and _holds(pending.call.attributes, raw):
                 builds += 1
             harness.answer(pending, _answer(harness, pending, raw, engine))
-        if found := harness.done(AttributesProcessed):
-            return Played(found[0].result, builds, harness.failures)
+        if result := harness.done(AttributesProcessed):
+            return Played(result[0].result, builds, harness.failures)
         harness.wait(0.5)
     raise AssertionError(f"the block is never done: {harness.failures}")
 
@@ -74,7 +74,7 @@ def _answer(harness: CoreHarness, pending: PendingCall, raw: bytes, engine: Buil
         if _holds(attributes, raw) and engine.kind == "seal":
             return engine.error
         if _holds(attributes, raw) and engine.kind == LEFT_OUT:
-            kept = tuple(each for each in attributes.transactions if each != raw)
+            kept = tuple(transaction for transaction in attributes.transactions if transaction != raw)
             return harness.chain.seal(parent, msgspec.structs.replace(attributes, transactions=kept))
     return harness.good_answer(pending)
 
@@ -83,29 +83,29 @@ def _answer(harness: CoreHarness, pending: PendingCall, raw: bytes, engine: Buil
 @pytest.mark.parametrize("case", TRANSACTIONS, ids=lambda case: case.name)
 def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainFixture) -> None:
     answer = case.answers[engine]
-    found = play(chain, case, answer)
-    processed, reason = found.result, str(found.result.reason)
+    result = play(chain, case, answer)
+    processed, reason = result.result, str(result.result.reason)
     assert processed.built is not None and processed.safe_head.number == 1
     if case.node == "builds":
-        assert answer.kind == BUILT and processed.outcome is AttributesOutcome.ACCEPTED and found.builds == 1
+        assert answer.kind == BUILT and processed.outcome is AttributesOutcome.ACCEPTED and result.builds == 1
         assert case.raw in processed.built.transactions
         return
     assert processed.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
     assert len(processed.built.transactions) == 1, "the L1 attributes deposit"
-    lost = [text for text in found.failures if "does not return it" in text]
-    assert found.failures == lost
+    lost = [text for text in result.failures if "does not return it" in text]
+    assert result.failures == lost
     if case.node == "before":
-        assert (found.builds, lost) == (0, [])
+        assert (result.builds, lost) == (0, [])
         assert reason.startswith("TRANSACTION-INVALID: no engine can execute transaction 1 (0x")
     elif answer.kind == LEFT_OUT:
-        assert (found.builds, lost) == (1, [])
+        assert (result.builds, lost) == (1, [])
         assert reason.startswith("TRANSACTION-LEFT-OUT: the engine left out transaction 1 (0x")
     elif answer.kind == "start" and answer.error is not None:
-        assert (found.builds, lost) == (1, [])
+        assert (result.builds, lost) == (1, [])
         assert reason == f"the engine did not start a block: {answer.error.message} ({answer.error.code})"
     else:
         assert case.node == "after" and answer.error is not None
-        assert found.builds == len(lost) == (2 if case.before else 1)
+        assert result.builds == len(lost) == (2 if case.before else 1)
         text = f"does not return it: {answer.error.message} ({answer.error.code})"
         assert "the engine began to build block 1 on " in lost[0] and lost[0].endswith(text)
         proof = "transaction 2 has a gas limit of 29990000, and those before it leave 29979000"
@@ -155,9 +155,9 @@ def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture
 @pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.given["call"]], ids=lambda x: x.name)
 def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
     answer = case.answers[engine]
-    found = forkchoice_result(ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
-    assert found.status is {"resets": CallStatus.RESET, "done": CallStatus.DONE}[str(case.node)]
-    assert isinstance(answer, str) or f"{answer.message} ({answer.code})" in found.text
+    result = forkchoice_result(ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
+    assert result.status is {"resets": CallStatus.RESET, "done": CallStatus.DONE}[str(case.node)]
+    assert isinstance(answer, str) or f"{answer.message} ({answer.code})" in result.text
 
 
 def test_every_case_is_played() -> None:

@@ -9,8 +9,7 @@ import pytest
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
-from tests.stages.engine.conftest import Play
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import FakeExecutionEngine
@@ -19,7 +18,7 @@ from tests.support.servers.loopback import free_port, own_address
 
 
 @pytest.mark.option("l2.follow.source.rpc-timeout")
-def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(play: Play, tmp_path: Path) -> None:
+async def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(tmp_path: Path) -> None:
     chain = chain_with(block_time=1, l1_step=1)
     engine = FakeExecutionEngine(chain)
     refs = follow(chain, engine, 20)
@@ -32,45 +31,39 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(play: Play, tmp_
     app = json_rpc_app(
         {"optimism_syncStatus": lambda: shown[0], "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup)}
     )
+    source = Listener(app, free_port(), own_address())
+    async with engine.serving():
+        node = EngineNode(chain, engine, tmp_path, follow_url=source.url, follow_timeout=2.0)
+        async with node.running():
+            name = source.url.removeprefix("http://").strip("/")
+            await node.until(lambda: node.has_problem(f"FOLLOW-UNREACHABLE: follow source: {name}: cannot connect"))
+            assert _heads(node) == (20, 0, 0), "a node starts without its source"
+            await source.start()
+            await node.until(lambda: _heads(node) == (20, 12, 4) and node.health == ())
+            await node.until(lambda: engine.safe == refs[12].hash and engine.finalized == refs[4].hash)
+            assert node.status is not None and node.status.current_l1 == chain.l1_ref(104)
 
-    async def scene() -> None:
-        source = Listener(app, free_port(), own_address())
-        async with engine.serving():
-            node = EngineNode(chain, engine, tmp_path, follow_url=source.url, follow_timeout=2.0)
-            async with node.running():
-                name = source.url.removeprefix("http://").strip("/")
-                await node.until(lambda: node.has_problem(f"FOLLOW-UNREACHABLE: follow source: {name}: cannot connect"))
-                assert _heads(node) == (20, 0, 0), "a node starts without its source"
-                await source.start()
-                await node.until(lambda: _heads(node) == (20, 12, 4) and node.health == ())
-                await node.until(lambda: engine.safe == refs[12].hash and engine.finalized == refs[4].hash)
-                assert node.status is not None and node.status.current_l1 == chain.l1_ref(104)
+            shown[0] = status(refs[12], refs[14], refs[4])
+            await node.until(
+                lambda: node.has_problem("FOLLOW-SOURCE: follow source: the source's status is inconsistent: its safe")
+            )
+            shown[0] = status(refs[14], refs[14], refs[6])
+            await node.until(lambda: _heads(node) == (20, 14, 6) and node.health == ())
 
-                shown[0] = status(refs[12], refs[14], refs[4])
-                await node.until(
-                    lambda: node.has_problem(
-                        "FOLLOW-SOURCE: follow source: the source's status is inconsistent: its safe"
-                    )
-                )
-                shown[0] = status(refs[14], refs[14], refs[6])
-                await node.until(lambda: _heads(node) == (20, 14, 6) and node.health == ())
-
-                await source.stop()
-                await node.until(lambda: node.has_problem(f"FOLLOW-UNREACHABLE: follow source: {name}: cannot connect"))
-                assert _heads(node) == (20, 14, 6)
-                again = Listener(app, source.port, source.host)
-                shown[0] = status(refs[16], refs[15], refs[8])
-                await again.start()
-                await node.until(lambda: _heads(node) == (20, 15, 8) and node.health == ())
-                assert node.status.local_safe == refs[16]
-                assert b'follow_source_requests_total{result="error_invalid_state"}' in node.meter.text()
-                await again.stop()
-
-    play(scene())
+            await source.stop()
+            await node.until(lambda: node.has_problem(f"FOLLOW-UNREACHABLE: follow source: {name}: cannot connect"))
+            assert _heads(node) == (20, 14, 6)
+            again = Listener(app, source.port, source.host)
+            shown[0] = status(refs[16], refs[15], refs[8])
+            await again.start()
+            await node.until(lambda: _heads(node) == (20, 15, 8) and node.health == ())
+            assert node.status.local_safe == refs[16]
+            assert b'follow_source_requests_total{result="error_invalid_state"}' in node.meter.text()
+            await again.stop()
 
 
 def _heads(node: EngineNode) -> tuple[int, int, int]:
-    found = node.status
-    if found is None or found.unsafe is None or found.safe is None or found.finalized is None:
+    status = node.status
+    if status is None or status.unsafe is None or status.safe is None or status.finalized is None:
         return (-1, -1, -1)
-    return found.unsafe.number, found.safe.number, found.finalized.number
+    return status.unsafe.number, status.safe.number, status.finalized.number

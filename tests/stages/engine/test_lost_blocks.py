@@ -12,26 +12,23 @@ from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine,
 
 
 @pytest.mark.fault("F44")
-def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn) -> None:
+async def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn) -> None:
     """[STA2] 150 blocks behind the tip it has no whole block, 18 behind it all that derivation needs."""
     chain = chain_with(l1_step=2, seq_window_size=2)
     engine = FakeExecutionEngine(chain)
     refs = chain.build(200, per_epoch=1)
     engine.head, engine.pruned = refs[200].hash, 120
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(offset_el_safe=300.0) as node:
         node.move_l1(refs[200].l1_origin.number)
-        found = await node.start()
-        assert (found.safe_head, found.base) == (refs[182], refs[132].l1_origin)
+        result = await node.start()
+        assert (result.safe_head, result.base) == (refs[182], refs[132].l1_origin)
         await node.until(lambda: node.status is not None and node.status.finalized == refs[182])
         assert node.unsafe == 200 and node.failures == []
-
-    run_on(engine)(scene, offset_el_safe=300.0)
 
 
 @pytest.mark.fault("F44")
 @pytest.mark.parametrize("label", ["safe", "finalized"])
-def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_on: RunOn) -> None:
+async def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_on: RunOn) -> None:
     """[STA18] With genesis in its place blocks that nobody has posted would be safe, and final."""
     chain = chain_with(l1_step=2, seq_window_size=2)
     engine = FakeExecutionEngine(chain)
@@ -40,22 +37,18 @@ def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_o
     known = [] if label == "finalized" else [block_json(chain.payloads[engine.finalized])]
     engine.answers["eth_getBlockByNumber"] = [*known, EngineFailure(4444, "pruned history unavailable")]
     words = f"pruned history unavailable (its {label} block)"
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(offset_el_safe=100.0) as node:
         node.move_l1(refs[200].l1_origin.number)
         await node.until(lambda: any(words in line for line in node.failures))
 
-    run_on(engine)(scene, offset_el_safe=100.0)
-
 
 @pytest.mark.parametrize("known", [True, False], ids=["sequenced head", "posted head"])
-def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
+async def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
     """Without a p2p process that has its blocks. A head that it sequenced is built on without being read; another one
     is read, and found to be lost."""
     engine = sequencing_engine()
     chain = engine.chain
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0) as node:
         await node.until(lambda: len(engine.canonical()) >= 4)
         assert (await node.admin(StopSequencerRequest(1))).error is None
         if not known:
@@ -74,13 +67,11 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn
         times = [payload.timestamp for _, payload in sorted(engine.canonical().items())]
         assert times == list(range(1_001, 1_001 + len(times)))
 
-    run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)
-
 
 SEQUENCER = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "p2p": True}
 
 
-def test_a_sequencer_puts_its_published_blocks_back(run_on: RunOn) -> None:
+async def test_a_sequencer_puts_its_published_blocks_back(run_on: RunOn) -> None:
     """[SEQ39] Again and again, and though its engine would build other blocks."""
     engine = sequencing_engine()
 
@@ -88,7 +79,7 @@ def test_a_sequencer_puts_its_published_blocks_back(run_on: RunOn) -> None:
         wanted = len(node.published) + count
         await node.until(lambda: len(node.published) >= wanted)
 
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(clock=chain_clock(speed=5), **SEQUENCER) as node:
         for count in (1, 2, 3):
             await publish(node, 4)
             engine.pool = [engine.chain.user] * count
@@ -100,5 +91,3 @@ def test_a_sequencer_puts_its_published_blocks_back(run_on: RunOn) -> None:
         canonical = engine.canonical()
         # The engine may have the newest block before the message that publishes it arrives here.
         assert all(published[number] == canonical[number] for number in published.keys() & canonical.keys())
-
-    run_on(engine)(scene, clock=chain_clock(speed=5), **SEQUENCER)

@@ -41,7 +41,7 @@ def promote(harness: CoreHarness, number: int, source: int) -> None:
 
 def recorded(harness: CoreHarness) -> list[tuple[int, int]]:
     """L1 and L2 numbers of the entries."""
-    return [(each.l1_block.number, each.safe_head.number) for each in harness.record.entries]
+    return [(entry.l1_block.number, entry.safe_head.number) for entry in harness.record.entries]
 
 
 def test_a_block_that_the_supervisor_finalizes_is_recorded_first() -> None:

@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.stages.engine.conftest import Run, RunOn
 from tests.support.chains.chain_fixture import ChainFixture
-from tests.support.engine.engine_node import EngineNode, chain_clock, follow
+from tests.support.engine.engine_node import chain_clock, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, sequencing_engine
 
 
@@ -23,11 +23,12 @@ def counted(meter: Meter, name: str) -> float:
     return sum(float(line.split()[-1]) for line in lines)
 
 
-def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_blocks_of_gossip_are_inserted_in_order(
+    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
+) -> None:
     refs = chain.build(5)
     blocks = payloads(chain, refs)
-
-    async def scene(node: EngineNode) -> None:
+    async with run(p2p=True) as node:
         await node.until(lambda: node.unsafe == 0)
         await node.gossip(blocks[3], blocks[1], blocks[2], blocks[2])
         await node.until(lambda: node.unsafe == 3)
@@ -40,57 +41,48 @@ def test_blocks_of_gossip_are_inserted_in_order(chain: ChainFixture, engine: Fak
         assert not node.failures and counted(node.meter, "op_node_default_unsafe_payloads_total") == 7
         assert counted(node.meter, 'op_node_default_refs_number{layer="l2",type="received_payload"}') == 4
 
-    run(scene, p2p=True)
-
 
 @pytest.mark.fault("F48")
-def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
+async def test_a_gap_is_requested_from_peers_and_filled(run_on: RunOn) -> None:
     """[UNS5] As op-node's `syncmode.req-resp` once did."""
     engine = sequencing_engine(l1_step=6)
     chain = engine.chain
     refs = chain.build(6)
     blocks = payloads(chain, refs)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(p2p=True, gaps_from_engine=False, clock=chain_clock()) as node:
         await node.until(lambda: node.unsafe == 0)
         await node.gossip(blocks[6], blocks[5])
 
         def gaps() -> list[UnsafeBlocksRequest]:
-            return [each for each in node.requested if each.gap_end is not None]
+            return [item for item in node.requested if item.gap_end is not None]
 
         await node.until(lambda: len(gaps()) >= 2)
         assert set(gaps()) == {UnsafeBlocksRequest(0, GapEnd(5, refs[5].hash, refs[4].hash))}
         await node.gossip(blocks[4], blocks[3], blocks[2], blocks[1])
         await node.until(lambda: node.unsafe == 6)
 
-    run_on(engine)(scene, p2p=True, gaps_from_engine=False, clock=chain_clock())
 
-
-def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
+async def test_a_gap_is_fetched_by_the_engine(run_on: RunOn) -> None:
     """[UNS6] It gets the lowest block above, and fetches the blocks below from its own peers."""
     engine = sequencing_engine(l1_step=6)
     chain = engine.chain
     refs = chain.build(6)
     blocks = payloads(chain, refs)
     engine.answers["engine_newPayloadV4"] = [{"status": "SYNCING"}]
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(p2p=True, clock=chain_clock()) as node:
         await node.until(lambda: node.unsafe == 0)
         await node.gossip(blocks[6], blocks[5])
         await node.until(lambda: node.unsafe == 6)
         assert engine.head == refs[6].hash and not node.failures
-        assert all(each.gap_end is None for each in node.requested)
-
-    run_on(engine)(scene, p2p=True, clock=chain_clock())
+        assert all(item.gap_end is None for item in node.requested)
 
 
-def test_a_sequencer_publishes_what_it_seals(run_on: RunOn) -> None:
+async def test_a_sequencer_publishes_what_it_seals(run_on: RunOn) -> None:
     engine = sequencing_engine(l1_step=1)
     chain = engine.chain
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(p2p=True, sequencer_enabled=True, sequencer_l1_confs=0) as node:
         await node.until(lambda: node.unsafe >= 3)
-        await node.until(lambda: len({each.payload.block_number for each in node.published}) >= 3)
+        await node.until(lambda: len({item.payload.block_number for item in node.published}) >= 3)
         first = node.published[0]
         assert first.payload.block_number == 1 and first.payload == chain.payloads[first.payload.block_hash]
         assert not counted(node.meter, "op_node_default_publishing_errors_total")
@@ -99,13 +91,10 @@ def test_a_sequencer_publishes_what_it_seals(run_on: RunOn) -> None:
         head = node.unsafe
         await node.until(lambda: node.unsafe > head)
 
-    run_on(engine)(scene, p2p=True, sequencer_enabled=True, sequencer_l1_confs=0)
 
-
-def test_blocks_are_read_for_peers(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_blocks_are_read_for_peers(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run(p2p=True) as node:
         assert node.payloads is not None
         await node.until(lambda: node.unsafe == 3)
         for number in (2, 9):
@@ -119,5 +108,3 @@ def test_blocks_are_read_for_peers(chain: ChainFixture, engine: FakeExecutionEng
         node.payloads.send(PayloadRequest(3, 1))
         await node.until(lambda: len(node.peer_payloads) == 3)
         assert node.peer_payloads[2].payload is None and "database is down" in str(node.peer_payloads[2].error)
-
-    run(scene, p2p=True)

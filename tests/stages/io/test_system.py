@@ -12,7 +12,7 @@ from rollup_node.stages.io.system import stop_accepting
 
 
 @pytest.mark.parametrize("iterations", range(8))
-def test_a_connection_of_any_moment_is_known_or_refused(
+async def test_a_connection_of_any_moment_is_known_or_refused(
     iterations: int, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unraisable: list[object] = []
@@ -23,25 +23,22 @@ def test_a_connection_of_any_moment_is_known_or_refused(
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             made.append(transport)
 
-    async def scenario() -> None:
-        server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
-        with socket.create_connection(server.sockets[0].getsockname()) as client:
-            for _ in range(iterations):
-                await asyncio.sleep(0)
-            await stop_accepting(server)
-            for transport in made:
-                transport.close()
-            known = len(made)
+    server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
+    with socket.create_connection(server.sockets[0].getsockname()) as client:
+        for _ in range(iterations):
             await asyncio.sleep(0)
-            client.settimeout(10)
-            try:
-                assert client.recv(1) == b""
-            except ConnectionResetError:
-                assert not made
+        await stop_accepting(server)
+        for transport in made:
+            transport.close()
+        known = len(made)
         await asyncio.sleep(0)
-        assert len(made) == known
-
-    asyncio.run(scenario())
+        client.settimeout(10)
+        try:
+            assert client.recv(1) == b""
+        except ConnectionResetError:
+            assert not made
+    await asyncio.sleep(0)
+    assert len(made) == known
     made.clear()
     gc.collect()
     assert (list(recwarn), unraisable) == ([], [])
@@ -64,5 +61,5 @@ print(resident() - before)
 
 
 def test_large_blocks_are_given_back_although_a_newer_one_stays() -> None:
-    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 8 << 20, "one block of 4 MiB and what the interpreter needs"
+    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 8 << 20, "one block of 4 MiB and what the interpreter needs"

@@ -34,9 +34,9 @@ def test_attributes_ahead_leave_no_gap(chain: ChainFixture) -> None:
     run.add(attributes(chain, 2, block), 1)
     run.add(attributes(chain, 4, block), 1)
     run.add(attributes(chain, 2, block), 1)
-    assert [each.sequence for each in run.ahead] == [2]
+    assert [item.sequence for item in run.ahead] == [2]
     run.add(attributes(chain, 3, block), 1)
-    assert [each.sequence for each in run.ahead] == [2, 3]
+    assert [item.sequence for item in run.ahead] == [2, 3]
 
 
 def test_they_may_follow_attributes_that_were_just_offered(chain: ChainFixture) -> None:
@@ -44,7 +44,7 @@ def test_they_may_follow_attributes_that_were_just_offered(chain: ChainFixture) 
     block = chain.build(1)[1]
     run.add(attributes(chain, 7), None)
     run.add(attributes(chain, 8, block), None)
-    assert run.offered is not None and [each.sequence for each in run.ahead] == [8]
+    assert run.offered is not None and [item.sequence for item in run.ahead] == [8]
 
 
 def test_they_are_bounded(chain: ChainFixture) -> None:
@@ -68,8 +68,8 @@ def test_they_count_on_the_predicted_block_alone(chain: ChainFixture) -> None:
         assert run.following(1, other, carried) is None and not run.ahead, "all behind it are dropped"
     run = AttributesReceiver()
     run.add(attributes(chain, 2, block), 1)
-    found = run.following(1, block, config)
-    assert found is not None and (found.parent, found.parent_config) == (block, None)
+    answer = run.following(1, block, config)
+    assert answer is not None and (answer.parent, answer.parent_config) == (block, None)
     assert run.ahead, "it waits until its turn has come"
     assert run.following(2, block, config) is None and not run.ahead, "it was processed"
 
@@ -112,23 +112,23 @@ def run_of(count: int) -> AttributesSender:
         run.add(output(number, ahead=True))
     first, *rest = run.due(NOW)
     assert isinstance(first, AttributesReady) and (first.reset, first.sequence) == (7, 1)
-    assert [len(each.blocks) for each in rest if isinstance(each, AttributesAhead)] == ([count] if count else [])
+    assert [len(item.blocks) for item in rest if isinstance(item, AttributesAhead)] == ([count] if count else [])
     return run
 
 
 def result(sequence: int, accepted: int = 0, outcome: AttributesOutcome = ACCEPTED, held: int = 1) -> AttributesResult:
     """The outcome of number `sequence`, and of the `accepted` ones right before."""
-    hashes = tuple(BLOCKS[each].hash for each in range(sequence - accepted, sequence))
+    hashes = tuple(BLOCKS[item].hash for item in range(sequence - accepted, sequence))
     return AttributesResult(7, sequence, outcome, BLOCKS[sequence], SYSTEM_CONFIG, L1, hashes, held)
 
 
 def answers(run: AttributesSender) -> list[tuple[int, L2BlockRef]]:
     """The answers, each taken once its attributes were derived again."""
-    found = []
+    value = []
     while (answer := run.take_answer()) is not None:
-        found.append((answer.sequence, answer.safe_head))
+        value.append((answer.sequence, answer.safe_head))
         run.derived(output(answer.sequence + 1), NOW)
-    return found
+    return value
 
 
 def test_attributes_are_repeated_until_they_are_answered() -> None:

@@ -68,9 +68,9 @@ def block_validator(version: int) -> Parser:
 
     def validate(part: bytes) -> object:
         content = SIGNER.sign(CHAIN_ID, part) + part
-        found = validator.validate(version, content, GENESIS_TIME + 2, 0.0)
-        assert found.result is not ValidationResult.ACCEPT or part == signed_part(version)
-        return found
+        result = validator.validate(version, content, GENESIS_TIME + 2, 0.0)
+        assert result.result is not ValidationResult.ACCEPT or part == signed_part(version)
+        return result
 
     return validate
 
@@ -81,17 +81,17 @@ def encoded_response(version: int) -> bytes:
 
 def response_parser(version: int) -> Parser:
     def read(raw: bytes) -> object:
-        found = payload_by_number.decode_response(CONFIGS[version], 1, raw)
-        return None if isinstance(found, ErrorResponse | RequestFailed) else found.payload.block_number == 1
+        response = payload_by_number.decode_response(CONFIGS[version], 1, raw)
+        return None if isinstance(response, ErrorResponse | RequestFailed) else response.payload.block_number == 1
 
     return read
 
 
 def snappy_parser(decompress: Callable[[bytes], bytes | SnappyFailure]) -> Parser:
     def read(raw: bytes) -> object:
-        found = decompress(raw)
-        assert isinstance(found, SnappyFailure) or len(found) <= snappy.MAX_BYTES
-        return found
+        result = decompress(raw)
+        assert isinstance(result, SnappyFailure) or len(result) <= snappy.MAX_BYTES
+        return result
 
     return read
 

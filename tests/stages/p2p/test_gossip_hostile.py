@@ -62,7 +62,7 @@ def test_a_flood_of_ihave() -> None:
         for number in range(100):
             start = (round_number * 100 + number) * 50
             harness.receive_control(
-                ATTACKER, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])]
+                ATTACKER, ihave=[IHave(TOPIC, [(start + item).to_bytes(20, "big") for item in range(50)])]
             )
         harness.sent_to(ATTACKER)
         harness.heartbeats()
@@ -84,7 +84,7 @@ def test_a_flood_of_iwant() -> None:
 def test_a_flood_of_idontwant() -> None:
     harness = harness_with_attacker()
     for number in range(300):
-        harness.receive_control(ATTACKER, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
+        harness.receive_control(ATTACKER, idontwant=[(number * 100 + item).to_bytes(20, "big") for item in range(100)])
     assert len(harness.router.peers.states[ATTACKER].unwanted) == 1000
     harness.heartbeats(3)
     assert not harness.router.peers.states[ATTACKER].unwanted
@@ -118,10 +118,10 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
 
     def receive_after(after: float) -> list[ValidationFailure | None]:
         harness.now = start + after
-        found = harness.receive_message(ATTACKER, content)
-        validations = [validator.validate(4, each.content, payload.timestamp + after, harness.now) for each in found]
-        for each, validation in zip(found, validations, strict=True):
-            harness.router.report_validation_result(each.id, validation.result, harness.now)
+        result = harness.receive_message(ATTACKER, content)
+        validations = [validator.validate(4, item.content, payload.timestamp + after, harness.now) for item in result]
+        for item, validation in zip(result, validations, strict=True):
+            harness.router.report_validation_result(item.id, validation.result, harness.now)
         return [validation.failure for validation in validations]
 
     start = harness.now
@@ -157,8 +157,8 @@ def test_any_bytes_decode_or_raise() -> None:
     harness, chance = harness_with_attacker(), random.Random(7)
     rpcs = malformed_rpcs(chance)
     for number in range(800):
-        found = harness.router.receive_rpc(ATTACKER, next(rpcs), harness.now)
-        for incoming in [] if isinstance(found, MalformedRpc) else found:
+        result = harness.router.receive_rpc(ATTACKER, next(rpcs), harness.now)
+        for incoming in [] if isinstance(result, MalformedRpc) else result:
             harness.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), harness.now)
         if number % 50 == 0:
             harness.heartbeats()
@@ -174,10 +174,10 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
         return Rpc(messages=[PubsubMessage(TOPIC, data)])
 
     def ids(number: int) -> list[bytes]:
-        return [number.to_bytes(8, "big") + bytes([each]) * 56 for each in range(20)]
+        return [number.to_bytes(8, "big") + bytes([item]) * 56 for item in range(20)]
 
     return {
-        "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{each}", True) for each in range(10)]),
+        "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{item}", True) for item in range(10)]),
         "malformed_rpcs": lambda n: message(compressed(n.to_bytes(8, "big") * 200)),
         "bombs": lambda n: message(compressed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
         "lengths": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
@@ -192,8 +192,8 @@ def test_memory_stays_bounded(flood: str) -> None:
 
     def attack(numbers: range) -> None:
         for number in numbers:
-            found = harness.router.receive_rpc(ATTACKER, encode_rpc(rpc_at(number)), harness.now)
-            for incoming in [] if isinstance(found, MalformedRpc) else found:
+            result = harness.router.receive_rpc(ATTACKER, encode_rpc(rpc_at(number)), harness.now)
+            for incoming in [] if isinstance(result, MalformedRpc) else result:
                 harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
             if number % 25 == 0:
                 harness.heartbeats()

@@ -76,7 +76,7 @@ def unread(host: RecordingHost) -> int:
     return sum(link.unread_bytes for link in host.connections_to_peer(STRANGER))
 
 
-def test_five_hundred_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_five_hundred_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
     async def one(port: int, number: int) -> None:
         try:
             async with tcp_connection(port) as (reader, writer):
@@ -87,23 +87,20 @@ def test_five_hundred_garbage_connections(capsys: pytest.CaptureFixture[str]) ->
         except (ConnectionError, TimeoutError):
             pass
 
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(half_open=32)) as (ours, good):
-            await asyncio.gather(*(one(ours.port, number) for number in range(100)))
-            tracemalloc.start()
-            before = tracemalloc.get_traced_memory()[0]
-            for start in range(0, 400, 100):
-                wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
-                assert await echo_through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
-                await wave
-                assert len(ours.pending_handshakes) <= 32
-            await until(lambda: len(ours.pending_handshakes) == 0)
-            grown = tracemalloc.get_traced_memory()[0] - before
-            tracemalloc.stop()
-            assert grown < 1 << 20
-            assert ours.peers() == [good.peer_id]
-
-    asyncio.run(run())
+    async with guarded(limits=ResourceLimits(half_open=32)) as (ours, good):
+        await asyncio.gather(*(one(ours.port, number) for number in range(100)))
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for start in range(0, 400, 100):
+            wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
+            assert await echo_through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
+            await wave
+            assert len(ours.pending_handshakes) <= 32
+        await until(lambda: len(ours.pending_handshakes) == 0)
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert grown < 1 << 20
+        assert ours.peers() == [good.peer_id]
     assert capsys.readouterr().err == ""
 
 
@@ -225,7 +222,7 @@ async def test_streams_without_a_protocol_time_out() -> None:
         await peer.send(frame(WINDOW_UPDATE, SYN, 103, 0) + frame(DATA, 0, 103, 3, b"\x01\x02\x03"))
         await peer.send(proposal(105, "/unknown/1"))
         resets = [frame(WINDOW_UPDATE, 8, number, 0) for number in (101, 103, 105)]
-        await peer.read_until(lambda answer: all(each in answer for each in resets))
+        await peer.read_until(lambda answer: all(reset in answer for reset in resets))
         assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
 
 
@@ -378,25 +375,22 @@ async def test_streams_opened_too_fast_are_reset() -> None:
         assert 64 <= refused < 150, "the others are reset before their protocol is looked at"
 
 
-def test_handlers_of_reset_streams_are_bounded() -> None:
-    async def run() -> None:
-        async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _):
-            running = 0
+async def test_handlers_of_reset_streams_are_bounded() -> None:
+    async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _):
+        running = 0
 
-            async def hold(_: Stream) -> None:
-                nonlocal running
-                running += 1
-                await asyncio.sleep(30)
+        async def hold(_: Stream) -> None:
+            nonlocal running
+            running += 1
+            await asyncio.sleep(30)
 
-            ours.set_stream_handler("/hold/1", hold)
-            async with raw_peer(ours.port) as peer:
-                for number in range(101, 201, 2):
-                    await peer.send(proposal(number, "/hold/1") + frame(WINDOW_UPDATE, RST, number, 0))
-                await peer.send(frame(PING, SYN, 0, 7))
-                await peer.read_until(lambda answer: frame(PING, 2, 0, 7) in answer)
-                assert running == 10
-
-    asyncio.run(run())
+        ours.set_stream_handler("/hold/1", hold)
+        async with raw_peer(ours.port) as peer:
+            for number in range(101, 201, 2):
+                await peer.send(proposal(number, "/hold/1") + frame(WINDOW_UPDATE, RST, number, 0))
+            await peer.send(frame(PING, SYN, 0, 7))
+            await peer.read_until(lambda answer: frame(PING, 2, 0, 7) in answer)
+            assert running == 10
 
 
 async def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction, signing_hash
 from rollup_node.stages.protocol.unexecutable import LEAST_GAS, MAX_DECODED, least_gas, unexecutable
-from rollup_node.tools.batcher.signing import Key
+from rollup_node.tools.batcher.driver import Key
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.signed_transactions import unsigned_transaction
 

@@ -124,5 +124,5 @@ def test_a_server_that_obeys_stays_within_its_limits(steps: list[tuple[int, int,
                 table.close(heaviest)
                 alive.remove(heaviest)
         assert len(table) == len(alive) <= LIMITS.connections
-        assert sum(each.held for each in alive) <= LIMITS.held_bytes
-        assert all(sum(each.address == one.address for each in alive) <= LIMITS.per_address for one in alive)
+        assert sum(item.held for item in alive) <= LIMITS.held_bytes
+        assert all(sum(item.address == one.address for item in alive) <= LIMITS.per_address for one in alive)

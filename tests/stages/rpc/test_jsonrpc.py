@@ -100,8 +100,8 @@ TEXTS = st.text(max_size=8)
 def test_no_value_is_missed(value: Any) -> None:
     def values(found: Any) -> int:
         if isinstance(found, dict):
-            return 1 + len(found) + sum(values(each) for each in found.values())
-        return 1 + (sum(values(each) for each in found) if isinstance(found, list) else 0)
+            return 1 + len(found) + sum(values(item) for item in found.values())
+        return 1 + (sum(values(item) for item in found) if isinstance(found, list) else 0)
 
     assert count_values(orjson.dumps(value)) >= values(value)
 

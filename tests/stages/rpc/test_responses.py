@@ -72,8 +72,8 @@ def test_current_l1_is_zero_during_a_reset() -> None:
 
 def test_outputs() -> None:
     """[RPC31]"""
-    found = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
-    assert output(found, {"x": 1}) == {
+    output_response = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
+    assert output(output_response, {"x": 1}) == {
         "version": ZERO,
         "outputRoot": "0x" + "0a" * 32,
         "blockRef": l2_ref(L2),
@@ -92,10 +92,10 @@ def test_super_roots_of_several_chains() -> None:
         chain: (OutputResponse(1, None, L2, root, b"\x0b" * 32, b"\x0c" * 32, None), BlockId(required, b"\x0d" * 32))
         for (chain, root), required in zip(roots.items(), (7, 9, 8), strict=True)
     }
-    found = superroot(198, status, tuple(roots), outputs)
-    assert found["chain_ids"] == [*found["optimistic_at_timestamp"]] == ["901", "902", "1301"]
-    assert [each["required_l1"]["number"] for each in found["optimistic_at_timestamp"].values()] == [9, 7, 8]
-    data = found["data"]
+    result = superroot(198, status, tuple(roots), outputs)
+    assert result["chain_ids"] == [*result["optimistic_at_timestamp"]] == ["901", "902", "1301"]
+    assert [item["required_l1"]["number"] for item in result["optimistic_at_timestamp"].values()] == [9, 7, 8]
+    data = result["data"]
     assert data["verified_required_l1"] == {"hash": "0x" + "0d" * 32, "number": 9}
     assert data["super"] == {
         "timestamp": "0xc6",
@@ -104,7 +104,7 @@ def test_super_roots_of_several_chains() -> None:
     assert data["super_root"] == "0x" + super_root(198, roots.items()).hex()
     del outputs[902]
     partial = superroot(198, status, tuple(roots), outputs)
-    assert "data" not in partial and partial["chain_ids"] == found["chain_ids"]
+    assert "data" not in partial and partial["chain_ids"] == result["chain_ids"]
     assert [*partial["optimistic_at_timestamp"]] == ["901", "1301"]
 
 
@@ -123,8 +123,8 @@ def test_the_status_of_sdm(lagoon: int | None, opt_in: bool, active: bool, effec
     times = {} if lagoon is None else {"lagoon": lagoon}
     rollup = msgspec.structs.replace(SEPOLIA, fork_times=times)
     head = L2BlockRef(L2.hash, 7, L2.parent_hash, 100, L2.l1_origin, 0)
-    found = sdm_status(rollup, EngineStatus(1, head, head, head, head, head, True, True, sdm_opt_in=opt_in))
+    result = sdm_status(rollup, EngineStatus(1, head, head, head, head, head, True, True, sdm_opt_in=opt_in))
     expected: dict[str, Any] = {"postExecOptIn": opt_in, "protocolActive": active, "effective": effective}
-    assert found == (expected if lagoon is None else expected | {"activationTime": lagoon})
+    assert result == (expected if lagoon is None else expected | {"activationTime": lagoon})
     none = EngineStatus(1, None, None, None, None, None, True, True, sdm_opt_in=opt_in)
     assert sdm_status(rollup, none)["protocolActive"] is False

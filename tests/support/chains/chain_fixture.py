@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttrib
 from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
-from rollup_node.tools.bench import sealed_blocks
+from rollup_node.tools.bench import signed_blocks
 
 L1_CHAIN = L1Chain(900, "test", (BlobFork("cancun", 0, 3_338_477),))
 ALL_FORKS = (
@@ -62,7 +62,7 @@ def l1_header(number: int, branches: Sequence[tuple[int, str]] = ((0, "a"),), st
 def genesis_payload() -> ExecutionPayload:
     """The L2 genesis block."""
     payload = msgspec.structs.replace(
-        sealed_blocks.genesis_payload(GENESIS_TIME),
+        signed_blocks.genesis_payload(GENESIS_TIME),
         state_root=keccak256(b"genesis state"),
         gas_limit=30_000_000,
         extra_data=b"genesis",
@@ -89,7 +89,7 @@ class ChainFixture:
 
     def reorg(self, branch: str, fork_at: int) -> None:
         """From `fork_at` on, L1 is another chain."""
-        self.branches = [each for each in self.branches if each[0] < fork_at] + [(fork_at, branch)]
+        self.branches = [branch for branch in self.branches if branch[0] < fork_at] + [(fork_at, branch)]
 
     def l1(self, number: int) -> L1Block:
         """The canonical L1 block of a number."""

@@ -91,15 +91,15 @@ class DerivationModel:
 
     def _batcher(self) -> bytes:
         """The batcher by the updates up to the origin [T5]."""
-        found = self.chain.batcher
+        batcher = self.chain.batcher
         for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
-            found = block.batcher or found
-        return found
+            batcher = block.batcher or batcher
+        return batcher
 
     def _readable_batches(self) -> Iterator[ModelSingular | ModelSpan]:
         """The batches that are read in this L1 block."""
         if self.new:
-            self.bank = {name: each for name, each in self.bank.items() if not self._timed_out(each)}
+            self.bank = {name: item for name, item in self.bank.items() if not self._timed_out(item)}
         for sender, frames in self.origin.items:
             if sender != self._batcher() or frames is None:
                 continue
@@ -188,8 +188,8 @@ class DerivationModel:
         if self.origin is not self.seen:
             self.seen = self.origin
             self.window = [] if behind else [*self.window, self.origin]
-        if any(each.number == self.safe.epoch for each in self.window):
-            self.window = [each for each in self.window if each.number >= self.safe.epoch]
+        if any(item.number == self.safe.epoch for item in self.window):
+            self.window = [item for item in self.window if item.number >= self.safe.epoch]
         return behind
 
     def _does_not_fit(self) -> bool:
@@ -239,10 +239,10 @@ class DerivationModel:
         """An accepted batch, block by block [BQ10]."""
         if isinstance(batch, ModelSingular):
             return self._build(batch, True)
-        found = self._extract(batch)
-        assert found, "an accepted span has no new block"
-        self.pending = found[1:]
-        return self._build(found[0], not self.pending)
+        result = self._extract(batch)
+        assert result, "an accepted span has no new block"
+        self.pending = result[1:]
+        return self._build(result[0], not self.pending)
 
     def _new_stage(self) -> str:
         """One step of the batch stage [BS1 to BS9]."""
@@ -258,13 +258,13 @@ class DerivationModel:
             verdict = self._prefix(batch, self.origin)
             if verdict == "accept":
                 verdict = self._overlap(batch)
-            found = self._extract(batch) if verdict == "accept" else None
-            if not found:
+            result = self._extract(batch) if verdict == "accept" else None
+            if not result:
                 if verdict in ("drop", "accept"):
                     self._flush()
                 return "more"
-            self.pending = found[1:]
-            batch = found[0]
+            self.pending = result[1:]
+            batch = result[0]
         assert isinstance(batch, ModelSingular)
         verdict = self._single(batch, self.origin)
         if verdict == "accept":
@@ -295,7 +295,7 @@ class DerivationModel:
         return self.chain.active("holocene", inclusion.time)
 
     def _known(self, number: int) -> ModelL1 | None:
-        return next((each for each in self.window if each.number == number), None)
+        return next((item for item in self.window if item.number == number), None)
 
     def _single(self, batch: ModelSingular, inclusion: ModelL1) -> str:
         """The checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
@@ -412,13 +412,13 @@ class DerivationModel:
 
     def _extract(self, span: ModelSpan) -> list[ModelSingular] | None:
         """The blocks of a span after the safe head [X1 to X4]."""
-        found: list[ModelSingular] = []
+        result: list[ModelSingular] = []
         for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
             if self._time(span, place) > self.safe.time:
                 if epoch < self.safe.epoch or self._known(epoch) is None:
                     return None
-                found.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
-        return found
+                result.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
+        return result
 
     # --- the block, and the engine's result for it -----------------------------------------------------------------
 
@@ -443,8 +443,8 @@ class DerivationModel:
         sequence = 0 if starts else safe.sequence + 1
         block = ModelL2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
         gas_limit = self.chain.gas_limit
-        for each in self.l1[: epoch.number - self.chain.first_l1 + 1]:
-            gas_limit = each.gas_limit or gas_limit
+        for item in self.l1[: epoch.number - self.chain.first_l1 + 1]:
+            gas_limit = item.gas_limit or gas_limit
         self.built.append(ModelBlock(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
         self.l2.append(block)
         return "more"
@@ -452,18 +452,18 @@ class DerivationModel:
 
 def pruned(frames: Sequence[ModelFrame]) -> tuple[ModelFrame, ...]:
     """The frames that the frame queue keeps [Q3]."""
-    found, at = list(frames), 0
-    while at + 1 < len(found):
-        current, following = found[at], found[at + 1]
+    result, at = list(frames), 0
+    while at + 1 < len(result):
+        current, following = result[at], result[at + 1]
         same = current.channel == following.channel
         if same and (current.is_last or following.number != (current.number + 1) % 65536):
-            del found[at + 1]
+            del result[at + 1]
         elif same or following.number == 0:
             if same or current.is_last:
                 at += 1
             else:
-                del found[at]
+                del result[at]
                 at = max(0, at - 1)
         else:
-            del found[at + 1]
-    return tuple(found)
+            del result[at + 1]
+    return tuple(result)

@@ -49,8 +49,8 @@ class SepoliaRecording:
     @cached_property
     def spans(self) -> list[dict[str, Any]]:
         """The recorded span batches: channel, first L2 block, number of blocks and more."""
-        found: list[dict[str, Any]] = orjson.loads((self._folder / "expected.json").read_bytes())["spans"]
-        return found
+        load: list[dict[str, Any]] = orjson.loads((self._folder / "expected.json").read_bytes())["spans"]
+        return load
 
     @cached_property
     def l1_blocks(self) -> dict[int, L1Block]:

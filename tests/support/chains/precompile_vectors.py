@@ -37,5 +37,5 @@ class PrecompileVector(msgspec.Struct, frozen=True):
 
 def vectors_of(*addresses: int) -> list[PrecompileVector]:
     """The vectors of the precompiles at these addresses."""
-    found = msgspec.convert(json.loads(_FILE.read_text()), list[PrecompileVector])
-    return [vector for vector in found if vector.address in addresses]
+    result = msgspec.convert(json.loads(_FILE.read_text()), list[PrecompileVector])
+    return [vector for vector in result if vector.address in addresses]

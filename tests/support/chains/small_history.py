@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
-from rollup_node.tools.history.manifest import Block, ManifestRow, State, encode_manifest
-from rollup_node.tools.history.ranges import L1Range, RunConfig
-from rollup_node.tools.history.row_files import write_parquet
-from rollup_node.tools.history.tables import Table, partition
+from rollup_node.tools.history.manifest import Block, L1Range, ManifestRow, RunConfig, State, encode_manifest
+from rollup_node.tools.history.tables import Table, partition, write_parquet
 
 FIRST, LAST, SIZE = 100, 129, 10
 TIME = 1_724_803_000
@@ -72,10 +70,10 @@ def rows_of(table: Table, number: int) -> Rows:
             ]
         case Table.L2_BLOCKS:
             rows = [
-                {"number": each, "hash": l2_hash(each), "parent_hash": l2_hash(each - 1), "time": TIME + 6 * each}
+                {"number": item, "hash": l2_hash(item), "parent_hash": l2_hash(item - 1), "time": TIME + 6 * item}
                 | {"origin_number": number - 3, "origin_hash": l1_hash(number - 3), "sequence_number": at}
                 | {"transactions": 2, "bytes": 300, "channel": channel, "l1_transaction": transaction}
-                for at, each in enumerate((2 * number - 1, 2 * number))
+                for at, item in enumerate((2 * number - 1, 2 * number))
             ]
         case Table.DROPS:
             common = {"effect": "ignored", "rule": "F1", "reason": "sender_not_batcher", "text": "x", "values": "{}"}

@@ -44,7 +44,7 @@ from rollup_node.tools.batcher.channels import (
     frames,
     supported_config,
 )
-from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
@@ -106,9 +106,9 @@ class InProcessEngine:
 
     def block(self, number: int) -> Block:
         """The canonical block with a number."""
-        found = self.backend.chain.at(number)
-        assert found is not None
-        return found
+        result = self.backend.chain.at(number)
+        assert result is not None
+        return result
 
     def batch_block(self, number: int) -> L2Block:
         """A block as the batcher parses it."""
@@ -245,7 +245,7 @@ class SmallRollup:
                     deriver.add_decoded(key, tasks.run(task))
                 case NeedBlobs(block=block, blobs=blobs):
                     deriver.add_blobs(
-                        block.hash, [BlobContent(each.hash, self._blobs[each.hash], None) for each in blobs]
+                        block.hash, [BlobContent(blob.hash, self._blobs[blob.hash], None) for blob in blobs]
                     )
                 case NeedL2Blocks(first=first, last=last):
                     deriver.add_l2_blocks(first, last, [self._content(number) for number in range(first, last + 1)])

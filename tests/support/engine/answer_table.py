@@ -50,21 +50,21 @@ def transaction_cases() -> list[TransactionCase]:
     """The cases of `[[transaction]]`."""
     return [
         TransactionCase(
-            each["name"],
-            _raw(each),
-            (_raw({}),) if each.get("second") else (),
-            {name: _build_answer(_of(name, each)) for name in ENGINES},
-            each["node"],
+            item["name"],
+            _raw(item),
+            (_raw({}),) if item.get("second") else (),
+            {name: _build_answer(_of(name, item)) for name in ENGINES},
+            item["node"],
         )
-        for each in _read()["transaction"]
+        for item in _read()["transaction"]
     ]
 
 
 def other_cases(kind: str) -> list[OtherCase]:
     """The cases of `[[attributes]]` or `[[call]]`."""
     return [
-        OtherCase(each["name"], each, {name: _answer(_of(name, each)) for name in ENGINES}, each["node"])
-        for each in _read()[kind]
+        OtherCase(item["name"], item, {name: _answer(_of(name, item)) for name in ENGINES}, item["node"])
+        for item in _read()[kind]
     ]
 
 

@@ -169,13 +169,13 @@ class EngineNode:
 
     def latest_above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
         """The blocks that were published on this head."""
-        found: list[ExecutionPayload] = []
+        result: list[ExecutionPayload] = []
         at = head.hash
         for payload in (request.payload for request in self.published):
             if payload.parent_hash == at:
-                found.append(payload)
+                result.append(payload)
                 at = payload.block_hash
-        return tuple(found)
+        return tuple(result)
 
     def move_l1(self, head: int, finalized: int | None = None) -> None:
         """L1 has other heads."""
@@ -240,15 +240,19 @@ class EngineNode:
         """The response to a call of the supervisor."""
         self._calls += 1
         request, client = InteropRequest(self._calls, method, **params), self.interop
-        found: list[InteropResponse] = []
+        result: list[InteropResponse] = []
 
         def answered() -> bool:
-            messages = (each for each in self.interop_messages if isinstance(each, InteropResponse))
-            found.extend(each for each in messages if each.id == request.id)
-            return bool(found)
+            messages = (
+                interop_message
+                for interop_message in self.interop_messages
+                if isinstance(interop_message, InteropResponse)
+            )
+            result.extend(message for message in messages if message.id == request.id)
+            return bool(result)
 
         await self.until(answered, lambda: client.send(request))
-        return found[0]
+        return result[0]
 
     # --- what a test waits for -------------------------------------------------------------------------------------
 
@@ -275,32 +279,32 @@ class EngineNode:
         message = AttributesReady(start.reset, sequence, parent, attributes, self.chain.l1_ref(origin), True)
 
         def results() -> list[AttributesResult]:
-            return [each for each in self.results if (each.reset, each.sequence) == (start.reset, sequence)]
+            return [result for result in self.results if (result.reset, result.sequence) == (start.reset, sequence)]
 
         await self.until(lambda: bool(results()), lambda: self.blocks.send(message))
         return results()[0]
 
     async def admin(self, message: AdminRequest) -> ControlResponse:
         """The response to an admin call."""
-        found = await self._response(message)
-        assert isinstance(found, ControlResponse)
-        return found
+        result = await self._response(message)
+        assert isinstance(result, ControlResponse)
+        return result
 
     async def output(self, message: OutputRequest) -> OutputResponse:
         """The response to optimism_outputAtBlock."""
-        found = await self._response(message)
-        assert isinstance(found, OutputResponse)
-        return found
+        result = await self._response(message)
+        assert isinstance(result, OutputResponse)
+        return result
 
     async def safe_head(self, message: SafeHeadRequest) -> SafeHeadResponse:
         """The response to optimism_safeHeadAtL1Block."""
-        found = await self._response(message)
-        assert isinstance(found, SafeHeadResponse)
-        return found
+        result = await self._response(message)
+        assert isinstance(result, SafeHeadResponse)
+        return result
 
     async def _response(self, message: RpcRequest) -> RpcResponse:
         def responses() -> list[RpcResponse]:
-            return [each for each in self.responses if each.id == message.id]
+            return [response for response in self.responses if response.id == message.id]
 
         await self.until(lambda: bool(responses()), lambda: self.control.send(message))
         return responses()[0]

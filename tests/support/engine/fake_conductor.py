@@ -9,7 +9,7 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 
 NOT_LEADER = "node is not the leader"
 NULL = {"result": None}

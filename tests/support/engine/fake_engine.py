@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.engine_json import attributes_from_json, envelo
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.transactions import decode_transaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.model_engine import ModelEngine
 
@@ -46,21 +46,21 @@ def transaction_json(raw: bytes) -> dict[str, Any]:
             **({"isSystemTx": True} if deposit.is_system else {}),
             "input": to_hex(deposit.data),
         }
-    found = decode_transaction(raw)
+    transaction = decode_transaction(raw)
     return {
         "type": "0x2",
-        "chainId": hex(found.chain_id or 0),
-        "nonce": hex(found.nonce),
-        "maxPriorityFeePerGas": hex(found.max_priority_fee),
-        "maxFeePerGas": hex(found.max_fee),
-        "gas": hex(found.gas),
-        "to": None if found.to is None else to_hex(found.to),
-        "value": hex(found.value),
-        "input": to_hex(found.data),
+        "chainId": hex(transaction.chain_id or 0),
+        "nonce": hex(transaction.nonce),
+        "maxPriorityFeePerGas": hex(transaction.max_priority_fee),
+        "maxFeePerGas": hex(transaction.max_fee),
+        "gas": hex(transaction.gas),
+        "to": None if transaction.to is None else to_hex(transaction.to),
+        "value": hex(transaction.value),
+        "input": to_hex(transaction.data),
         "accessList": [],
-        "yParity": hex(found.y_parity),
-        "r": hex(found.r),
-        "s": hex(found.s),
+        "yParity": hex(transaction.y_parity),
+        "r": hex(transaction.r),
+        "s": hex(transaction.s),
     }
 
 
@@ -139,8 +139,8 @@ class FakeExecutionEngine(ModelEngine):
         payload = self.block(name)
         if payload is None:
             return None
-        found = block_json(payload)
-        return {**found, "transactions": []} if 0 < payload.block_number <= self.pruned else found
+        result = block_json(payload)
+        return {**result, "transactions": []} if 0 < payload.block_number <= self.pruned else result
 
     def engine_forkchoiceUpdated(self, state: Mapping[str, str], attributes: Any) -> Any:
         names = ("headBlockHash", "safeBlockHash", "finalizedBlockHash")
@@ -173,15 +173,15 @@ class FakeExecutionEngine(ModelEngine):
             return web.Response(status=401, text=str(error))
         body = await request.json()
         await asyncio.sleep(self.delay)
-        replies = [self.reply(each) for each in body] if isinstance(body, list) else self.reply(body)
+        replies = [self.reply(item) for item in body] if isinstance(body, list) else self.reply(body)
         return web.json_response(replies)
 
     def reply(self, request: Mapping[str, Any]) -> Any:
-        found = {"jsonrpc": "2.0", "id": request["id"]}
+        result = {"jsonrpc": "2.0", "id": request["id"]}
         try:
-            return {**found, "result": self.do(request["method"], request["params"])}
+            return {**result, "result": self.do(request["method"], request["params"])}
         except EngineFailure as failure:
-            return {**found, "error": {"code": failure.code, "message": str(failure), "data": failure.data or None}}
+            return {**result, "error": {"code": failure.code, "message": str(failure), "data": failure.data or None}}
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeExecutionEngine"]:

@@ -48,8 +48,8 @@ class Follower:
     @property
     def heads(self) -> tuple[int, int, int, int]:
         """The numbers of unsafe, local safe, safe and finalized head that others see."""
-        found = self.harness.status
-        refs = (found.unsafe, found.local_safe, found.safe, found.finalized)
+        status = self.harness.status
+        refs = (status.unsafe, status.local_safe, status.safe, status.finalized)
         unsafe, local_safe, safe, finalized = (-1 if ref is None else ref.number for ref in refs)
         return unsafe, local_safe, safe, finalized
 
@@ -58,7 +58,7 @@ class Follower:
 
     def problem(self) -> str | None:
         """What operators are told of a block that the engine does not get."""
-        shown = [each for each in self.harness.actions if isinstance(each, act.FetchLasts | act.FetchEnded)]
+        shown = [action for action in self.harness.actions if isinstance(action, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
 
     def run(self, seconds: int, hold: CallPurpose | None = None) -> None:

@@ -30,8 +30,8 @@ class KeptBlocks:
 
     @property
     def last(self) -> BlockRecord | None:
-        found = (self.find(each.number, each.hash) for each in self._kept.newest_first())
-        return next((each for each in found if each is not None and each.fate is BlockFate.SIGNED), None)
+        result = (self.find(item.number, item.hash) for item in self._kept.newest_first())
+        return next((item for item in result if item is not None and item.fate is BlockFate.SIGNED), None)
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
         return self._blocks.find(number, block_hash)

@@ -55,8 +55,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.conductor.cluster import Cluster, CommitRefused
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.conductor.control import Cluster, CommitRefused
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
@@ -244,7 +244,7 @@ class SequencingNode(EngineNode):
         await self.until(lambda: self.unsafe >= 0)
         assert self.status is not None and self.status.unsafe is not None
         head = self.status.unsafe.hash
-        payloads = [envelope_from_json(each) for each in await rpc.call("test_missing", to_hex(head))]
+        payloads = [envelope_from_json(item) for item in await rpc.call("test_missing", to_hex(head))]
         if payloads:
             await self.gossip(*payloads)
             await self.until(lambda: self.unsafe == payloads[-1].block_number)
@@ -356,14 +356,14 @@ def main() -> None:
     parser.add_argument("kills", type=int)
     parser.add_argument("seed", type=int)
     parser.add_argument("--conductor", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     log.set_level(log.Level.ERROR)
     gc.freeze()  # a collection in each process would copy what they share
-    killer = Killer(given.folder, given.seed, given.conductor)
+    killer = Killer(args.folder, args.seed, args.conductor)
     try:
-        for incarnation in range(1, MOST_ROUNDS * given.kills + 1):
+        for incarnation in range(1, MOST_ROUNDS * args.kills + 1):
             killer.kill_one(incarnation)
-            if incarnation < given.kills:
+            if incarnation < args.kills:
                 continue
             counts = killer.check()
             if all(counts[moment] for moment in MOMENTS):
@@ -372,7 +372,7 @@ def main() -> None:
     finally:
         os.kill(killer.servers, signal.SIGKILL)
         os.waitpid(killer.servers, 0)
-        for path in given.folder.glob("*.sock"):
+        for path in args.folder.glob("*.sock"):
             path.unlink()
 
 

@@ -32,8 +32,8 @@ def wait_for_replacements(net: Devnet, texts: Mapping[str, tuple[str, ...]]) -> 
         net.wait_for_safe(LAST, node)
     for node in texts:
         for block in BLOCKS:
-            found = call(net.node(node)["engine"], "eth_getBlockByNumber", hex(block), True)
-            assert {each["type"] for each in found["transactions"]} == {DEPOSIT}, (node, block)
+            result = call(net.node(node)["engine"], "eth_getBlockByNumber", hex(block), True)
+            assert {item["type"] for item in result["transactions"]} == {DEPOSIT}, (node, block)
         for text in texts[node]:
             assert text in net.log(node), (node, text)
         net.wait(partial(net.is_ready, node), f"the {node} is ready")

@@ -91,8 +91,8 @@ class ModelEngine:
                 payload = self.block(call.name)
                 return None if payload is None else self.chain.known[payload.block_hash].ref
             case GetBlockRefs():
-                found = [self.block(number) for number in range(call.first, call.last + 1)]
-                return tuple(self.chain.known[payload.block_hash].ref for payload in found if payload is not None)
+                result = [self.block(number) for number in range(call.first, call.last + 1)]
+                return tuple(self.chain.known[payload.block_hash].ref for payload in result if payload is not None)
             case ForkchoiceUpdate():
                 return self.update_forkchoice(call.forkchoice, call.attributes)
             case GetPayload():

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from tests.support.p2p.blocks import SIGNER
 from tests.support.servers.certificates import certificate
 

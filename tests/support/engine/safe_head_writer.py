@@ -48,11 +48,11 @@ def scripted_writes(seed: int) -> Iterator[SafeHeadWrite]:
 
 def entries_of(store: SafeHeadStore) -> list[SafeHeadEntry]:
     """All entries in ascending order."""
-    found, number = [], 2**63
-    while number >= 0 and (each := store.at_l1(number)) is not None:
-        found.append(each)
-        number = each.l1_block.number - 1
-    return found[::-1]
+    result, number = [], 2**63
+    while number >= 0 and (item := store.at_l1(number)) is not None:
+        result.append(item)
+        number = item.l1_block.number - 1
+    return result[::-1]
 
 
 def write_until_killed(path: str, seed: int, done: int, pipe: int) -> None:
@@ -98,13 +98,13 @@ def main(path: str, kills: int, seed: int) -> dict[str, int]:
             model.write(next(script))
         reported, done = reported + count, done + count
         store = SafeHeadStore(path, ROLLUP, check=number % 50 == 0)
-        found = entries_of(store)
+        result = entries_of(store)
         store.close()
-        if found != model.entries:
+        if result != model.entries:
             model.write(next(script))
             unreported, done = unreported + 1, done + 1
-        assert found == model.entries, f"after {done} writes and {number + 1} kills"
-        most = max(most, len(found))
+        assert result == model.entries, f"after {done} writes and {number + 1} kills"
+        most = max(most, len(result))
     return {"kills": kills, "reported": reported, "unreported": unreported, "most_entries": most}
 
 

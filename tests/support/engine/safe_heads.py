@@ -26,8 +26,8 @@ def entry(l1: int, l2: int, branch: int = 0) -> SafeHeadEntry:
 
 def l2_ref(number: int, origin: int, branch: int = 0) -> L2BlockRef:
     """A reference of an L2 block with an L1 origin."""
-    found = block(number, branch)
-    return L2BlockRef(found.hash, number, bytes(32), 0, block(origin, branch), 0)
+    result = block(number, branch)
+    return L2BlockRef(result.hash, number, bytes(32), 0, block(origin, branch), 0)
 
 
 class SafeHeadModel:
@@ -50,16 +50,16 @@ class SafeHeadModel:
         self._reset(write)
         if write.l1_genesis is not None:
             at_zero = SafeHeadEntry(write.l1_genesis, write.safe.id)
-            self.entries = [at_zero, *(each for each in self.entries if each.l1_block.number > 0)]
+            self.entries = [at_zero, *(entry for entry in self.entries if entry.l1_block.number > 0)]
 
     def _reset(self, write: ResetSafeHeads) -> None:
-        for position, each in enumerate(self.entries):
-            if each.l1_block.number < write.safe.l1_origin.number or each.safe_head.number < write.safe.number:
+        for position, item in enumerate(self.entries):
+            if item.l1_block.number < write.safe.l1_origin.number or item.safe_head.number < write.safe.number:
                 continue
             had_earlier = position > 0
             del self.entries[position:]
             if had_earlier:
-                self.entries.append(SafeHeadEntry(each.l1_block, write.safe.id))
+                self.entries.append(SafeHeadEntry(item.l1_block, write.safe.id))
             return
         if not write.supervised:
             self.entries = []  # a start above the record: what became safe in between is not known
@@ -75,4 +75,4 @@ class SafeHeadModel:
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:
         """The first entry whose safe head has reached an L2 block."""
-        return next((each for each in self.entries if each.safe_head.number >= number), None)
+        return next((entry for entry in self.entries if entry.safe_head.number >= number), None)

@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 
 
 class SequencerServer:

@@ -125,10 +125,10 @@ class GoPeer:
         """Waits until the daemon runs, and reads its peer id and addresses."""
         while not self.peer:
             with contextlib.suppress(OSError):
-                found = next(map(_parsed, (await self._call(_IDENTIFY)).repeated_views(4)))
+                result = next(map(_parsed, (await self._call(_IDENTIFY)).repeated_views(4)))
                 self.peer, self.listen_address = (
-                    found.bytes_value(1) or b"",
-                    decode_multiaddr(found.repeated_bytes(2)[0]),
+                    result.bytes_value(1) or b"",
+                    decode_multiaddr(result.repeated_bytes(2)[0]),
                 )
             await asyncio.sleep(0.02)
 
@@ -140,8 +140,8 @@ class GoPeer:
 
     async def peers(self) -> list[bytes]:
         """The peers it is connected to."""
-        found = await self._call(_LIST_PEERS)
-        return [_parsed(each).bytes_value(1) or b"" for each in found.repeated_views(6)]
+        result = await self._call(_LIST_PEERS)
+        return [_parsed(repeated_view).bytes_value(1) or b"" for repeated_view in result.repeated_views(6)]
 
     async def request(self, peer: bytes, protocol: str, request: bytes) -> bytes:
         """Opens a stream to a peer, sends a request, and gives the answer."""
@@ -166,8 +166,8 @@ class GoPeer:
 
     async def topic_peers(self, topic: str) -> list[bytes]:
         """The peers that have joined a topic."""
-        found = await self._call(_PUBSUB, 8, protobuf.varint_field(1, _PUBSUB_PEERS) + protobuf.bytes_field(2, topic))
-        return next(map(_parsed, found.repeated_views(7))).repeated_bytes(2)
+        result = await self._call(_PUBSUB, 8, protobuf.varint_field(1, _PUBSUB_PEERS) + protobuf.bytes_field(2, topic))
+        return next(map(_parsed, result.repeated_views(7))).repeated_bytes(2)
 
     async def publish(self, topic: str, message: bytes) -> None:
         """Publishes a message, which always has an author."""
@@ -220,9 +220,9 @@ def _balanced() -> bytes:
 
 async def _read_message(reader: asyncio.StreamReader) -> Fields:
     length = bytearray()
-    while (found := varint.decode(length)) is None:
+    while (result := varint.decode(length)) is None:
         length += await reader.readexactly(1)
-    return _parsed(await reader.readexactly(found[0]))
+    return _parsed(await reader.readexactly(result[0]))
 
 
 @contextlib.asynccontextmanager

@@ -45,16 +45,16 @@ class JsGossipPeer:
     def rpcs(self, part: str, peer: str | None = None) -> list[Any]:
         """A part of all RPCs that peers, or one of them, have sent so far, in order."""
         events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
-        return [each for event in events for each in event[part]]
+        return [item for event in events for item in event[part]]
 
     async def wait_for_rpc(self, part: str, matches: Callable[[Any], object]) -> Any:
         """Waits for an entry of a part of an RPC for which `matches` holds."""
         event = await self.js.event("rpc", lambda event: any(map(matches, event[part])))
-        return next(each for each in event[part] if matches(each))
+        return next(item for item in event[part] if matches(item))
 
     def copies(self, message_id: bytes, peer: str | None = None) -> int:
         """How often peers, or one of them, have sent a message."""
-        return sum(each["id"] == message_id.hex() for each in self.rpcs("messages", peer))
+        return sum(rpc["id"] == message_id.hex() for rpc in self.rpcs("messages", peer))
 
     async def state(self, topic: str) -> dict[str, Any]:
         """Its mesh and subscribers in a topic, and the scores and protocols of all its peers."""
@@ -79,11 +79,11 @@ class JsGossipPeer:
 
     async def request(self, node: P2pNode, protocol: str, request: bytes) -> tuple[bytes, bytes | None]:
         """Our response to a request, and its block as decompressed by the JavaScript peer."""
-        found = await self.js.call(
+        result = await self.js.call(
             "request", peer=node.peer, protocol=protocol, data=b64encode(request).decode(), seconds=30.0
         )
-        content = found["content"]
-        return b64decode(found["answer"]), None if content is None else b64decode(content)
+        content = result["content"]
+        return b64decode(result["answer"]), None if content is None else b64decode(content)
 
     def requested_numbers(self) -> list[int]:
         """The block numbers requested from it, in order."""

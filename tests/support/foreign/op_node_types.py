@@ -57,8 +57,8 @@ def listed(item: Check, *, nullable: bool = False) -> Check:
         if value is None and nullable:
             return
         _must(type(value) is list, value, path, "a list")
-        for position, each in enumerate(value):
-            item(each, f"{path}[{position}]")
+        for position, entry in enumerate(value):
+            item(entry, f"{path}[{position}]")
 
     return check
 
@@ -68,9 +68,9 @@ def mapped(key: Check, item: Check) -> Check:
 
     def check(value: Any, path: str) -> None:
         _must(type(value) is dict, value, path, "a map")
-        for name, each in value.items():
+        for name, entry in value.items():
             key(name, f"{path} key")
-            item(each, f"{path}.{name}")
+            item(entry, f"{path}.{name}")
 
     return check
 
@@ -83,8 +83,8 @@ def record(fields: Mapping[str, Check], omitted_if_empty: Mapping[str, Check] | 
         _must(type(value) is dict, value, path, "an object")
         unknown, missing = set(value) - set(fields) - set(optional), set(fields) - set(value)
         _must(not unknown and not missing, sorted(value), path, f"without {sorted(unknown)} and with {sorted(missing)}")
-        for name, each in value.items():
-            (fields.get(name) or optional[name])(each, f"{path}.{name}")
+        for name, item in value.items():
+            (fields.get(name) or optional[name])(item, f"{path}.{name}")
 
     return check
 

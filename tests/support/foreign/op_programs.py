@@ -23,13 +23,13 @@ VARIABLES = {
 def find_program(name: str) -> str:
     """The path of a program. Skips the test with the reason where it is not installed."""
     variable = VARIABLES[name]
-    given = os.environ.get(variable)
-    found = shutil.which(given or name)
+    environ = os.environ.get(variable)
+    program = shutil.which(environ or name)
     # A path that was given and is wrong must not look like a program that is absent.
-    assert found or not given, f"{variable}={given}: no such program"
-    if found is None:
+    assert program or not environ, f"{variable}={environ}: no such program"
+    if program is None:
         pytest.skip(f"{name} is not on PATH and {variable} does not name it")
-    return found
+    return program
 
 
 class ForeignProgram(Program):

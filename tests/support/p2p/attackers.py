@@ -260,15 +260,15 @@ async def unread_streams(target: Target) -> None:
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
-            for each in streams[:FULL]:
-                await peer.send(each)
+            for stream in streams[:FULL]:
+                await peer.send(stream)
             try:
                 await peer.ping()
             finally:
                 # A peer that lost its connection held more than its share.
                 target.effect()
-            for each in streams[FULL:]:
-                await peer.send(each)
+            for stream in streams[FULL:]:
+                await peer.send(stream)
             await peer.is_disconnected(60)
 
     await by_many(target, attempt, effects=PEERS // 2)
@@ -448,12 +448,12 @@ async def datagrams(target: Target) -> None:
     """Datagrams to the discovery port: noise, and messages of unknown nodes from many ports."""
     target.expect(50)
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(50)]
-    for each in sockets:
-        each.setblocking(False)
+    for item in sockets:
+        item.setblocking(False)
     while True:
-        for each in sockets:
+        for item in sockets:
             with contextlib.suppress(OSError):
-                each.sendto(os.urandom(200), ("127.0.0.1", target.discovery_port))
+                item.sendto(os.urandom(200), ("127.0.0.1", target.discovery_port))
         target.effect()
         await asyncio.sleep(0.005)
 

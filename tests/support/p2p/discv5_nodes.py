@@ -49,9 +49,9 @@ def record_of(
 
 
 def contact_of(record: Enr) -> Contact:
-    found = record.contact()
-    assert found is not None
-    return found
+    result = record.contact()
+    assert result is not None
+    return result
 
 
 def endpoint(ip: str, port: int = 9222) -> Endpoint:

@@ -43,12 +43,12 @@ def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
 
 def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
     """Decodes frames."""
-    found = []
+    result = []
     for frame in frames:
         length = varint.decode(frame)
         assert length is not None and len(frame) == sum(length)
-        found.append(decode_rpc(frame[length[1] :]))
-    return found
+        result.append(decode_rpc(frame[length[1] :]))
+    return result
 
 
 class SentRpcs:
@@ -57,13 +57,13 @@ class SentRpcs:
     def __init__(self, rpcs: list[Rpc]) -> None:
         controls = [rpc.control for rpc in rpcs]
         self.rpcs = rpcs
-        self.subscriptions = [each for rpc in rpcs for each in rpc.subscriptions]
-        self.messages: list[PubsubMessage] = [each for rpc in rpcs for each in rpc.messages]
-        self.ihave = [each for control in controls for each in control.ihave]
-        self.iwant = [each for control in controls for each in control.iwant]
-        self.graft = [each for control in controls for each in control.graft]
-        self.prune: list[Prune] = [each for control in controls for each in control.prune]
-        self.idontwant = [each for control in controls for each in control.idontwant]
+        self.subscriptions = [subscription for rpc in rpcs for subscription in rpc.subscriptions]
+        self.messages: list[PubsubMessage] = [message for rpc in rpcs for message in rpc.messages]
+        self.ihave = [item for control in controls for item in control.ihave]
+        self.iwant = [item for control in controls for item in control.iwant]
+        self.graft = [item for control in controls for item in control.graft]
+        self.prune: list[Prune] = [item for control in controls for item in control.prune]
+        self.idontwant = [item for control in controls for item in control.idontwant]
 
 
 class RouterHarness:
@@ -107,9 +107,9 @@ class RouterHarness:
 
     def receive(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
         """Receives a well-formed RPC; returns the messages to validate."""
-        found = self.router.receive_rpc(peer, encode_rpc(rpc), self.now)
-        assert not isinstance(found, MalformedRpc)
-        return found
+        result = self.router.receive_rpc(peer, encode_rpc(rpc), self.now)
+        assert not isinstance(result, MalformedRpc)
+        return result
 
     def receive_control(self, peer: bytes, **parts: object) -> None:
         """Receives a control message."""
@@ -210,9 +210,9 @@ class GossipSimulation:
     def _deliver(self, name: bytes, source: bytes, frame: bytes) -> None:
         length = varint.decode(frame)
         assert length is not None
-        found = self.routers[name].receive_rpc(source, frame[length[1] :], self.now)
-        assert not isinstance(found, MalformedRpc)
-        for incoming in found:
+        result = self.routers[name].receive_rpc(source, frame[length[1] :], self.now)
+        assert not isinstance(result, MalformedRpc)
+        for incoming in result:
             self._schedule(0.003, "validate", name, data=incoming.id)
 
     def _flush(self, name: bytes) -> None:

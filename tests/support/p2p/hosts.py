@@ -49,14 +49,14 @@ class RecordingHost(Host):
 
     async def wait_for(self, kind: type[E], seconds: float = 10.0) -> E:
         """Waits for the first event of a kind."""
-        found: list[E] = []
+        result: list[E] = []
 
         def happened() -> bool:
-            found[:] = [event for event in self.events if isinstance(event, kind)]
-            return bool(found)
+            result[:] = [event for event in self.events if isinstance(event, kind)]
+            return bool(result)
 
         await until(happened, seconds)
-        return found[0]
+        return result[0]
 
 
 @contextlib.asynccontextmanager
@@ -105,9 +105,9 @@ async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECH
 async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
     """Waits until a condition is true; returns its value."""
     async with asyncio.timeout(seconds):
-        while not (found := condition()):
+        while not (result := condition()):
             await asyncio.sleep(0.01)
-        return found
+        return result
 
 
 @contextlib.asynccontextmanager

@@ -161,9 +161,9 @@ class P2pNode:
 
     async def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
         async with asyncio.timeout(seconds):
-            while not (found := condition()):
+            while not (result := condition()):
                 await asyncio.sleep(0.01)
-            return found
+            return result
 
     async def publish(self, payload: ExecutionPayload, parent_origin: BlockId = NO_ORIGIN) -> str | None:
         """Publishes a block as the engine process does, repeatedly; returns the error."""

@@ -36,8 +36,8 @@ class ReportingNode(P2pNode):
 async def run(folder: str, genesis_time: int, options: str) -> None:
     """Runs the stage until SIGTERM."""
     rollup = chain_since(genesis_time)
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(options).items()}
-    node = ReportingNode(NUMBER, rollup, Path(folder), **given)
+    text = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(options).items()}
+    node = ReportingNode(NUMBER, rollup, Path(folder), **text)
     node.own_chain = {block.block_number: block for block in timed_chain(rollup, SERVED_BLOCKS)}
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)

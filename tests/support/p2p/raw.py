@@ -48,12 +48,12 @@ class RawPeer:
     async def ping(self) -> None:
         """Waits until the other end has read what was sent before. Raises ConnectionError."""
         await self.send(frame(PING, SYN, 0, 7))
-        found = b""
-        while frame(PING, ACK, 0, 7) not in found:
+        result = b""
+        while frame(PING, ACK, 0, 7) not in result:
             data = await self._reader.read(1 << 16)
             if not data:
                 raise ConnectionError("the connection ended before the reply to a ping")
-            found += b"".join(self._sealed.receive_data(data))
+            result += b"".join(self._sealed.receive_data(data))
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
         """Sends each in its own noise message."""
@@ -67,22 +67,22 @@ class RawPeer:
 
     async def read_until(self, condition: Callable[[bytes], object], seconds: float = 30.0) -> bytes:
         """The decrypted bytes up to those with which the condition holds. Raises TimeoutError."""
-        found = b""
+        until = b""
         async with asyncio.timeout(seconds):
-            while not condition(found):
+            while not condition(until):
                 data = await self._reader.read(1 << 16)
-                assert data, f"the connection ended after {found[-200:]!r}"
-                found += b"".join(self._sealed.receive_data(data))
-        return found
+                assert data, f"the connection ended after {until[-200:]!r}"
+                until += b"".join(self._sealed.receive_data(data))
+        return until
 
     async def read_for(self, seconds: float) -> bytes:
         """The decrypted bytes that arrive within a time."""
-        found = b""
+        result = b""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while data := await self._reader.read(1 << 16):
-                    found += b"".join(self._sealed.receive_data(data))
-        return found
+                    result += b"".join(self._sealed.receive_data(data))
+        return result
 
     async def is_disconnected(self, seconds: float = 5.0) -> bool:
         """Whether the other end closes the connection in time."""
@@ -128,12 +128,12 @@ async def raw_peer(
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
     upgrade = Upgrader(identity or NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
     async with tcp_connection(port, receive_buffer) as (reader, writer):
-        found = None
-        while found is None:
+        result = None
+        while result is None:
             writer.write(upgrade.data_to_send())
             data = await reader.read(1 << 16)
             if not data:
                 raise ConnectionError("refused")
-            found = upgrade.receive_data(data)
+            result = upgrade.receive_data(data)
         writer.write(upgrade.data_to_send())
-        yield RawPeer(reader, writer, found.session)
+        yield RawPeer(reader, writer, result.session)

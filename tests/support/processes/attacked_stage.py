@@ -81,11 +81,11 @@ class AttackedStage:
     async def until(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
         """The first true value of a condition. Fails if the process exits before."""
         deadline = time.monotonic() + seconds
-        while not (found := condition()):
+        while not (result := condition()):
             assert self.is_alive, f"the process exited with code {self._process.returncode}: {self.log[-1500:]}"
             assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}: {self.log[-1500:]}"
             await asyncio.sleep(0.02)
-        return found
+        return result
 
     async def read_messages(self) -> None:
         """Reads messages until the process ends."""

@@ -31,16 +31,16 @@ def base_distributions() -> dict[str, int]:
     """The distributions that the project needs without extras, and all that they need, each with the bytes of its files
     without bytecode."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     left = list(_names(project["dependencies"]))
     while left:
         name = left.pop()
-        if name not in found:
+        if name not in result:
             installed = distribution(name)
             files = [Path(str(file.locate())) for file in installed.files or () if file.suffix != ".pyc"]
-            found[name] = sum(file.stat().st_size for file in files if file.exists())
+            result[name] = sum(file.stat().st_size for file in files if file.exists())
             left += _names(installed.requires or ())
-    return found
+    return result
 
 
 def block_extras(folder: Path) -> None:
@@ -55,7 +55,7 @@ def block_extras(folder: Path) -> None:
 
 def _names(requirements: Iterable[str]) -> Iterable[str]:
     needed = map(Requirement, requirements)
-    return [each.name.lower() for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return [item.name.lower() for item in needed if item.marker is None or item.marker.evaluate({"extra": ""})]
 
 
 def _normal(name: str) -> str:

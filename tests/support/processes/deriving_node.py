@@ -118,8 +118,8 @@ class EngineStage(NeighbourStage):
             answer = L2BlocksResponse(message.reset, message.first, message.last, (), "no such blocks")
             self._server.send(peer, answer)
         elif isinstance(message, AttributesAhead):
-            for each in message.blocks:
-                self._on_attributes(peer, each)
+            for block in message.blocks:
+                self._on_attributes(peer, block)
         else:
             self._on_attributes(peer, message)
 

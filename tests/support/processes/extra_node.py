@@ -118,4 +118,4 @@ def assert_same_chain(net: Devnet, node: ExtraNode, last: int) -> None:
     """Asserts that a node's blocks up to `last` are those of the sequencer."""
     calls = [("optimism_outputAtBlock", hex(number)) for number in range(1, last + 1)]
     theirs, ours = (call_batch(url, *calls) for url in (net.node("sequencer")["rpc"], node.url))
-    assert [each["blockRef"]["hash"] for each in ours] == [each["blockRef"]["hash"] for each in theirs]
+    assert [our["blockRef"]["hash"] for our in ours] == [their["blockRef"]["hash"] for their in theirs]

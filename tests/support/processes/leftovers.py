@@ -31,13 +31,13 @@ class Leftovers:
 
     def processes(self) -> list[str]:
         """The running processes of the test: pid and command line of each."""
-        found = []
+        result = []
         for process in _other_processes():
             with contextlib.suppress(OSError):
                 if self._is_of_test(process):
                     title = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
-                    found.append(f"{process.name} {title.decode(errors='replace')}")
-        return found
+                    result.append(f"{process.name} {title.decode(errors='replace')}")
+        return result
 
     def sockets(self) -> list[str]:
         """The Unix sockets below the folder, as the kernel lists them and as files."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.batcher.signing import dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import dynamic_fee_transaction
 from rollup_node.tools.devnet.engine.backend import FILE_NAME, drop_last_blocks
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, TRANSFER_KEY, write_secrets
 from rollup_node.tools.devnet.ports import NodePorts, peer_options, reserved
@@ -132,18 +132,18 @@ class LossyNetwork:
     def outputs(self) -> tuple[list[str], list[str]]:
         """The output roots of all blocks that both nodes have."""
         last = min(self.height(name) for name in (SEQUENCER, VERIFIER))
-        found = [
+        result = [
             [call(self._rpc(name), "optimism_outputAtBlock", hex(number))["outputRoot"] for number in range(last + 1)]
             for name in (SEQUENCER, VERIFIER)
         ]
-        return found[0], found[1]
+        return result[0], result[1]
 
     def signed(self) -> dict[BlockFate, list[int]]:
         """The numbers of the blocks that the sequencer has signed and refused, once it has ended."""
         with sqlite3.connect(f"{self._chain.files.peer_database(SEQUENCER)}_signed_blocks") as connection:
             rows = connection.execute("select fate, number from blocks order by number").fetchall()
         connection.close()
-        return {fate: [number for each, number in rows if each == fate] for fate in BlockFate}
+        return {fate: [number for item, number in rows if item == fate] for fate in BlockFate}
 
 
 def _last_number(engine_data: Path) -> int:

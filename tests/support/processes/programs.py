@@ -85,8 +85,8 @@ def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECOND
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(*UNREACHABLE):
-            if found := condition():
-                return found
+            if result := condition():
+                return result
         assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}"
         time.sleep(every)
 
@@ -111,8 +111,8 @@ class FinishedProgram:
         """The single line of JSON on standard output."""
         lines = self.out.splitlines()
         assert len(lines) == 1, f"one line was expected: {self.out!r}, stderr {self.err!r}"
-        found: dict[str, Any] = json.loads(lines[0])
-        return found
+        result: dict[str, Any] = json.loads(lines[0])
+        return result
 
     def lines(self) -> list[str]:
         """The standard output of a command that succeeded; its log, on stderr, may warn of a slow machine."""
@@ -186,16 +186,16 @@ class Program:
         def line() -> str | None:
             has_exited = not self.running
             lines = (self.err if on_stderr else self.out).splitlines()
-            found = next((line for line in lines if text in line), None)
-            assert found or not has_exited, f"it exited without the line {text!r}: {self.out} {self.err}"
-            return found
+            result = next((line for line in lines if text in line), None)
+            assert result or not has_exited, f"it exited without the line {text!r}: {self.out} {self.err}"
+            return result
 
         try:
-            found = wait_for(line, f"the line {text!r}")
+            result = wait_for(line, f"the line {text!r}")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-3000:]}") from None
-        assert found is not None
-        return found
+        assert result is not None
+        return result
 
     def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
         """Waits for its exit; a program that takes longer is killed, and the test fails."""
@@ -272,8 +272,8 @@ class Devnet(Program):
 
     def node(self, name: str) -> dict[str, str]:
         """URLs and files of a node."""
-        found: dict[str, str] = self.network["nodes"][name]
-        return found
+        result: dict[str, str] = self.network["nodes"][name]
+        return result
 
     def processes(self, name: str) -> dict[str, dict[str, Any]]:
         """`processes.json` of a node by role, the first copy of each, as it is now. The file may not exist yet, and a
@@ -283,14 +283,14 @@ class Devnet(Program):
 
     def process_entry(self, name: str, role: str) -> dict[str, Any]:
         """The entry of a process in `processes.json` of a node, once it runs."""
-        found = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} runs")
-        assert found is not None
-        return found
+        result = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} runs")
+        assert result is not None
+        return result
 
     def sync_status(self, name: str) -> dict[str, Any]:
         """`optimism_syncStatus` of a node."""
-        found: dict[str, Any] = call(self.node(name)["rpc"], "optimism_syncStatus")
-        return found
+        result: dict[str, Any] = call(self.node(name)["rpc"], "optimism_syncStatus")
+        return result
 
     def safe_number(self, name: str = "verifier") -> int:
         """The number of a node's safe head."""
@@ -306,12 +306,12 @@ class Devnet(Program):
         def derived() -> int:
             return max(0, min(int(self.sync_status(name)["current_l1"]["number"]) for name in self.nodes) - 1)
 
-        last, found = self.wait(derived, "L1 blocks that all nodes have derived"), []
+        last, result = self.wait(derived, "L1 blocks that all nodes have derived"), []
         for name in self.nodes:
             url = self.node(name)["rpc"]
-            found.append(call_batch(url, *(("optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1))))
-        assert all(each == found[0] for each in found), f"the nodes recorded different safe heads: {found}"
-        return found[0]
+            result.append(call_batch(url, *(("optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1))))
+        assert all(item == result[0] for item in result), f"the nodes recorded different safe heads: {result}"
+        return result[0]
 
     def wait_for_safe(self, number: int, name: str = "verifier", seconds: float = WAIT_SECONDS) -> None:
         """Waits until a node's safe head has at least that number."""

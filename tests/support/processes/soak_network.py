@@ -4,8 +4,7 @@ import asyncio
 import signal
 from itertools import count
 
-from rollup_node.tools.devnet.soak.lanes import Process
-from rollup_node.tools.devnet.soak.schedule import ROLES
+from rollup_node.tools.devnet.soak.lanes import ROLES, Process
 
 RESTART_SECONDS = 0.5
 WATCHDOG_SECONDS = 5.0
@@ -46,7 +45,7 @@ class SoakNetwork:
 
     def send(self, process: Process, number: signal.Signals) -> None:
         owners = [
-            (node, role) for node in self.nodes for role, each in self._processes[node].items() if each == process
+            (node, role) for node in self.nodes for role, item in self._processes[node].items() if item == process
         ]
         node, role = owners[0] if owners else ("", "")
         self.calls.append(f"{number.name} {node} {role}".strip())

@@ -56,9 +56,9 @@ def main() -> None:
     role, config = sys.argv[1], Path(sys.argv[2]).read_bytes()
     for name, value in orjson.loads(sys.argv[3]).items():
         module, _, constant = name.rpartition(".")
-        found = importlib.import_module(module)
-        assert hasattr(found, constant), name
-        setattr(found, constant, value)
+        result = importlib.import_module(module)
+        assert hasattr(result, constant), name
+        setattr(result, constant, value)
     log.configure(role, log.Level.INFO, log.write_to_stderr)
     asyncio.run(_STAGES[role](config))
 
@@ -92,7 +92,7 @@ async def _run_blobs(data: bytes) -> None:
                 return
             number, time, hashes, urgent = request
             block = L1BlockRef(number.to_bytes(32, "big"), number, bytes(32), time)
-            refs = tuple(BlobRef(index, bytes.fromhex(each)) for index, each in enumerate(hashes))
+            refs = tuple(BlobRef(index, bytes.fromhex(item)) for index, item in enumerate(hashes))
             contents.send(BlobsRequest(block, refs, urgent))
 
         await _serve_requests(send)

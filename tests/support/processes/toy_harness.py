@@ -80,11 +80,11 @@ class ToyNode:
     def wait(self, condition: Callable[[], T], what: str = "it", seconds: float = 40) -> T:
         """The first true value of the condition. Fails after the time, or when the node exits before."""
         deadline = time.monotonic() + seconds
-        while not (found := condition()):
+        while not (result := condition()):
             if time.monotonic() > deadline or (self.program.poll() is not None and not condition()):
                 raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self._raw).decode()}")
             time.sleep(0.02)
-        return found
+        return result
 
     def wait_for_line(self, message: str, process: str | None = None, count: int = 1, **fields: object) -> Line:
         """Waits until there are `count` such log lines; the last of them."""
@@ -110,12 +110,12 @@ class ToyNode:
         """Waits for the entry of that incarnation in processes.json."""
 
         def entry() -> Line | None:
-            found = self.processes().get(name)
-            return found if found and found["incarnation"] == incarnation else None
+            result = self.processes().get(name)
+            return result if result and result["incarnation"] == incarnation else None
 
-        found = self.wait(entry, f"{name} has incarnation {incarnation}")
-        assert found is not None
-        return found
+        result = self.wait(entry, f"{name} has incarnation {incarnation}")
+        assert result is not None
+        return result
 
     def order(self, role: str, action: str) -> None:
         """Makes a process of the role run an action (see toy_stages.py)."""

@@ -27,46 +27,46 @@ RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0
 def main(words: Sequence[str]) -> int:
     """Runs the toy node with the given settings."""
     folder, text = words
-    given: dict[str, Any] = json.loads(text)
+    result: dict[str, Any] = json.loads(text)
 
     async def precheck() -> None:
         (Path(folder) / "prechecks").touch()
-        await asyncio.sleep(given.get("precheck_seconds", 0))
-        if given.get("precheck") == "bug":
+        await asyncio.sleep(result.get("precheck_seconds", 0))
+        if result.get("precheck") == "bug":
             raise ValueError("a bug in the precheck")
-        if given.get("precheck"):
-            raise SetupError(given["precheck"])
+        if result.get("precheck"):
+            raise SetupError(result["precheck"])
 
     def spec(role: str, copies: int = 1, build: str = BUILD) -> ProcessSpec:
-        config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
-        timeout = given.get("stop_timeout", {}).get(role, 30.0)
-        build = given.get("build", build)
-        outlives_halt = role == given.get("outlives_halt")
+        config = ToyConfig(role, folder, refuse_to_stop=role in result.get("refuse_to_stop", ()))
+        timeout = result.get("stop_timeout", {}).get(role, 30.0)
+        build = result.get("build", build)
+        outlives_halt = role == result.get("outlives_halt")
         numbered = copies > 1
         return ProcessSpec(
             role, build, config, copies, numbered=numbered, stop_timeout=timeout, outlives_halt=outlives_halt
         )
 
     specs = [spec("left"), spec("right"), spec("copy", copies=2)]
-    if "job" in given:
+    if "job" in result:
         output = os.dup(1)
-        config = ToyConfig("job", folder, output=output, code=given["job"])
+        config = ToyConfig("job", folder, output=output, code=result["job"])
         specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
-    kind, path = given.get("profile", (None, ""))
+    kind, path = result.get("profile", (None, ""))
     profiling = ProfilingSettings(kind=kind, path=Path(path))
     settings = NodeSettings(
         version="toy",
-        log=LogSettings(Level.DEBUG, given.get("format", "json")),
-        runtime_dir=Path(given["runtime_dir"]) if "runtime_dir" in given else None,
-        precheck=precheck if "precheck" in given else None,
+        log=LogSettings(Level.DEBUG, result.get("format", "json")),
+        runtime_dir=Path(result["runtime_dir"]) if "runtime_dir" in result else None,
+        precheck=precheck if "precheck" in result else None,
         channels=CHANNELS,
-        log_output=2 if "job" in given else 1,
-        halt_seconds=given.get("halt_seconds", 0.0),
+        log_output=2 if "job" in result else 1,
+        halt_seconds=result.get("halt_seconds", 0.0),
         profiling=profiling,
-        restart_policy=RestartPolicy(**RESTART_POLICY | given.get("restart_policy", {})),
+        restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
     )
     code = run_node(specs, settings)
-    if code == RESTART and given.get("again"):
+    if code == RESTART and result.get("again"):
         (Path(folder) / "between").touch()
         time.sleep(0.3)
         return run_node(specs, settings)

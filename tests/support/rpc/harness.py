@@ -129,8 +129,8 @@ class RpcHarness:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
         status, answer = await self.post(orjson.dumps(body))
         assert status == 200
-        found = orjson.loads(answer)
-        return (found["error"]["code"], found["error"]["message"]) if "error" in found else found["result"]
+        result = orjson.loads(answer)
+        return (result["error"]["code"], result["error"]["message"]) if "error" in result else result["result"]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for a condition."""

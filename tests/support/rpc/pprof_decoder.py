@@ -22,19 +22,19 @@ def decode(data: bytes) -> Decoded:
     strings = [content.decode() for content in _all(fields, 6)]
     functions = {}
     for content in _all(fields, 5):
-        found = _single(content)
-        functions[found[1]] = (strings[found[2]], strings[found.get(4, 0)])
+        result = _single(content)
+        functions[result[1]] = (strings[result[2]], strings[result.get(4, 0)])
     locations = {}
     for content in _all(fields, 4):
-        found = _single(content)
-        line = _single(found[4])
-        locations[found[1]] = (*functions[line[1]], line.get(2, 0))
+        result = _single(content)
+        line = _single(result[4])
+        locations[result[1]] = (*functions[line[1]], line.get(2, 0))
     samples = []
     for content in _all(fields, 2):
         parts = _fields(content)
-        labels = [_single(each) for each in _all(parts, 3)]
-        stack = [locations[number] for each in _all(parts, 1) for number in _varints(each)]
-        values = [number for each in _all(parts, 2) for number in _varints(each)]
+        labels = [_single(item) for item in _all(parts, 3)]
+        stack = [locations[number] for item in _all(parts, 1) for number in _varints(item)]
+        values = [number for item in _all(parts, 2) for number in _varints(item)]
         samples.append((stack, values, {strings[label[1]]: strings[label[2]] for label in labels}))
     types = [_pair(content, strings) for content in _all(fields, 1)]
     comments = [strings[number] for number in _all(fields, 13)]
@@ -43,8 +43,8 @@ def decode(data: bytes) -> Decoded:
 
 
 def _pair(content: bytes, strings: list[str]) -> tuple[str, str]:
-    found = _single(content)
-    return strings[found.get(1, 0)], strings[found.get(2, 0)]
+    result = _single(content)
+    return strings[result.get(1, 0)], strings[result.get(2, 0)]
 
 
 def _all(fields: list[tuple[int, Any]], number: int) -> list[Any]:
@@ -56,26 +56,26 @@ def _single(data: bytes) -> dict[int, Any]:
 
 
 def _fields(data: bytes) -> list[tuple[int, Any]]:
-    found: list[tuple[int, Any]] = []
+    fields: list[tuple[int, Any]] = []
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
         value, at = _varint(data, at)
         if key & 7 == 2:
-            found.append((key >> 3, data[at : at + value]))
+            fields.append((key >> 3, data[at : at + value]))
             at += value
         else:
             assert key & 7 == 0
-            found.append((key >> 3, value))
-    return found
+            fields.append((key >> 3, value))
+    return fields
 
 
 def _varints(data: bytes) -> list[int]:
-    found, at = [], 0
+    varints, at = [], 0
     while at < len(data):
         value, at = _varint(data, at)
-        found.append(value)
-    return found
+        varints.append(value)
+    return varints
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

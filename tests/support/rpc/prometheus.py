@@ -31,27 +31,27 @@ def selectors(expression: str) -> Iterator[Selector]:
 
 def exposed_metrics() -> dict[str, ExposedMetric]:
     """Every name that a sample may have."""
-    found: dict[str, ExposedMetric] = {}
+    result: dict[str, ExposedMetric] = {}
     for metric in TABLE:
         for exposed in metric.exposed():
             if exposed.name in LABELLED_FAMILIES:
                 exposed = exposed._replace(labels=(*exposed.labels, "process"))
             if exposed.type == "histogram":
-                found |= {f"{exposed.name}{part}": exposed for part in _HISTOGRAM_PARTS}
+                result |= {f"{exposed.name}{part}": exposed for part in _HISTOGRAM_PARTS}
             else:
-                found[exposed.name] = exposed
-    return found
+                result[exposed.name] = exposed
+    return result
 
 
 def mistakes(expression: str) -> list[str]:
     """What is wrong with the metrics in an expression."""
-    known, found = exposed_metrics(), []
+    known, result = exposed_metrics(), []
     for selector in selectors(expression):
         metric = known.get(selector.name)
         if metric is None:
-            found.append(f"{selector.name} does not exist")
+            result.append(f"{selector.name} does not exist")
         elif unknown := selector.labels - set(metric.labels) - ADDED - {"le"}:
-            found.append(f"{selector.name} has no labels {sorted(unknown)}")
+            result.append(f"{selector.name} has no labels {sorted(unknown)}")
         elif selector.is_rated == (metric.type == "gauge" and not selector.name.endswith("_total")):
-            found.append(f"{selector.name} is a {metric.type}")
-    return found
+            result.append(f"{selector.name} is a {metric.type}")
+    return result

@@ -85,8 +85,8 @@ class CheckedEndpoints:
         urls: list[tuple[str, ...]] = []
 
         async def serve() -> None:
-            async with listening(*apps) as found:
-                urls.append(found)
+            async with listening(*apps) as result:
+                urls.append(result)
                 started.set()
                 await asyncio.to_thread(ended.wait)
 
@@ -130,10 +130,10 @@ class CheckedEndpoints:
     @staticmethod
     def _rpc_answer(methods: dict[str, Any], call: dict[str, Any]) -> web.Response:
         missing = {"code": -32601, "message": f"the method {call['method']} does not exist/is not available"}
-        found = methods.get(call["method"], missing)
-        found = found(*call["params"]) if callable(found) else found
-        kind = "error" if isinstance(found, dict) and "code" in found else "result"
-        return web.json_response({"jsonrpc": "2.0", "id": call["id"], kind: found})
+        method = methods.get(call["method"], missing)
+        method = method(*call["params"]) if callable(method) else method
+        kind = "error" if isinstance(method, dict) and "code" in method else "result"
+        return web.json_response({"jsonrpc": "2.0", "id": call["id"], kind: method})
 
     def _l1_block(self, name: str, full: bool) -> Any:
         head = ORIGIN + 100_000

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rollup_node.tools.bench.race.course import prepare
-from rollup_node.tools.bench.race.course_files import CourseFacts
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseFacts, CourseSize
 from rollup_node.tools.bench.race.node_run import ServerProcess
 from rollup_node.tools.bench.race.server import Listening, Served
 

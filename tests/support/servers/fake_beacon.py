@@ -65,8 +65,8 @@ class FakeBeacon:
             return web.json_response({"code": 404, "message": f"no block in slot {slot}"}, status=404)
         if self.in_gloas and name == "blinded_blocks":
             return web.json_response({"code": 400, "message": "no blinded blocks in Gloas"}, status=400)
-        found = data[name](request)
-        return web.json_response(found if self.bare else {"data": found})
+        result = data[name](request)
+        return web.json_response(result if self.bare else {"data": result})
 
     def _genesis(self, request: web.Request) -> Any:
         return {"genesis_time": str(self.genesis_time)}
@@ -76,8 +76,8 @@ class FakeBeacon:
 
     def _blobs(self, request: web.Request) -> Any:
         hashes = request.query.getall("versioned_hashes")
-        chosen = [each for each in self.blobs if self.ignores_hashes or to_hex(each.hash) in hashes]
-        return self.change([to_hex(each.blob) for each in chosen])
+        chosen = [blob for blob in self.blobs if self.ignores_hashes or to_hex(blob.hash) in hashes]
+        return self.change([to_hex(item.blob) for item in chosen])
 
     def _sidecars(self, request: web.Request) -> Any:
         indices = request.query.getall("indices", [])
@@ -85,15 +85,15 @@ class FakeBeacon:
             [
                 {
                     "index": str(index),
-                    "blob": to_hex(each.blob),
-                    "kzg_commitment": to_hex(each.commitment),
-                    "kzg_proof": to_hex(each.proof),
+                    "blob": to_hex(item.blob),
+                    "kzg_commitment": to_hex(item.commitment),
+                    "kzg_proof": to_hex(item.proof),
                 }
-                for index, each in enumerate(self.blobs)
+                for index, item in enumerate(self.blobs)
                 if not indices or str(index) in indices
             ]
         )
 
     def _block(self, request: web.Request) -> Any:
-        found = {"blob_kzg_commitments": [to_hex(each.commitment) for each in self.blobs]}
-        return {"message": {"body": {"signed_execution_payload_bid": {"message": found}} if self.in_gloas else found}}
+        result = {"blob_kzg_commitments": [to_hex(blob.commitment) for blob in self.blobs]}
+        return {"message": {"body": {"signed_execution_payload_bid": {"message": result}} if self.in_gloas else result}}

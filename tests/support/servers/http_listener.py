@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 
 Methods = Mapping[str, Callable[..., Any]]
 """JSON-RPC methods of an endpoint: functions of positional parameters."""

@@ -52,8 +52,8 @@ class TcpRelay:
         self._closing = True
         self._set_open(False)
         self._thread.join(30)
-        for each in (self._reservation, self._wake, self._woken):
-            each.close()
+        for item in (self._reservation, self._wake, self._woken):
+            item.close()
         self._selector.close()
 
     def _set_open(self, wanted: bool) -> None:
@@ -86,8 +86,8 @@ class TcpRelay:
             self._selector.unregister(self._listener)
             self._listener.close()
             self._listener = None
-        for each in list(self._other_end):
-            self._close(each)
+        for item in list(self._other_end):
+            self._close(item)
 
     def _accept(self) -> None:
         assert self._listener is not None

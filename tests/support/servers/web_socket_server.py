@@ -48,7 +48,7 @@ class WebSocketServer:
             pass
         finally:
             self.connections.remove(socket)
-            self.subscribers = [each for each in self.subscribers if each is not socket]
+            self.subscribers = [subscriber for subscriber in self.subscribers if subscriber is not socket]
         return socket
 
     async def answer_properly(self, socket: web.WebSocketResponse, request: Any) -> None:
@@ -79,7 +79,7 @@ class WebSocketServer:
             if isinstance(request, dict) and request["method"] == "eth_subscribe":
                 await server.answer_properly(socket, request)
                 return
-            headers = {name: each for name, each in server.handshakes[-1].items() if name == "Authorization"}
+            headers = {name: item for name, item in server.handshakes[-1].items() if name == "Authorization"}
             async with aiohttp.ClientSession() as session, session.post(url, json=request, headers=headers) as response:
                 await socket.send_str(await response.text())
 

@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash, L1Block
 from rollup_node.tools.batcher.alt_da import AltDaBatcher, challenge_call, resolve_call
-from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.da_server import DaServer
 from rollup_node.tools.devnet.files import (

@@ -22,11 +22,10 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.tools.commands.history_run import hours, rate_options
-from rollup_node.tools.faults.io.proxy import FaultProxy
-from rollup_node.tools.faults.plan import FaultPlan, Request
-from rollup_node.tools.faults.scenario import Action, Fault, Role
+from rollup_node.tools.faults.proxy import FaultProxy
+from rollup_node.tools.faults.scenario import Action, Fault, FaultPlan, Request, Role
 from rollup_node.tools.history.folder import HistoryFolder
-from rollup_node.tools.history.ranges import RunConfig, plan_ranges
+from rollup_node.tools.history.manifest import RunConfig, plan_ranges
 from rollup_node.tools.history.tables import Table
 from tests.support.chains import history_values
 from tests.support.servers.course_servers import SMALL, ServedCourse, course_servers

@@ -12,7 +12,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, Sa
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.history.folder import HistoryFolder
-from rollup_node.tools.history.ranges import rollup_digest
+from rollup_node.tools.history.manifest import rollup_digest
 from tests.support.chains.small_history import FIRST, LAST, forged, l1_hash, l2_hash, run_file, small_history
 
 VALUES = parse_options(["--network=op-sepolia", "--l1.beacon.ignore"], {}).values

@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
-from rollup_node.tools.history.ranges import RunConfig
+from rollup_node.tools.history.manifest import RunConfig
 from tests.support.chains.history_values import row
 from tests.support.chains.small_history import small_history
 

@@ -8,6 +8,7 @@ import pytest
 
 from rollup_node.tools.devnet import cli, settings
 from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.cli import FAILURES, exit_code
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.run import RunResult
 from rollup_node.tools.devnet.settings import FAULTS, DevnetSettings
@@ -128,3 +129,24 @@ def test_an_installation_without_the_extra_is_one_line(
         "error: command devnet needs the package no_such_package: install rollup-node[devnet]\n"
     )
     assert not (tmp_path / "net").exists()
+
+
+RAISED: list[tuple[BaseException, int, str]] = [
+    (PermissionError(13, "Permission denied", "/tmp/x"), 1, "error: /tmp/x: Permission denied"),
+    (OSError("no space"), 1, "error: no space"),
+    (FAILURES[0]("--blocks: must be at least 1, not 0"), 1, "error: --blocks: must be at least 1, not 0"),
+    (KeyboardInterrupt(), 130, "interrupted before the output roots were compared"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "line"), RAISED)
+def test_a_failure_is_one_line(error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise error
+
+    assert exit_code(command) == code
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_the_exit_code_of_a_command_is_its_own() -> None:
+    assert [exit_code(lambda: 3), exit_code(lambda: 0)] == [3, 0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.tools.batcher.signing import Key
+from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import DEV_KEYS, rollup_json
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks, read_alloc

@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.tools.fuzz import __main__ as program
 from rollup_node.tools.fuzz import runner as module
-from rollup_node.tools.fuzz.corpus import read_corpus
+from rollup_node.tools.fuzz.inputs import read_corpus
 from rollup_node.tools.fuzz.runner import Runner, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of

@@ -11,8 +11,8 @@ from rollup_node.node.system.exit_codes import version
 from rollup_node.tools.history import range_task
 from rollup_node.tools.history.derivation_stage import RangeResult
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
+from rollup_node.tools.history.manifest import RunConfig
 from rollup_node.tools.history.range_task import ATTEMPTS, RangeFailed, RangeTask, run_range
-from rollup_node.tools.history.ranges import RunConfig
 from tests.support.chains.history_values import row, state
 
 NAME = "l2_blocks/day=2024-01-01"

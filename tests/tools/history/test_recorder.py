@@ -10,7 +10,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.ingestion import DataSource
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.tools.history.ranges import L1Range
+from rollup_node.tools.history.manifest import L1Range
 from rollup_node.tools.history.recorder import HistoryEvents, known_hash, state_of
 from rollup_node.tools.history.tables import COLUMNS, Table
 from tests.support.chains.op_sepolia import LAST_DERIVED_L1, SepoliaRecording

@@ -1,9 +1,33 @@
 """The page of a history."""
 
 import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
-from rollup_node.tools.history.report import ReportValues, report_page
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.history import row_checks
+from rollup_node.tools.history.folder import HistoryFolder
+from rollup_node.tools.history.manifest import Block, ManifestRow, OpenChannel, State
+from rollup_node.tools.history.report import ReportValues, history_digest, history_problems, report_page
+from rollup_node.tools.history.start_stage import progress
+from rollup_node.tools.history.tables import Table
+from tests.support.chains.small_history import (
+    FIRST,
+    files_of,
+    forged,
+    publish_range,
+    run_file,
+    small_history,
+    state_after,
+)
 
 
 def _values() -> ReportValues:
@@ -49,3 +73,202 @@ def test_many_rules_and_gaps_are_cut() -> None:
     values.add_drops([(f"R{number}", "dropped", "x") for number in range(100)])
     page = report_page("local", values, [f"gap {number}" for number in range(300)])
     assert "<td>others</td><td></td><td></td><td>60</td>" in page and "<li>and 200 more</li>" in page
+
+
+NAME = "range-000000000110"
+"""The range in the middle."""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> HistoryFolder:
+    return small_history(tmp_path_factory.mktemp("whole") / "out")
+
+
+@pytest.fixture
+def folder(written: HistoryFolder, tmp_path: Path) -> HistoryFolder:
+    """A copy that may be damaged."""
+    return HistoryFolder(shutil.copytree(written.path, tmp_path / "out"))
+
+
+def _found(folder: HistoryFolder) -> list[str]:
+    return list(history_problems(folder, folder.existing()))
+
+
+def test_a_whole_history_has_no_problem(written: HistoryFolder, tmp_path: Path) -> None:
+    assert _found(written) == []
+    rows = progress(run_file().plan, written.manifests(), run_file().config.digest).done
+    again = small_history(tmp_path / "again")
+    publish_range(again, FIRST)
+    known = progress(run_file().plan, again.manifests(), run_file().config.digest).done
+    assert history_digest(rows) == history_digest(known) and len(history_digest(rows)) == 64
+
+
+@pytest.mark.parametrize("table", list(Table))
+def test_each_file_is_the_one_in_its_manifest(table: Table, folder: HistoryFolder) -> None:
+    (path,) = (folder.path / table.value / "day=2024-08-28").glob(f"{NAME}.*")
+    name, whole = str(path.relative_to(folder.path)), path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    damages = {
+        "a byte": whole[:50] + bytes([whole[50] ^ 1]) + whole[51:],
+        "a row removed": b"".join(lines[1:]),
+        "a row twice": lines[0] + whole,
+        "a row of another range": whole.replace(b'"l1_number": 110', b'"l1_number": 210'),
+        "nothing": b"",
+        "half of it": whole[: len(whole) // 2],
+    }
+    for damage, data in damages.items():
+        path.write_bytes(data)
+        found = _found(folder)
+        assert any(line.startswith(f"L1 blocks 110 to 119: {name}: {len(data)} bytes with") for line in found), damage
+    path.unlink()
+    assert f"L1 blocks 110 to 119: {name}: No such file or directory" in _found(folder)
+    path.write_bytes(whole)
+    assert _found(folder) == []
+
+
+# --- manifests -----------------------------------------------------------------------------------------------------
+
+Damage = Callable[[HistoryFolder, ManifestRow], object]
+
+
+def _swap(folder: HistoryFolder, row: ManifestRow) -> None:
+    paths = [folder.path / "manifest" / f"range-{first:012d}.json" for first in (110, 120)]
+    texts = [path.read_bytes() for path in paths]
+    for path, text in zip(paths, reversed(texts), strict=True):
+        path.write_bytes(text)
+
+
+def _edit(folder: HistoryFolder, row: ManifestRow) -> None:
+    path = folder.path / "manifest" / f"{NAME}.json"
+    path.write_bytes(path.read_bytes().replace(b'"seconds":1.0', b'"seconds":2.0'))
+
+
+def _copy_elsewhere(folder: HistoryFolder, row: ManifestRow) -> None:
+    day = folder.path / "drops" / "day=2024-08-28"
+    shutil.copy(day / f"{NAME}.jsonl", day / "range-000000000910.jsonl")
+
+
+def _move_to_another_day(folder: HistoryFolder, row: ManifestRow) -> None:
+    old = next(file for file in row.files if file.path.startswith("drops/day=2024-08-28"))
+    new = msgspec.structs.replace(old, path=old.path.replace("-28/", "-29/"))
+    (folder.path / new.path).parent.mkdir()
+    (folder.path / old.path).rename(folder.path / new.path)
+    forged(folder, row, files=tuple(new if file is old else file for file in row.files))
+
+
+def _elsewhere(folder: HistoryFolder, row: ManifestRow) -> None:
+    forged(folder, row, files=(msgspec.structs.replace(row.files[0], path="../frames/x"), *row.files[1:]))
+
+
+def _state(number: int, **changes: Any) -> State:
+    return msgspec.structs.replace(state_after(number), **changes)
+
+
+def _forge(**changes: Any) -> Damage:
+    return lambda folder, row: forged(folder, row, **changes)
+
+
+def _remove(folder: HistoryFolder, row: ManifestRow) -> None:
+    (folder.path / "manifest" / f"{NAME}.json").unlink()
+
+
+CHANNEL = OpenChannel("aa", 115, (0,), "bb")
+DAMAGED: list[tuple[Damage, tuple[str, ...]]] = [
+    (_edit, ("unreadable (its SHA-256 is not that of what stands in it)", "L1 blocks 110 to 119: not derived")),
+    (_remove, ("L1 blocks 110 to 119: not derived", f"{NAME}.jsonl: in no manifest")),
+    (_swap, (f"manifest/{NAME}.json: it is that of L1 blocks 120 to 129", "L1 blocks 110 to 119: not derived")),
+    (_forge(config="of another"), (f"manifest/{NAME}.json: it is of another run", "110 to 119: not derived")),
+    (_forge(last=117), (f"manifest/{NAME}.json: it ends at L1 block 117, its range at 119",)),
+    (_forge(first=115), (f"manifest/{NAME}.json: it is that of L1 blocks 115 to 119",)),
+    (_forge(files=()), ("the files have 0 L2 blocks, the range 20", f"{NAME}.jsonl: in no manifest")),
+    (
+        _forge(start=state_after(119), end=state_after(109)),
+        (
+            "L1 blocks 110 to 119: the start state is that of L1 block 119",
+            "L1 blocks 110 to 119: the end state is that of L1 block 109",
+            "seam L1 109/110: last L1 block, safe head, L1 origin of the safe head differ",
+            "seam L1 119/120: last L1 block, safe head, L1 origin of the safe head differ",
+        ),
+    ),
+    (_forge(start=_state(109, system_config="x")), ("seam L1 109/110: system config differ",)),
+    (_forge(end=_state(119, channels=(CHANNEL,))), ("seam L1 119/120: open channels differ",)),
+    (
+        _forge(start=_state(109, safe=Block(218, "0x00"))),
+        ("seam L1 109/110: safe head differ", "l2_blocks: L2 block 219 has parent"),
+    ),
+    (_forge(end=_state(119, origin=Block(116, "0x00"))), ("seam L1 119/120", "l2_blocks: the last is 238")),
+    (_forge(l2_blocks=19), ("19 L2 blocks lead from 218 to 238",)),
+    (_elsewhere, ("its manifest has ../frames/x as a file of l1_inputs",)),
+    (_copy_elsewhere, ("drops/day=2024-08-28/range-000000000910.jsonl: in no manifest",)),
+    (_move_to_another_day, (f"stands in drops/day=2024-08-29/{NAME}.jsonl",)),
+]
+
+
+@pytest.mark.parametrize(("damage", "texts"), DAMAGED)
+def test_a_manifest_that_is_another(damage: Damage, texts: tuple[str, ...], folder: HistoryFolder) -> None:
+    damage(folder, folder.manifests()[NAME])
+    found = _found(folder)
+    assert [text for text in texts if not any(text in line for line in found)] == [], found
+
+
+def test_a_file_that_a_manifest_has_twice(folder: HistoryFolder) -> None:
+    row = folder.manifests()[NAME]
+    forged(folder, row, files=(*row.files, row.files[0]))
+    assert f"L1 blocks 110 to 119: its manifest has {row.files[0].path} as a file of l1_inputs" in _found(folder)
+
+
+def test_a_range_of_another_run_is_none_of_this(folder: HistoryFolder, tmp_path: Path) -> None:
+    """Its files and its manifest are those that the other run wrote."""
+    other = HistoryFolder(tmp_path / "other")
+    other.open(msgspec.structs.replace(run_file(), last=139))
+    publish_range(other, 130)
+    shutil.copytree(other.path, folder.path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("run.json"))
+    assert "manifest/range-000000000130.json: the run has no range of L1 blocks 130 to 139" in _found(folder)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0), st.integers(0), st.integers(1, 255))
+def test_no_byte_can_be_changed(written: HistoryFolder, file: int, at: int, change: int) -> None:
+    files = list(files_of(written))
+    path = files[file % len(files)]
+    whole = path.read_bytes()
+    data = bytearray(whole)
+    data[at % len(data)] ^= change
+    path.write_bytes(data)
+    try:
+        assert _found(written)
+    except SetupError as error:
+        assert path.name == "run.json" and "is unreadable" in str(error)
+    finally:
+        path.write_bytes(whole)
+
+
+# --- Parquet -------------------------------------------------------------------------------------------------------
+
+
+def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = small_history(tmp_path / "out", "parquet")
+    assert _found(folder) == []
+    for number, table in enumerate(Table):
+        path = folder.path / table.value / "day=2024-08-28" / f"{NAME}.parquet"
+        whole = path.read_bytes()
+        data = (whole[:40] + bytes([whole[40] ^ 1]) + whole[41:], whole[:-9], b"")[number % 3]
+        path.write_bytes(data)
+        found = _found(folder)
+        assert any(f"{path.name}: {len(data)} bytes with SHA-256" in line for line in found), found
+        path.write_bytes(whole)
+        rows = parquet.read_table(path)
+        parquet.write_table(rows.drop_columns("l1_hash"), path)
+        assert any(f"{table.value}: its rows are unreadable: its columns are not" in line for line in _found(folder))
+        parquet.write_table(rows.replace_schema_metadata({"rollup_node.tables": "7"}), path)
+        assert any("unreadable: it is of version 7 of the tables" in line for line in _found(folder))
+        path.write_bytes(whole)
+    assert _found(folder) == []
+
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError(name="pyarrow")
+
+    monkeypatch.setattr(row_checks, "check_schema", missing)
+    with pytest.raises(SetupError, match=r"need the package pyarrow: install it with: pip install"):
+        _found(folder)

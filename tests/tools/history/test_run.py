@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
-from rollup_node.tools.history.manifest import NO_BLOCK, Block, ManifestRow, genesis_resume
+from rollup_node.tools.history.manifest import NO_BLOCK, Block, L1Range, ManifestRow, RunConfig, genesis_resume
 from rollup_node.tools.history.range_task import RangeTask
-from rollup_node.tools.history.ranges import L1Range, RunConfig
 from rollup_node.tools.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.tools.history.runner import Outcome
 from tests.support.chains.history_values import row

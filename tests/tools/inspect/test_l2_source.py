@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import header_json
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc
 from rollup_node.tools.inspect import l2_source as module
 from rollup_node.tools.inspect.l2_source import (
     BLOCK_SECONDS,

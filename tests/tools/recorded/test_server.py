@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedBeacon, RecordedL1, main
 from tests.support.chains.recordings import BLOB, FIRST, slot_of

@@ -16,6 +16,7 @@ from rollup_node.tools.status_page.pictures import (
     FOLDER,
     NARROW,
     PICTURES,
+    SIGNATURE,
     WAIT_SECONDS,
     WIDE,
     browser,
@@ -24,7 +25,6 @@ from rollup_node.tools.status_page.pictures import (
     picture,
     set_size,
 )
-from rollup_node.tools.status_page.png import SIGNATURE
 from rollup_node.tools.status_page.scenes import Scene, scene
 from rollup_node.tools.status_page.server import SceneServer
 from tests.support.processes.stage_runner import run_within
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
     Use = Callable[["Viewer"], Any]
+import zlib
+
+from rollup_node.tools.status_page.pictures import indexed_png
 
 REASON = missing()
 MAX_PICTURE = 150_000
@@ -287,3 +290,25 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert missing() == "chromium is not installed"
     assert pictures.main([]) == 1
     assert capsys.readouterr().err == "chromium is not installed\n"
+
+
+def test_a_picture_of_two_rows() -> None:
+    data = indexed_png(3, b"\xff\xff\xff\x00\x00\x00", bytes((0, 1, 0, 1, 1, 0)))
+    assert data.startswith(SIGNATURE)
+    chunks, at = {}, len(SIGNATURE)
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        assert struct.unpack_from(">I", data, at + 8 + size)[0] == zlib.crc32(name + body)
+        chunks[name], at = body, at + 12 + size
+    assert list(chunks) == [b"IHDR", b"PLTE", b"IDAT", b"IEND"]
+    assert struct.unpack(">IIBBBBB", chunks[b"IHDR"]) == (3, 2, 8, 3, 0, 0, 0)
+    assert zlib.decompress(chunks[b"IDAT"]) == bytes((0, 0, 1, 0, 0, 1, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("width", "palette", "pixels"), [(0, b"abc", b"\0"), (2, b"abc", b"\0"), (1, b"ab", b"\0"), (1, b"abc", b"\1")]
+)
+def test_what_makes_no_picture(width: int, palette: bytes, pixels: bytes) -> None:
+    with pytest.raises(ValueError, match="pixels"):
+        indexed_png(width, palette, pixels)

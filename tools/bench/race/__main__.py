@@ -21,19 +21,17 @@ import orjson
 
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course import prepare
-from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.node_run import RaceError
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
+from rollup_node.tools.bench.race.node_run import L1_BLOCK_SECONDS, TIP, RaceError, TipRun, run_tip
 from rollup_node.tools.bench.race.programs import OURS, RaceProgram, op_node, rollup_node
 from rollup_node.tools.bench.race.report import Runs, figures, report, tip_figures
 from rollup_node.tools.bench.race.runner import RaceRun, run_once
-from rollup_node.tools.bench.race.tip import L1_BLOCK_SECONDS, TIP, TipRun, run_tip
 
 DEFAULT = CourseSize()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
+    """Print the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
     parser = _parser()
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     if given.op_node is not None and not os.access(given.op_node, os.X_OK):
@@ -81,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _race(course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.Namespace) -> dict[str, Runs]:
-    """The runs of each program by latency; the programs take turns."""
+    """Return the runs of each program by latency; the programs take turns."""
     found: dict[str, dict[float, list[RaceRun]]] = {program.name: {} for program in programs}
     for program in programs:
         for _ in range(given.warm_up):

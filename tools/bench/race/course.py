@@ -18,21 +18,23 @@ from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench import synthetic_chain
-from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseWriter, read_facts
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseSize, CourseWriter, read_facts
 from rollup_node.tools.bench.race.garbage import Garbage
-from rollup_node.tools.bench.race.gzip_body import deflated
-from rollup_node.tools.bench.race.l1_blocks import Included, MadeL1Block, make_l1_block, next_time
-from rollup_node.tools.bench.race.l1_events import (
+from rollup_node.tools.bench.race.http_server import deflated
+from rollup_node.tools.bench.race.l1_blocks import (
     BATCHER,
+    Included,
+    MadeL1Block,
     batcher_transactions,
     blobs_of_channel,
     deposit,
     gas_limit_change,
+    make_l1_block,
+    next_time,
     span_batches,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
-from rollup_node.tools.bench.sealed_blocks import genesis_payload
+from rollup_node.tools.bench.signed_blocks import genesis_payload
 from rollup_node.tools.bench.synthetic_chain import (
     BEACON_GENESIS_TIME,
     BLOCK_TIME,
@@ -54,7 +56,7 @@ BLOCKS_WITH_DEPOSITS = 4
 
 
 def prepare(folder: Path, size: CourseSize) -> CourseFacts:
-    """The course of that size in a folder, which is built unless it is there."""
+    """Return the course of that size in a folder, which is built unless it is there."""
     try:
         facts = read_facts(folder)
         if facts.size == size and facts.version == VERSION:
@@ -88,7 +90,7 @@ class _Builder:
         self._add_block(0, genesis)
 
     def build(self) -> CourseFacts:
-        """Writes all bodies; returns the facts, which are written as well."""
+        """Write all bodies; returns the facts, which are written as well."""
         self._extend_l2()
         for index in range(1, self._size.l1_blocks + 1):
             number = L1_GENESIS + index
@@ -131,7 +133,9 @@ class _Builder:
             yield gas_limit_change(self._config, CHANGED_GAS_LIMIT)
 
     def _batches(self, number: int) -> list[Included]:
-        """The batcher's transactions in an L1 block: a channel when there are enough blocks, or no more to come."""
+        """Return the batcher's transactions in an L1 block.
+
+        A channel when there are enough blocks, or no more to come."""
         is_last = self._l2.head.number == self._size.l2_blocks
         if not self._pending or not (is_last or len(self._pending) >= self._size.blocks_per_channel):
             return []
@@ -146,7 +150,7 @@ class _Builder:
         return transactions
 
     def _add_garbage(self, seed: int) -> list[Included]:
-        """The garbage before or behind the batches of an L1 block."""
+        """Return the garbage before or behind the batches of an L1 block."""
         self._garbage.pending = self._pending[0] if self._pending else None
         transactions = [*self._garbage.transactions(seed, self._size.garbage, self._nonce)]
         self._nonce += len(transactions)
@@ -174,7 +178,7 @@ class _Builder:
     # --- L2 --------------------------------------------------------------------------------------------------------
 
     def _extend_l2(self) -> None:
-        """Adds the L2 blocks whose L1 origin is the newest L1 block."""
+        """Add the L2 blocks whose L1 origin is the newest L1 block."""
         while self._l2.head.number < self._size.l2_blocks and self._l2.next_time < next_time(self._origin.header):
             # The sequencer puts no transactions into a fork's first block.
             is_first = self._l2.next_time in self._config.fork_times.values()
@@ -195,7 +199,7 @@ class _Builder:
 
 
 def course_config(l1: BlockId, l2: BlockId, size: CourseSize) -> RollupConfig:
-    """The rollup config of a course of that size with these genesis blocks."""
+    """Return the rollup config of a course of that size with these genesis blocks."""
     base = synthetic_chain.config()
     later = size.fork_blocks * BLOCK_TIME
     forks = {name: GENESIS_TIME + later * at for at, name in enumerate(LATER_FORKS, 1)} if later else {}
@@ -210,7 +214,7 @@ def course_config(l1: BlockId, l2: BlockId, size: CourseSize) -> RollupConfig:
 
 
 def _signer_state(system_config: bytes) -> tuple[bytes, str]:
-    """The root of a state that holds the SystemConfig alone, and the proof of its signer's slot."""
+    """Return the root of a state that holds the SystemConfig alone, and the proof of its signer's slot."""
     value = rlp.encode(BATCHER.address)
     storage = rlp.encode([b"\x20" + keccak256(SIGNER_SLOT), value])
     account = rlp.encode([b"\x01", b"", keccak256(storage), EMPTY_CODE_HASH])

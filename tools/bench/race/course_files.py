@@ -1,5 +1,7 @@
-"""The files of a prepared course: one file of response bodies with its index, what the servers know of the course, and
-the rollup config and JWT secret that the node is started with."""
+"""The files of a prepared course.
+
+One file of response bodies with its index, what the servers know of the course, and the rollup config and JWT secret
+that the node is started with."""
 
 import mmap
 import os
@@ -12,17 +14,42 @@ import orjson
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.gzip_body import Prepared
-from rollup_node.tools.bench.sealed_blocks import SECRET
+from rollup_node.tools.bench.race.http_server import Prepared
+from rollup_node.tools.bench.signed_blocks import SECRET
+
+
+class CourseSize(msgspec.Struct, frozen=True):
+    """The blocks of a course.
+
+    `l1_blocks` after the L1 genesis block with `transactions` each, which hold the batches of `l2_blocks` with
+    `l2_transactions` signed transactions each. `deposits` are those of the whole course. With `sidecars` 0 the Beacon
+    API has no blob sidecars, whose KZG proofs take seconds to begin with. Each L1 block has `garbage` transactions to
+    the inbox that derivation drops, with `other_parents` also batches whose parent is another block, which only who
+    knows the hashes of L2 blocks can drop. The forks after Fjord activate `fork_blocks` L2 blocks one after the other,
+    all at genesis with 0."""
+
+    l1_blocks: int = 300
+    transactions: int = 150
+    deposits: int = 175
+    l2_blocks: int = 1770
+    l2_transactions: int = 10
+    blocks_per_channel: int = 200
+    blocks_per_span: int = 100
+    sidecars: int = 1
+    garbage: int = 0
+    other_parents: int = 1
+    fork_blocks: int = 0
+
 
 VERSION = 3
 """Of the files; raised when what is in them changes."""
 
 
 class CourseFacts(msgspec.Struct):
-    """What a course is. `l1_hashes` and `l2_hashes` are those of all blocks from both genesis blocks on, in hex;
-    `blobs` the versioned hashes by slot; `signer_proof` the result of eth_getProof for the signer's slot."""
+    """What a course is.
+
+    `l1_hashes` and `l2_hashes` are those of all blocks from both genesis blocks on, in hex; `blobs` the versioned
+    hashes by slot; `signer_proof` the result of eth_getProof for the signer's slot."""
 
     size: CourseSize
     l1_genesis: int
@@ -61,12 +88,12 @@ class CourseWriter:
         self._file.close()
 
     def add(self, name: str, body: bytes) -> None:
-        """Adds a body."""
+        """Add a body."""
         self._index[name] = (self._file.tell(), len(body))
         self._file.write(body)
 
     def finish(self, facts: CourseFacts, config: RollupConfig) -> None:
-        """Writes the other files; the facts are last, and a folder without them is no course."""
+        """Write the other files; the facts are last, and a folder without them is no course."""
         (self._folder / "index").write_bytes(msgspec.msgpack.encode(self._index))
         (self._folder / "rollup.json").write_bytes(orjson.dumps(rollup_config_object(config)))
         jwt = self._folder / "jwt.txt"
@@ -90,19 +117,19 @@ class CourseFiles:
             self._bodies = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def body(self, name: str) -> bytes:
-        """A body by its name. Raises KeyError."""
+        """Return a body by its name. Raises KeyError."""
         start, size = self._index[name]
         return self._bodies[start : start + size]
 
     def prepared(self, name: str) -> Prepared:
-        """A body of L1 by its name. Raises KeyError."""
+        """Return a body of L1 by its name. Raises KeyError."""
         return Prepared(self.body(name), self.body(f"{name}/deflated"))
 
     def close(self) -> None:
-        """Closes the file of the bodies."""
+        """Close the file of the bodies."""
         self._bodies.close()
 
 
 def read_facts(folder: Path) -> CourseFacts:
-    """What a course is, without its bodies. Raises OSError or msgspec.DecodeError where there is none."""
+    """Return what a course is, without its bodies. Raises OSError or msgspec.DecodeError where there is none."""
     return msgspec.json.decode((folder / "facts.json").read_bytes(), type=CourseFacts)

@@ -1,5 +1,7 @@
-"""The execution engine of a race: it executes nothing, has every block of the course ready, and compares the attributes
-that it is asked to build with those of the course, field by field."""
+"""The execution engine of a race.
+
+It executes nothing, has every block of the course ready, and compares the attributes that it is asked to build with
+those of the course, field by field."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,19 +18,20 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.payloads import payload_block_hash
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.l1_server import NULL
+from rollup_node.tools.bench.race.l1_server import NULL, Method, RpcMethods
 from rollup_node.tools.bench.race.l2_blocks import block_json
-from rollup_node.tools.bench.race.rpc_methods import Method, RpcMethods
-from rollup_node.tools.bench.sealed_blocks import sealed
+from rollup_node.tools.bench.signed_blocks import sealed
 
 _SYNCING = b'{"payloadStatus":{"status":"SYNCING","latestValidHash":null,"validationError":null},"payloadId":null}'
 _NEW_PAYLOAD_SYNCING = b'{"status":"SYNCING","latestValidHash":null,"validationError":null}'
 
 
 class Engine:
-    """The Engine API over the course. `on_attributes` is called for the first attributes, `on_mismatch` for each that
-    are not the course's, with the fields that differ, `on_safe` when the course's last block becomes safe. A `complete`
-    one has all of the course's blocks from the start."""
+    """The Engine API over the course.
+
+    `on_attributes` is called for the first attributes, `on_mismatch` for each that are not the course's, with the
+    fields that differ, `on_safe` when the course's last block becomes safe. A `complete` one has all of the course's
+    blocks from the start."""
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Engine:
             self._on_safe()
 
     def _begin(self, head: str, number: int, attributes: dict[str, Any]) -> str:
-        """The id of a payload: the number of a block of the course, or the hash of another's beginning."""
+        """Return the id of a payload: the number of a block of the course, or the hash of another's beginning."""
         on_course = number + 1 < len(self._hashes) and head == self._hashes[number]
         if on_course and attributes == self._attributes[number]:
             return f"0x{number + 1:016x}"
@@ -160,7 +163,7 @@ class Engine:
 
 
 def _unsound(params: list[Any]) -> str | None:
-    """What is wrong with a payload that this engine has not made."""
+    """Return what is wrong with a payload that this engine has not made."""
     try:
         payload = payload_from_json(params[0], from_hex(params[2]) if len(params) > 2 else None)
     except PayloadError as error:

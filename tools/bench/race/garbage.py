@@ -1,5 +1,7 @@
-"""What else a batch inbox gets: data of the batcher and of others that derivation drops, by every rule that a few bytes
-can break. The chain is the same with it and without it."""
+"""What else a batch inbox gets.
+
+Data of the batcher and of others that derivation drops, by every rule that a few bytes can break. The chain is the same
+with it and without it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,9 +15,8 @@ from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, Transaction, s
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch
 from rollup_node.tools.batcher.channels import Compression, Frame, batcher_data, channel_body, frames
-from rollup_node.tools.batcher.signing import Key
-from rollup_node.tools.bench.race.l1_blocks import BASE_FEE, Included
-from rollup_node.tools.bench.race.l1_events import BATCHER
+from rollup_node.tools.batcher.driver import Key
+from rollup_node.tools.bench.race.l1_blocks import BASE_FEE, BATCHER, Included
 
 STRANGER = Key(b"\x07" * 32)
 FRAME_BYTES = 400
@@ -26,8 +27,9 @@ _UNKNOWN_BATCH_TYPE = b"\x07"
 
 
 class Garbage:
-    """Makes the garbage of one L1 block after the other, of each kind in turn. `spans` are the encoded batches of the
-    last channel, `pending` the next L2 block that has no batch yet."""
+    """Makes the garbage of one L1 block after the other, of each kind in turn.
+
+    `spans` are the encoded batches of the last channel, `pending` the next L2 block that has no batch yet."""
 
     def __init__(self, inbox: Address, other_parents: bool = True) -> None:
         self._inbox = inbox
@@ -89,7 +91,7 @@ class Garbage:
         return _batches(random, self.spans)
 
     def _changed(self, **fields: Any) -> list[bytes]:
-        """The next block's batch with other fields; nothing without one."""
+        """Return the next block's batch with other fields; nothing without one."""
         return [] if self.pending is None else [singular_batch(replace(self.pending, **fields))]
 
 
@@ -98,7 +100,7 @@ def _channel(random: Random, body: bytes) -> list[Frame]:
 
 
 def _batches(random: Random, encoded: Sequence[bytes]) -> bytes:
-    """The batches as a channel of one frame."""
+    """Return the batches as a channel of one frame."""
     body = channel_body(encoded, Compression.ZLIB)
     return batcher_data(frames(random.randbytes(16), body, len(body) + FRAME_BYTES))
 

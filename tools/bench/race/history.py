@@ -1,13 +1,14 @@
-"""Measures `history run` over a prepared course: one worker against `replay`, W workers on W cores against one on one
-core, Parquet against JSON lines, and the memory of a worker. All but the first two kinds read L1 from an archive, which
+"""Measures `history run` over a prepared course.
+
+One worker against `replay`, W workers on W cores against one on one core, Parquet against JSON lines, and the memory of
+a worker. All but the first two kinds read L1 from an archive, which
 a run before them fills. The server, which still has L2 blocks to send, runs on the same cores as the workers: a core of
 its own would help only one worker. The cores of a virtual machine may share one physical core: what W plain loops on W
 cores do of one stands beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1
 blocks before it, so that short courses miss the targets.
 
     python -m rollup_node.tools.bench.race.history --workers 2
-    python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200
-"""
+    python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200"""
 
 import argparse
 import json
@@ -24,10 +25,9 @@ from typing import NamedTuple
 
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course import prepare
-from rollup_node.tools.bench.race.course_files import CourseFacts
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseFacts, CourseSize
 from rollup_node.tools.bench.race.node_run import ServerProcess
-from rollup_node.tools.bench.race.processes import memory_of_tree
+from rollup_node.tools.bench.race.programs import memory_of_tree
 
 WORKER_SHARE = 0.85
 REPLAY_SHARE = 0.9
@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 if a target is missed."""
+    """Print the figures; 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--course", type=Path, help="the folder of the prepared course; not given: a temporary one")
     parser.add_argument("--l1-blocks", type=int, default=CourseSize().l1_blocks, help="of the course")
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def served(folder: Path, size: CourseSize) -> Iterator[Course]:
-    """Builds a course unless it is there, and serves it with all its L2 blocks."""
+    """Build a course unless it is there, and serve it with all its L2 blocks."""
     facts = prepare(folder, size)
     with ServerProcess(folder, ["--complete"]) as server:
         urls = server.urls
@@ -82,8 +82,9 @@ def served(folder: Path, size: CourseSize) -> Iterator[Course]:
 
 
 def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[Figure]:
-    """The figures of a course; runs that are compared take turns. Raises subprocess.CalledProcessError where a command
-    fails."""
+    """Return the figures of a course; runs that are compared take turns.
+
+    Raises subprocess.CalledProcessError where a command fails."""
     blocks = len(course.facts.l2_hashes) - 1
     whole = course.facts.l1_head - course.facts.l1_genesis
     part = -(-whole // workers)
@@ -122,7 +123,7 @@ def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[F
 
 
 def seconds_in_ranges(out: Path) -> float:
-    """The seconds that the ranges of a history took, by their manifests."""
+    """Return the seconds that the ranges of a history took, by their manifests."""
     return float(sum(json.loads(path.read_text())["seconds"] for path in (out / "manifest").glob("range-*.json")))
 
 
@@ -138,8 +139,9 @@ def plain_loops(count: int) -> float:
 
 @contextmanager
 def on_cores(count: int, server: int) -> Iterator[None]:
-    """What is started within runs on so many cores, or on all that there are, and so does the server: a worker's
-    processes would use more."""
+    """Yield what is started within runs on so many cores, or on all that there are, and so does the server.
+
+    A worker's processes would use more."""
     before = os.sched_getaffinity(0)
     processes = (0, server)
     try:
@@ -152,7 +154,7 @@ def on_cores(count: int, server: int) -> Iterator[None]:
 
 
 def history(course: Course, out: Path, size: int, workers: int, *more: str) -> Run:
-    """Runs the history of a course in ranges of so many L1 blocks."""
+    """Run the history of a course in ranges of so many L1 blocks."""
     facts = course.facts
     flags = ("--from-l1", str(facts.l1_genesis + 1), "--to-l1", str(facts.l1_head), "--out", str(out))
     ranges = ("--range-size", str(size), "--workers", str(workers), "--warmup", str(WARMUP))
@@ -160,7 +162,7 @@ def history(course: Course, out: Path, size: int, workers: int, *more: str) -> R
 
 
 def run_command(*words: str) -> Run:
-    """Runs a command of the node to its end. Raises subprocess.CalledProcessError where it fails."""
+    """Run a command of the node to its end. Raises subprocess.CalledProcessError where it fails."""
     began, peak = time.monotonic(), 0.0
     command = [sys.executable, "-m", "rollup_node.node", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

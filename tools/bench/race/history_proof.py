@@ -1,6 +1,7 @@
-"""Proves `history run` on a chain that crosses four forks, with garbage of ten kinds between its batches: a node
-derives it, and histories by several numbers of workers have the same tables, byte for byte, with the blocks of that
-chain.
+"""Proves `history run` on a chain that crosses four forks, with garbage of ten kinds between its batches.
+
+A node derives it, and histories by several numbers of workers have the same tables, byte for byte, with the blocks of
+that chain.
 
     python -m rollup_node.tools.bench.race.history_proof --l1-blocks 500 --workers 1 2 4"""
 
@@ -15,8 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 
 from rollup_node.tools.bench.race.course import LATER_FORKS, prepare
-from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
 from rollup_node.tools.bench.race.history import PER_L1_BLOCK, history, run_command, served
 from rollup_node.tools.bench.race.node_run import RaceError
 from rollup_node.tools.bench.race.programs import rollup_node
@@ -31,7 +31,7 @@ class ProofError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exits with 0 if all holds."""
+    """Exit with 0 if all holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--l1-blocks", type=int, default=500, help="of the chain, with six L2 blocks each")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4], help="a history by each of these")
@@ -81,13 +81,13 @@ def _prove(folder: Path, size: CourseSize, workers: Sequence[int], range_size: i
 
 
 def _tables(out: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a table, by its path in the folder."""
+    """Return the SHA-256 of each file of a table, by its path in the folder."""
     files = [path for table in Table for path in sorted((out / table.value).rglob("*.parquet"))]
     return {str(path.relative_to(out)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _block_hashes(out: Path) -> list[str]:
-    """The hashes of all L2 blocks in the order of their ranges."""
+    """Return the hashes of all L2 blocks in the order of their ranges."""
     hashes: list[str] = []
     for path in sorted((out / Table.L2_BLOCKS.value).rglob("*.parquet"), key=lambda path: path.name):
         hashes += parquet.read_table(path, columns=["hash"]).column("hash").to_pylist()

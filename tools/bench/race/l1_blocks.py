@@ -5,8 +5,12 @@ from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.headers import (
     EMPTY_REQUESTS_HASH,
     EMPTY_UNCLES_HASH,
@@ -20,11 +24,31 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import bloom_mask, receipt_from_json
-from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, LEGACY, Transaction, encode_transaction
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
+from rollup_node.stages.protocol.transactions import (
+    BLOB,
+    DYNAMIC_FEE,
+    LEGACY,
+    Transaction,
+    encode_transaction,
+    signing_hash,
+)
 from rollup_node.stages.protocol.types import Address, Hash, L1Header, Log
+from rollup_node.tools.batcher.batches import BatchBlock, span_batch
+from rollup_node.tools.batcher.channels import (
+    MAX_BLOB_DATA,
+    Compression,
+    batcher_data,
+    channel_body,
+    encode_blob,
+    frames,
+)
+from rollup_node.tools.batcher.driver import Key
+from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.bench.synthetic_chain import L1_BLOCK_TIME
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import SignedTransaction
+from rollup_node.tools.devnet.l1.beacon import Blob
 
 GAS_LIMIT, BASE_FEE, EXCESS_BLOB_GAS = 45_000_000, 1_000_000_000, 20_000_000
 GAS_PER_BLOB = 131_072
@@ -52,8 +76,9 @@ class Included(NamedTuple):
 
 
 class MadeL1Block(NamedTuple):
-    """A block: what derivation reads of it, and its JSON with full transactions, with their hashes alone, and its
-    receipts. `logs` are all logs of the block."""
+    """A block: what derivation reads of it, and its JSON in both forms with its receipts.
+
+    The forms have full transactions, or their hashes alone. `logs` are all logs of the block."""
 
     header: L1Header
     logs: tuple[Log, ...]
@@ -75,8 +100,9 @@ _mask = cache(bloom_mask)
 def make_l1_block(
     parent: L1Header | None, number: int, timestamp: int, state_root: Hash, size: int, special: Sequence[Included]
 ) -> MadeL1Block:
-    """The block of `size` transactions after `parent`: the special ones spread among ordinary ones. The same arguments
-    give the same block. `timestamp` in seconds."""
+    """Return the block of `size` transactions after `parent`: the special ones spread among ordinary ones.
+
+    The same arguments give the same block. `timestamp` in seconds."""
     random = Random(f"L1 block {number}")
     included = _spread(list(special), _ordinary(random, number, size - len(special)))
     signed = [_signed(each) for each in included]
@@ -142,7 +168,7 @@ def _ordinary(random: Random, number: int, count: int) -> Iterator[Included]:
 
 
 def _log(random: Random) -> EmittedLog:
-    """A log as of a token transfer or a swap."""
+    """Return a log as of a token transfer or a swap."""
     indexed = tuple(random.choice(ACCOUNTS).rjust(32, b"\0") for _ in range(random.choice((1, 2, 2, 2))))
     data = random.getrandbits(80).to_bytes(32, "big") * random.choice((1, 1, 1, 4))
     return EmittedLog(random.choice(CONTRACTS), (random.choice(EVENTS), *indexed), data)
@@ -156,7 +182,7 @@ def _signed(included: Included) -> SignedTransaction:
 def _receipts(
     signed: Sequence[SignedTransaction], included: Sequence[Included]
 ) -> tuple[list[dict[str, Any]], int, int]:
-    """The receipts without what names their block, the block's bloom as a number, and the gas that it used."""
+    """Return the receipts without what names their block, the block's bloom as a number, and the gas that it used."""
     receipts: list[dict[str, Any]] = []
     whole = cumulative = log_index = 0
     for index, (transaction, each) in enumerate(zip(signed, included, strict=True)):
@@ -233,5 +259,95 @@ def _made(
 
 
 def next_time(header: L1Header) -> int:
-    """The time of the next block in seconds."""
+    """Return the time of the next block in seconds."""
     return header.timestamp + L1_BLOCK_TIME
+
+
+BATCHER = Key(b"\x42" * 32)
+BLOBS_PER_TRANSACTION = 5
+_GAS_LIMIT_UPDATE = 2
+
+
+def deposit(config: RollupConfig, number: int) -> Included:
+    """Return a call of the portal that deposits some ether with a message."""
+    sender, data = ACCOUNTS[number % len(ACCOUNTS)], number.to_bytes(100, "big")
+    value = _word(10**15 + number)
+    opaque = value + value + (100_000).to_bytes(8, "big") + b"\0" + data
+    padded = opaque.ljust(-(-len(opaque) // 32) * 32, b"\0")
+    topics = (DEPOSIT_TOPIC, sender.rjust(32, b"\0"), ACCOUNTS[-1].rjust(32, b"\0"), bytes(32))
+    log = EmittedLog(config.deposit_contract, topics, _word(32) + _word(len(opaque)) + padded)
+    return Included(_call(config.deposit_contract, number, data), sender, (log,))
+
+
+def gas_limit_change(config: RollupConfig, gas_limit: int) -> Included:
+    """Return a call of the SystemConfig that sets the L2 gas limit."""
+    topics = (CONFIG_UPDATE_TOPIC, bytes(32), _word(_GAS_LIMIT_UPDATE))
+    log = EmittedLog(config.l1_system_config, topics, _word(32) + _word(32) + _word(gas_limit))
+    return Included(_call(config.l1_system_config, 0, b"\xb4\x0a\x81\x7c" + _word(gas_limit)), ACCOUNTS[0], (log,))
+
+
+def span_batches(
+    blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_number: int, blocks_per_span: int
+) -> list[bytes]:
+    """Consecutive L2 blocks as span batches.
+
+    `parent_origin_number` is the L1 origin number of the block before the first; `genesis_time` of L2 in seconds."""
+    spans: list[bytes] = []
+    for first in range(0, len(blocks), blocks_per_span):
+        span = blocks[first : first + blocks_per_span]
+        spans.append(span_batch(span, genesis_time, parent_origin_number))
+        parent_origin_number = span[-1].epoch.number
+    return spans
+
+
+def blobs_of_channel(channel_id: bytes, spans: Sequence[bytes], proofs: bool = True) -> list[Blob]:
+    """Return the blobs of one brotli channel of these batches, a frame each; without `proofs` theirs are empty."""
+    body = channel_body(spans, Compression.BROTLI)
+    pieces = frames(channel_id, body, MAX_BLOB_DATA - 1)
+    return [_blob(batcher_data([piece]), proofs) for piece in pieces]
+
+
+def _blob(data: bytes, proof: bool) -> Blob:
+    content = encode_blob(data)
+    commitment = blob_to_commitment(content)
+    return Blob(content, commitment, compute_proof(content, commitment) if proof else b"")
+
+
+def batcher_transactions(inbox: Address, nonce: int, blobs: Sequence[Blob]) -> list[Included]:
+    """Signed transactions of the batcher to its inbox that carry the blobs in their order."""
+    hashes = [versioned_hash(blob.commitment) for blob in blobs]
+    return [
+        _batcher_transaction(
+            inbox, nonce + first // BLOBS_PER_TRANSACTION, hashes[first : first + BLOBS_PER_TRANSACTION]
+        )
+        for first in range(0, len(hashes), BLOBS_PER_TRANSACTION)
+    ]
+
+
+def _batcher_transaction(inbox: Address, nonce: int, hashes: Sequence[bytes]) -> Included:
+    unsigned = Transaction(
+        BLOB,
+        1,
+        nonce,
+        10**8,
+        BASE_FEE * 2,
+        21_000,
+        inbox,
+        0,
+        b"",
+        0,
+        0,
+        0,
+        max_blob_fee=10**9,
+        blob_hashes=tuple(hashes),
+    )
+    y_parity, r, s = BATCHER.sign(signing_hash(unsigned))
+    return Included(msgspec.structs.replace(unsigned, y_parity=y_parity, r=r, s=s), BATCHER.address)
+
+
+def _call(to: Address, nonce: int, data: bytes) -> Transaction:
+    return Transaction(DYNAMIC_FEE, 1, nonce, 10**8, BASE_FEE * 2, 300_000, to, 0, data, 0, 1 + nonce, 1)
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(32, "big")

@@ -1,16 +1,16 @@
 """The L1 of a race: the execution endpoint and the Beacon API of a prepared course."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
 
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.gzip_body import Prepared
-from rollup_node.tools.bench.race.http_server import SSZ, Answer
-from rollup_node.tools.bench.race.rpc_methods import RpcMethods
+from rollup_node.tools.bench.race.http_server import SSZ, Answer, Prepared, gzipped
 
 NULL = b"null"
 SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
@@ -18,9 +18,10 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
 
 
 class L1Endpoint:
-    """The methods that rollup nodes call, with answers in gzip for clients that take it; blocks are counted by what is
-    asked for. The last `fresh` blocks are there only after as many calls of `advance`. With `final` the head is
-    finalized."""
+    """The methods that rollup nodes call, with answers in gzip for clients that take it.
+
+    Blocks are counted by what is asked for. The last `fresh` blocks are there only after as many calls of `advance`.
+    With `final` the head is finalized."""
 
     def __init__(self, course: CourseFiles, fresh: int = 0, final: bool = False) -> None:
         self._course, facts = course, course.facts
@@ -45,7 +46,7 @@ class L1Endpoint:
         self.rpc = RpcMethods(methods, _variant)
 
     def advance(self) -> None:
-        """Makes the next block the head."""
+        """Make the next block the head."""
         self.head += 1
         self.fresh -= 1
 
@@ -83,7 +84,9 @@ class BeaconApi:
         self.sizes: Counter[str] = Counter()
 
     def respond(self, target: bytes, head: bytes, _body: bytes) -> Answer:
-        """The answer to a request of one of the routes, blobs in SSZ if the client takes that; 404 for others."""
+        """Return the answer to a request of one of the routes, blobs in SSZ if the client takes that.
+
+        404 for others."""
         path, _, query = target.decode("ascii", "replace").partition("?")
         path = "/" + path.lstrip("/")
         route, slot = path.rsplit("/", 1) if path not in self._constants else (path, "")
@@ -140,3 +143,67 @@ def _values(query: dict[str, list[str]], name: str) -> list[str]:
 
 def _not_found() -> Answer:
     return Answer([b'{"code":404,"message":"not found"}'], 404)
+
+
+Method = Callable[[list[Any]], bytes | Prepared]
+"""Gives the result of a call as JSON."""
+
+Parts = list[bytes | Prepared]
+
+
+class RpcMethods:
+    """A table of methods.
+
+    `requests` are those over HTTP, where a batch is one, `sizes` the bytes of the results by method, as they are
+    sent; `variant` gives the name under which a call is counted."""
+
+    def __init__(self, methods: Mapping[str, Method], variant: Callable[[str, list[Any]], str] | None = None) -> None:
+        self._methods, self._variant = methods, variant
+        self.requests = 0
+        self.calls: Counter[str] = Counter()
+        self.sizes: Counter[str] = Counter()
+
+    def respond(self, _target: bytes, head: bytes, body: bytes) -> Answer:
+        """Return the answer to a request, whatever its path.
+
+        In gzip if the client takes it and a result is prepared."""
+        self.requests += 1
+        try:
+            asked = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return Answer([b"malformed body"], 400)
+        compress = _takes_gzip(head)
+        if isinstance(asked, dict):
+            return _answer(self._call(asked, compress), compress)
+        parts: Parts = [b"["]
+        for index, call in enumerate(asked):
+            if index:
+                parts.append(b",")
+            parts += self._call(call, compress)
+        parts.append(b"]")
+        return _answer(parts, compress)
+
+    def _call(self, call: dict[str, Any], compress: bool) -> Parts:
+        method, params = call["method"], call.get("params") or []
+        head = b'{"jsonrpc":"2.0","id":' + orjson.dumps(call.get("id"))
+        found = self._methods.get(method)
+        name = method if self._variant is None else self._variant(method, params)
+        self.calls[name] += 1
+        if found is None:
+            error = {"code": METHOD_NOT_FOUND, "message": f"the method {method} does not exist"}
+            return [head, b',"error":', orjson.dumps(error), b"}"]
+        result = found(params)
+        sent = (result.deflated if compress else result.plain) if isinstance(result, Prepared) else result
+        self.sizes[name] += len(sent)
+        return [head + b',"result":', result, b"}"]
+
+
+def _takes_gzip(head: bytes) -> bool:
+    """Whether a head in small letters says so."""
+    return any(b"gzip" in line for line in head.split(b"\r\n") if line.startswith(b"accept-encoding:"))
+
+
+def _answer(parts: Parts, compress: bool) -> Answer:
+    if compress and any(isinstance(part, Prepared) for part in parts):
+        return Answer(gzipped(parts), encoding=b"gzip")
+    return Answer([part.plain if isinstance(part, Prepared) else part for part in parts])

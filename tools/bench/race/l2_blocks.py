@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, Transaction, d
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef, Log
 from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench.race.l1_blocks import ACCOUNTS, CONTRACTS, MadeL1Block
-from rollup_node.tools.bench.sealed_blocks import sealed
+from rollup_node.tools.bench.signed_blocks import sealed
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
 
@@ -49,7 +49,7 @@ class L2Chain:
         return self.head.timestamp + self._config.block_time
 
     def extend(self, origin: MadeL1Block, transactions: int) -> MadeL2Block:
-        """The next block, with an L1 origin and that many signed transactions."""
+        """Return the next block, with an L1 origin and that many signed transactions."""
         signed = signed_transactions(self.head.number + 1, self._config.l2_chain_id, transactions)
         prepared = prepare_attributes(
             self._config,
@@ -69,7 +69,7 @@ class L2Chain:
 
 
 def wanted_logs(logs: Sequence[Log], topic: bytes) -> list[Log]:
-    """The logs of an event, which only the rollup's own contracts emit in a course."""
+    """Return the logs of an event, which only the rollup's own contracts emit in a course."""
     return [log for log in logs if log.topics[0] == topic]
 
 
@@ -98,7 +98,7 @@ def signed_transactions(number: int, chain_id: int, count: int) -> tuple[bytes, 
 
 
 def block_json(payload: ExecutionPayload) -> bytes:
-    """The block with full transactions as a result of JSON-RPC."""
+    """Return the block with full transactions as a result of JSON-RPC."""
     block_hash = to_hex(payload.block_hash)
     place = {"blockHash": block_hash, "blockNumber": hex(payload.block_number)}
     found = {**header_json(payload_header(payload)), "hash": block_hash, "size": hex(10_000), "uncles": []}
@@ -112,7 +112,9 @@ def block_json(payload: ExecutionPayload) -> bytes:
 
 
 def _readable(raw: bytes) -> AnyTransaction:
-    """The decoded transaction. Nobody recovers the senders of a course, so one account stands for all of them."""
+    """Return the decoded transaction.
+
+    Nobody recovers the senders of a course, so one account stands for all of them."""
     if is_deposit(raw):
         deposit = decode_deposit(raw)
         return Deposit(raw, keccak256(raw), deposit.sender, deposit)

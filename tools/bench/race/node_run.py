@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.processes import CpuUsage, cpu_usage, memory_of_tree
-from rollup_node.tools.bench.race.programs import Place, RaceProgram
-from rollup_node.tools.bench.race.server import Listening, Message, Mismatch, Served
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
+from rollup_node.tools.bench.race.programs import CpuUsage, Place, RaceProgram, cpu_usage, memory_of_tree
+from rollup_node.tools.bench.race.server import LastSafe, Listening, Message, Mismatch, NewHead, Served
 
 T = TypeVar("T")
 
@@ -34,8 +33,9 @@ class RaceError(Exception):
 
 
 class ServerProcess:
-    """The server process of a run for the life of a `with` block, with further arguments, and its messages; `served` is
-    there at the end, with --complete."""
+    """The server process of a run for the life of a `with` block, with further arguments, and its messages.
+
+    `served` is there at the end, with --complete."""
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self._command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), *arguments]
@@ -66,7 +66,7 @@ class ServerProcess:
         return self._process.pid
 
     def wait(self, seconds: float) -> Message | None:
-        """The next message, None when there is none for so long. Raises RaceError when the process has ended."""
+        """Return the next message, None when there is none for so long. Raises RaceError when the process has ended."""
         # Read without a buffered reader, which would hold lines that the selector no longer sees.
         while b"\n" not in self._received:
             if not self._selector.select(max(0.0, seconds)):
@@ -101,13 +101,14 @@ class NodeRun:
             )
 
     def cpu(self) -> CpuUsage:
-        """The CPU of its processes so far."""
+        """Return the CPU of its processes so far."""
         return cpu_usage(self._node.pid)
 
     def next(self, kind: type[T]) -> T:
-        """The next message of a kind, while readiness is polled until it comes and then memory sampled; others are kept
-        for their time. Raises RaceError when the node ends, is too late, or derives something that is not the course's.
-        """
+        """Return the next message of a kind, while readiness is polled until it comes and then memory sampled.
+
+        Others are kept for their time. Raises RaceError when the node ends, is too late, or derives something that
+        is not the course's."""
         for kept in self._kept:
             if isinstance(kept, kind):
                 self._kept.remove(kept)
@@ -129,7 +130,7 @@ class NodeRun:
                 self.sample_memory()
 
     def check_safe_head(self) -> None:
-        """Raises RaceError unless the node is ready and reports the course's last block as safe."""
+        """Raise RaceError unless the node is ready and reports the course's last block as safe."""
         until, found = time.monotonic() + STATUS_SECONDS, None
         while time.monotonic() < until:
             self._poll_ready()
@@ -142,11 +143,11 @@ class NodeRun:
         raise self._error(f"{self._program.name} reports the safe head {found}, not {wanted}, or is not ready")
 
     def sample_memory(self) -> None:
-        """Reads the memory of its processes."""
+        """Read the memory of its processes."""
         self.memory = max(self.memory, memory_of_tree(self._node.pid))
 
     def stop(self) -> None:
-        """Ends the node."""
+        """End the node."""
         self._node.send_signal(signal.SIGTERM)
         try:
             self._node.wait(STOP_SECONDS)
@@ -155,7 +156,7 @@ class NodeRun:
             self._node.wait()
 
     def _poll_ready(self) -> None:
-        """Notes when /readyz answers 200; a node without it is ready once its server answers."""
+        """Note when /readyz answers 200; a node without it is ready once its server answers."""
         if self.ready is None:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self._request("GET", "/readyz")[0] in (200, 404, 405):
@@ -181,7 +182,7 @@ class NodeRun:
 
 @contextlib.contextmanager
 def running(course: CourseFiles, program: RaceProgram, arguments: Sequence[str], seconds: float) -> Iterator[NodeRun]:
-    """A node over a course for at most that many seconds; the arguments are for the server process."""
+    """Yield a node over a course for at most that many seconds; the arguments are for the server process."""
     with (
         tempfile.TemporaryDirectory(prefix="race-") as folder,
         ServerProcess(course.rollup.parent, arguments) as servers,
@@ -197,3 +198,52 @@ def running(course: CourseFiles, program: RaceProgram, arguments: Sequence[str],
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
+
+
+TIP = CourseSize(l1_blocks=40, deposits=23, l2_blocks=228, blocks_per_channel=30, blocks_per_span=30)
+"""A channel for every five L1 blocks."""
+
+L1_BLOCK_SECONDS = 12.0
+SETTLING = 2
+"""New L1 blocks before the measured ones."""
+
+
+class TipRun(msgspec.Struct):
+    """Requests and result bytes for each new L1 block, and the CPU of all processes in percent of a core.
+
+    Over so many L1 blocks."""
+
+    l1_requests_per_block: float
+    l1_bytes_per_block: float
+    beacon_requests_per_block: float
+    cpu_percent: float
+    l1_blocks: int
+    seconds: float
+
+
+def run_tip(course: CourseFiles, program: RaceProgram, interval: float, measured: int) -> TipRun:
+    """Return the figures over the last `measured` L1 blocks of a course, of which one comes every `interval` seconds.
+
+    Raises RaceError as `run_once`, and where the course is too short."""
+    fresh = measured + SETTLING
+    if fresh >= course.facts.size.l1_blocks:
+        raise RaceError(f"{course.facts.size.l1_blocks} L1 blocks do not hold {fresh} new ones")
+    arguments = [f"--fresh={fresh}", f"--interval={interval}"]
+    with running(course, program, arguments, (fresh + 3) * interval + 60) as node:
+        for _ in range(SETTLING):
+            first = node.next(NewHead)
+        before = node.cpu().total
+        for _ in range(measured):
+            last = node.next(NewHead)
+        used = node.cpu().total - before
+        node.next(LastSafe)
+        node.check_safe_head()
+    seconds = last.time - first.time
+    return TipRun(
+        l1_requests_per_block=(last.l1_requests - first.l1_requests) / measured,
+        l1_bytes_per_block=(last.l1_bytes - first.l1_bytes) / measured,
+        beacon_requests_per_block=(last.beacon_requests - first.beacon_requests) / measured,
+        cpu_percent=100 * used / seconds,
+        l1_blocks=measured,
+        seconds=seconds,
+    )

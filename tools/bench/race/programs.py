@@ -1,7 +1,8 @@
 """The nodes that take part in a race, and how their users start them."""
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ class RaceProgram(NamedTuple):
 
 
 def _common(course: CourseFiles, place: Place) -> dict[str, str]:
-    """The options that both nodes have."""
+    """Return the options that both nodes have."""
     return {
         "l1": place.servers.l1,
         "l1.beacon": place.servers.beacon,
@@ -48,7 +49,7 @@ def _arguments(options: dict[str, str]) -> list[str]:
 
 
 def rollup_node(extra: Sequence[str]) -> RaceProgram:
-    """This node, with further arguments."""
+    """Return this node, with further arguments."""
 
     def command(course: CourseFiles, place: Place) -> list[str]:
         options = _common(course, place) | {"runtime.dir": str(place.folder / "run")}
@@ -60,10 +61,81 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
 
 
 def op_node(path: Path) -> RaceProgram:
-    """An op-node binary. It runs in another directory, so its path is made absolute."""
+    """Return an op-node binary. It runs in another directory, so its path is made absolute."""
     binary = path.resolve()
 
     def command(course: CourseFiles, place: Place) -> list[str]:
         return [str(binary), *_arguments(_common(course, place))]
 
     return RaceProgram(THEIRS, command)
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class CpuUsage(NamedTuple):
+    """CPU seconds of the running processes by name, and with those of their children that have ended."""
+
+    by_process: dict[str, float]
+    total: float
+
+
+def process_tree(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for other, fields in _all_processes():
+        children.setdefault(int(fields[1]), []).append(other)
+    found = [pid]
+    for each in found:
+        found += children.get(each, ())
+    return found
+
+
+def cpu_usage(pid: int) -> CpuUsage:
+    """Return the CPU of a process and its descendants since their start."""
+    by_process: dict[str, float] = {}
+    total = 0.0
+    for each in process_tree(pid):
+        try:
+            name, fields = name_of(each), _stat(each)
+        except OSError:
+            continue
+        user, system, ended_user, ended_system = (int(field) / _TICKS for field in fields[11:15])
+        by_process[name] = by_process.get(name, 0.0) + user + system
+        total += user + system + ended_user + ended_system
+    return CpuUsage(by_process, total)
+
+
+def memory_of_tree(pid: int) -> float:
+    """Return the memory in MiB of a process and its descendants.
+
+    Shared pages are divided among those who share them (PSS)."""
+    total = 0
+    for each in process_tree(pid):
+        try:
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process: its title after a colon, or the file name of its program. Raises OSError."""
+    title = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode(errors="replace")
+    program, _, role = title.partition(": ")
+    return role if role and "\0" not in program else Path(title.split("\0")[0]).name
+
+
+def _all_processes() -> Iterator[tuple[int, list[str]]]:
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                yield int(entry), _stat(int(entry))
+            except OSError:
+                continue
+
+
+def _stat(pid: int) -> list[str]:
+    # The command name before the last bracket may contain spaces: the state follows as the first field.
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rollup_node.tools.bench.measure import Figure, machine
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseSize
+from rollup_node.tools.bench.race.node_run import TipRun
 from rollup_node.tools.bench.race.programs import OURS
 from rollup_node.tools.bench.race.runner import RaceRun
-from rollup_node.tools.bench.race.tip import TipRun
 
 Runs = Mapping[float, Sequence[RaceRun]]
 """The runs of a node by latency in milliseconds."""
@@ -53,8 +53,9 @@ QUANTITIES = (
 
 
 def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool) -> list[Figure]:
-    """The figures of the runs with one latency. Bounds are of this node (`bounded`) on the default course; but for the
-    speed they are those of two quiet cores."""
+    """Return the figures of the runs with one latency.
+
+    Bounds are of this node (`bounded`) on the default course; but for the speed they are those of two quiet cores."""
     bounded = bounded and size == CourseSize()
     floor = (BUSY_FLOORS if busy else FLOORS).get(runs[0].latency_ms) if bounded else None
     found = [Figure("blocks per second", "", tuple(run.blocks_per_second for run in runs), floor=floor)]
@@ -69,8 +70,10 @@ def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool)
 
 
 def summary(runs: Runs) -> dict[str, Any]:
-    """The medians of a node's runs: of the blocks per second by latency, of all else over all latencies, and again by
-    latency with the least and the most. CPU in milliseconds a block, times in seconds from the start."""
+    """Return the medians of a node's runs.
+
+    Of the blocks per second by latency, of all else over all latencies, and again by latency with the least and the
+    most. CPU in milliseconds a block, times in seconds from the start."""
     every = [run for some in runs.values() for run in some]
     if not every:
         return {}
@@ -86,8 +89,10 @@ def summary(runs: Runs) -> dict[str, Any]:
 
 
 def report(size: CourseSize, busy: int, runs: Mapping[str, Runs], tips: Mapping[str, TipRun]) -> dict[str, Any]:
-    """The whole object: the figures of this node, and those of op-node in `op_node`, each with `tip` where that was
-    measured. `pss_mb` is in MiB."""
+    """Return the whole object.
+
+    The figures of this node, and those of op-node in `op_node`, each with `tip` where that was measured. `pss_mb` is in
+    MiB."""
     summaries = {
         name: summary(some) | ({"tip": msgspec.structs.asdict(tips[name])} if name in tips else {})
         for name, some in runs.items()
@@ -98,7 +103,7 @@ def report(size: CourseSize, busy: int, runs: Mapping[str, Runs], tips: Mapping[
 
 
 def tip_figures(tip: TipRun, bounded: bool) -> list[Figure]:
-    """The figures at the tip; bounds are of this node (`bounded`)."""
+    """Return the figures at the tip; bounds are of this node (`bounded`)."""
     requests, cpu = (TIP_REQUESTS, TIP_CPU_PERCENT) if bounded else (None, None)
     return [
         Figure("L1 requests for an L1 block", "", (tip.l1_requests_per_block,), requests),
@@ -122,7 +127,7 @@ def _ranges(runs: Sequence[RaceRun]) -> dict[str, Any]:
 
 
 def _by_process(runs: Sequence[RaceRun]) -> dict[str, list[float]]:
-    """The CPU of each process, the most first; one that a run lacks used none in it."""
+    """Return the CPU of each process, the most first; one that a run lacks used none in it."""
     names = {name for run in runs for name in run.cpu_ms_per_block_by_process}
     spent = {name: [run.cpu_ms_per_block_by_process.get(name, 0.0) for run in runs] for name in names}
     return dict(sorted(spent.items(), key=lambda item: (-sum(item[1]), item[0])))

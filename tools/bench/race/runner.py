@@ -10,17 +10,18 @@ import msgspec
 
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.node_run import running
-from rollup_node.tools.bench.race.processes import CpuUsage
-from rollup_node.tools.bench.race.programs import RaceProgram
+from rollup_node.tools.bench.race.programs import CpuUsage, RaceProgram
 from rollup_node.tools.bench.race.server import FirstAttributes, LastSafe
 
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
 class RaceRun(msgspec.Struct):
-    """One catch-up. Times in seconds since the node's start, CPU in milliseconds per L2 block from the first attributes
-    on; `cpu_s` is the node's CPU from its start to the end, `end_s` when the last block was safe. `pss_mb` is the most
-    that was seen in all processes."""
+    """One catch-up.
+
+    Times in seconds since the node's start, CPU in milliseconds per L2 block from the first attributes on; `cpu_s`
+    is the node's CPU from its start to the end, `end_s` when the last block was safe. `pss_mb` is the most that was
+    seen in all processes."""
 
     latency_ms: float
     blocks_per_second: float
@@ -39,8 +40,10 @@ class RaceRun(msgspec.Struct):
 
 
 def run_once(course: CourseFiles, program: RaceProgram, latency_ms: float, busy: int, seconds: float) -> RaceRun:
-    """One run of at most that many seconds, with so many busy loops beside it. Raises RaceError where the node ends,
-    takes longer, derives anything that is not the course's, or reports another safe head."""
+    """One run of at most that many seconds, with so many busy loops beside it.
+
+    Raises RaceError where the node ends, takes longer, derives anything that is not the course's, or reports another
+    safe head."""
     load = os.getloadavg()[0]
     with busy_loops(busy), running(course, program, [f"--latency={latency_ms}"], seconds) as node:
         first = node.next(FirstAttributes)

@@ -1,9 +1,9 @@
-"""The server process of a race, on three free ports: L1, Beacon API, engine. It says as JSON, a line each, where it
-listens, when the first attributes come, and what it counted when the course's last block became safe. It ends with its
-standard input, with --complete after a line with all requests.
+"""The server process of a race, on three free ports: L1, Beacon API, engine.
 
-    python -m rollup_node.tools.bench.race.server FOLDER --latency 50
-"""
+It says as JSON, a line each, where it listens, when the first attributes come, and what it counted when the course's
+last block became safe. It ends with its standard input, with --complete after a line with all requests.
+
+    python -m rollup_node.tools.bench.race.server FOLDER --latency 50"""
 
 import argparse
 import asyncio
@@ -40,8 +40,9 @@ class FirstAttributes(msgspec.Struct, tag=True):
 
 
 class LastSafe(msgspec.Struct, tag=True):
-    """The course's last block became safe at `time`: what was counted until then. `cpu_ms` is this process's own CPU
-    since the first attributes."""
+    """The course's last block became safe at `time`: what was counted until then.
+
+    `cpu_ms` is this process's own CPU since the first attributes."""
 
     time: float
     cpu_ms: float
@@ -82,7 +83,7 @@ Message = Listening | FirstAttributes | NewHead | Mismatch | LastSafe | Served
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serves until standard input ends."""
+    """Serve until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the prepared course")
     parser.add_argument("--latency", type=float, default=0.0, help="of L1 and Beacon API, in milliseconds")
@@ -146,7 +147,7 @@ class _Race:
         _say(FirstAttributes(time.monotonic(), self._first_request))
 
     def served(self) -> Served:
-        """What was asked for so far."""
+        """Return what was asked for so far."""
         return Served(dict(self._l1.calls), dict(self.beacon.calls))
 
     def _last_safe(self) -> None:

@@ -1,15 +1,21 @@
-"""Executed blocks in memory by hash, the canonical ones by number, their transactions, the three labels, and all of
-them as JSON-RPC results."""
+"""Executed blocks in memory by hash, the canonical ones by number, and the three labels.
 
+With their transactions, and all of them as JSON-RPC results."""
+
+import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, encode_header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.evm.state_transition.block import ExecutedTransaction
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.chain.jsonrpc_server import Method
+from rollup_node.tools.devnet.evm.state_transition.transition import ExecutedTransaction
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
 
 
@@ -61,15 +67,15 @@ class BlockChain:
         self._locations: dict[Hash, tuple[Hash, int]] = {}
 
     def insert(self, block: Block) -> None:
-        """Adds a block whose parent is known."""
+        """Add a block whose parent is known."""
         self._blocks[block.hash] = block
 
     def get(self, block_hash: Hash) -> Block | None:
-        """The block with a hash, canonical or not."""
+        """Return the block with a hash, canonical or not."""
         return self._blocks.get(block_hash)
 
     def at(self, number: int) -> Block | None:
-        """The canonical block with a number."""
+        """Return the canonical block with a number."""
         index = number - self.genesis.number
         return self._canonical[index] if 0 <= index < len(self._canonical) else None
 
@@ -79,11 +85,11 @@ class BlockChain:
         return found is not None and found.hash == block.hash
 
     def parent(self, block: Block) -> Block:
-        """The parent of a known block other than genesis."""
+        """Return the parent of a known block other than genesis."""
         return self._blocks[block.header.parent_hash]
 
     def ancestor(self, block: Block, number: int) -> Block:
-        """The ancestor of a block with a number not above its own; the block itself for its own number."""
+        """Return the ancestor of a block with a number not above its own; the block itself for its own number."""
         while block.number > number:
             if self.is_canonical(block):
                 return self._canonical[number - self.genesis.number]
@@ -91,7 +97,7 @@ class BlockChain:
         return block
 
     def hashes_before(self, parent: Block) -> Callable[[int], Hash]:
-        """The BLOCKHASH function for a child of `parent`: the hash by number, zero before genesis."""
+        """Return the BLOCKHASH function for a child of `parent`: the hash by number, zero before genesis."""
 
         def block_hash(number: int) -> Hash:
             return self.ancestor(parent, number).hash if number >= self.genesis.number else bytes(32)
@@ -99,7 +105,7 @@ class BlockChain:
         return block_hash
 
     def set_head(self, head: Block) -> CanonicalChange:
-        """Makes a known block the head; labels that leave the canonical chain fall back to the common ancestor."""
+        """Make a known block the head; labels that leave the canonical chain fall back to the common ancestor."""
         added = []
         block = head
         while not self.is_canonical(block):
@@ -121,13 +127,13 @@ class BlockChain:
         return CanonicalChange(tuple(removed), tuple(added))
 
     def locate(self, transaction_hash: Hash) -> TransactionLocation | None:
-        """The location of a transaction on the canonical chain."""
+        """Return the location of a transaction on the canonical chain."""
         found = self._locations.get(transaction_hash)
         return None if found is None else TransactionLocation(self._blocks[found[0]], found[1])
 
 
 def header_json(header: Header) -> dict[str, Any]:
-    """A header's fields by their JSON-RPC names, without absent optional ones."""
+    """Return a header's fields by their JSON-RPC names, without absent optional ones."""
     values = zip(HEADER_FIELDS, msgspec.structs.astuple(header), strict=True)
     return {
         field.json_name: hex(value) if field.bits else to_hex(value) for field, value in values if value is not None
@@ -135,7 +141,7 @@ def header_json(header: Header) -> dict[str, Any]:
 
 
 def block_json(block: Block, full: bool) -> dict[str, Any]:
-    """A block object with transaction hashes, or with transaction objects if `full`."""
+    """Return a block object with transaction hashes, or with transaction objects if `full`."""
     found = header_json(block.header)
     found["hash"] = to_hex(block.hash)
     found["size"] = hex(block.size)
@@ -150,7 +156,7 @@ def block_json(block: Block, full: bool) -> dict[str, Any]:
 
 
 def transaction_json(block: Block, position: int) -> dict[str, Any]:
-    """The object of a transaction in a block."""
+    """Return the object of a transaction in a block."""
     entry = block.executed[position]
     found = bare_transaction_json(entry.transaction)
     found |= {
@@ -167,7 +173,7 @@ def transaction_json(block: Block, position: int) -> dict[str, Any]:
 
 
 def bare_transaction_json(transaction: AnyTransaction) -> dict[str, Any]:
-    """The object of a pending transaction."""
+    """Return the object of a pending transaction."""
     body = transaction.body
     found: dict[str, Any] = {
         "hash": to_hex(transaction.hash),
@@ -240,7 +246,7 @@ def _signed_fields(transaction: SignedTransaction) -> dict[str, Any]:
 
 
 def receipt_json(block: Block, position: int) -> dict[str, Any]:
-    """The receipt of a transaction in a block."""
+    """Return the receipt of a transaction in a block."""
     entry = block.executed[position]
     transaction, result = entry.transaction, entry.result
     location = {
@@ -267,7 +273,7 @@ def receipt_json(block: Block, position: int) -> dict[str, Any]:
 
 
 def logs_json(entry: ExecutedTransaction, location: dict[str, str]) -> list[dict[str, Any]]:
-    """The log objects of a transaction; `location` has the fields that name transaction and block."""
+    """Return the log objects of a transaction; `location` has the fields that name transaction and block."""
     return [
         {
             **location,
@@ -279,3 +285,95 @@ def logs_json(entry: ExecutedTransaction, location: dict[str, str]) -> list[dict
         }
         for index, log in enumerate(entry.result.logs)
     ]
+
+
+MAX_FILTERS = 256
+"""The filter that was read the longest time ago is dropped for a newer one."""
+MAX_CHANGES = 10_000
+
+Logs = Callable[[dict[str, Any]], list[dict[str, Any]]]
+
+
+class Filter(NamedTuple):
+    """A filter for blocks, or for logs that match `query`; `seen` is the head when it was last read."""
+
+    seen: Block
+    query: dict[str, Any] | None
+
+
+class EthFilters:
+    """The filter methods over a chain; `logs` is eth_getLogs.
+
+    A filter for logs ignores the range of its query, except in eth_getFilterLogs."""
+
+    def __init__(self, chain: BlockChain, logs: Logs) -> None:
+        self._chain, self._logs = chain, logs
+        self._filters: OrderedDict[str, Filter] = OrderedDict()
+
+    def methods(self) -> dict[str, Method]:
+        """Return the method table."""
+        return {
+            "eth_newBlockFilter": lambda: self._add(None),
+            "eth_newFilter": self.new_filter,
+            "eth_getFilterChanges": self.changes,
+            "eth_getFilterLogs": self.filter_logs,
+            "eth_uninstallFilter": lambda name: self._filters.pop(str(name), None) is not None,
+        }
+
+    def new_filter(self, query: Any) -> str:
+        """eth_newFilter. Raises JsonRpcError and HexError for a malformed query."""
+        self._logs_of(self._chain.head, query)
+        return self._add(query)
+
+    def changes(self, name: Any) -> list[Any]:
+        """eth_getFilterChanges: hashes of new blocks, or logs, those of blocks that left the chain first and marked.
+
+        Raises JsonRpcError for an unknown filter, and for more than MAX_CHANGES blocks."""
+        found = self._get(name)
+        change = change_since(self._chain, found.seen)
+        self._filters[str(name)] = found._replace(seen=self._chain.head)
+        if found.query is None:
+            return [to_hex(block.hash) for block in change.added]
+        removed = [log | {"removed": True} for block in change.removed for log in self._logs_of(block, found.query)]
+        return removed + [log for block in change.added for log in self._logs_of(block, found.query)]
+
+    def filter_logs(self, name: Any) -> list[dict[str, Any]]:
+        """eth_getFilterLogs. Raises JsonRpcError for an unknown filter, and one for blocks."""
+        query = self._get(name).query
+        if query is None:
+            raise JsonRpcError(SERVER_ERROR, "filter not found")
+        return self._logs(query)
+
+    def _logs_of(self, block: Block, query: Any) -> list[dict[str, Any]]:
+        if isinstance(query, dict):
+            query = {name: query[name] for name in ("address", "topics") if name in query}
+            query["blockHash"] = to_hex(block.hash)
+        return self._logs(query)
+
+    def _add(self, query: dict[str, Any] | None) -> str:
+        name = hex(secrets.randbits(128))
+        self._filters[name] = Filter(self._chain.head, query)
+        if len(self._filters) > MAX_FILTERS:
+            self._filters.popitem(last=False)
+        return name
+
+    def _get(self, name: Any) -> Filter:
+        found = self._filters.get(str(name))
+        if found is None:
+            raise JsonRpcError(SERVER_ERROR, "filter not found")
+        self._filters.move_to_end(str(name))
+        return found
+
+
+def change_since(chain: BlockChain, seen: Block) -> CanonicalChange:
+    """Return what left the canonical chain and joined it since a block was its head, lowest first.
+
+    Raises JsonRpcError for more than MAX_CHANGES blocks."""
+    removed = []
+    while not chain.is_canonical(seen):
+        removed.append(seen)
+        seen = chain.parent(seen)
+    numbers = range(seen.number + 1, chain.head.number + 1)
+    if len(removed) + len(numbers) > MAX_CHANGES:
+        raise JsonRpcError(SERVER_ERROR, f"more than {MAX_CHANGES} blocks since the filter was last read")
+    return CanonicalChange(tuple(removed[::-1]), tuple(b for n in numbers if (b := chain.at(n)) is not None))

@@ -7,25 +7,25 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import (
     Block,
     BlockChain,
+    EthFilters,
     bare_transaction_json,
     block_json,
     logs_json,
     receipt_json,
     transaction_json,
 )
-from rollup_node.tools.devnet.chain.filters import EthFilters
-from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
+from rollup_node.tools.devnet.chain.jsonrpc_server import Method
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
-from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import EvmRules, blob_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult
+from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult, intrinsic_gas, run_body
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 REVERTED = 3
 TIP = 1_000_000
@@ -43,13 +43,13 @@ class EthBackend(Protocol):
     chain_id: int
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The EVM rules of a block with this timestamp."""
+        """Return the EVM rules of a block with this timestamp."""
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee of a child of `parent`, in wei."""
+        """Return the base fee of a child of `parent`, in wei."""
 
     def send(self, raw: bytes) -> bytes:
-        """Adds an encoded transaction to the pool; its hash. Raises InvalidTransaction."""
+        """Add an encoded transaction to the pool; its hash. Raises InvalidTransaction."""
 
 
 class LogFilter(NamedTuple):
@@ -68,7 +68,7 @@ class EthApi:
         self._filters = EthFilters(backend.chain, self.logs)
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {
             "web3_clientVersion": lambda: self._version,
             "net_listening": lambda: True,
@@ -111,7 +111,7 @@ class EthApi:
     # --- block lookup ----------------------------------------------------------------------------------------------
 
     def find(self, tag: Any) -> Block | None:
-        """The block of a label, a number, a hash, or an EIP-1898 object. Raises HexError for anything else."""
+        """Return the block of a label, a number, a hash, or an EIP-1898 object. Raises HexError for anything else."""
         chain = self._backend.chain
         if isinstance(tag, dict):
             tag = tag.get("blockHash") or tag.get("blockNumber")
@@ -136,7 +136,7 @@ class EthApi:
         return block
 
     def state(self, tag: Any) -> State:
-        """The state after a block."""
+        """Return the state after a block."""
         return State(self._backend.store, self.require(tag).header.state_root)
 
     # --- blocks, transactions, receipts ----------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class EthApi:
         return result
 
     def _context(self, block: Block) -> BlockContext:
-        """The context of a call on top of a block. Calls offer no fee and are charged none."""
+        """Return the context of a call on top of a block. Calls offer no fee and are charged none."""
         header = block.header
         return BlockContext(
             number=header.number,
@@ -373,3 +373,70 @@ def _matches(wanted: LogFilter, address: bytes, topics: tuple[bytes, ...]) -> bo
         return False
     pairs = zip(wanted.topics, topics, strict=False)
     return all(choice is None or topic in choice for choice, topic in pairs)
+
+
+GAS_CAP = 50_000_000
+_PRECISION = 64
+
+
+class CallRequest(NamedTuple):
+    """The call object of eth_call; without `to` it creates a contract."""
+
+    sender: Address
+    to: Address | None
+    value: int
+    data: bytes
+    gas: int | None
+
+
+def call_from_json(found: dict[str, Any]) -> CallRequest:
+    """Parse a call object. Raises HexError for a malformed field."""
+    data = found.get("input") if found.get("input") is not None else found.get("data")
+    return CallRequest(
+        sender=ZERO_ADDRESS if found.get("from") is None else address_from_hex(found["from"]),
+        to=None if found.get("to") is None else address_from_hex(found["to"]),
+        value=0 if found.get("value") is None else from_quantity(found["value"], 256),
+        data=b"" if data is None else from_hex(data),
+        gas=None if found.get("gas") is None else from_quantity(found["gas"]),
+    )
+
+
+def simulate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> ExecutionResult:
+    """Run a call with this gas limit and revert its changes. Raises InvalidTransaction where it cannot start."""
+    intrinsic = intrinsic_gas(rules, call.to, call.data)
+    if gas < max(intrinsic):
+        raise InvalidTransaction(f"intrinsic gas too low: have {gas}, want {max(intrinsic)}")
+    balance = state.balance(call.sender)
+    if balance < call.value:
+        raise InvalidTransaction(f"insufficient funds for transfer: 0x{call.sender.hex()} has {balance}")
+    state.begin_transaction()
+    snapshot = state.snapshot()
+    result = run_body(
+        TransactionEnvironment(state, rules, context, call.sender, 0), call.to, call.value, call.data, gas, intrinsic
+    )
+    state.revert(snapshot)
+    return result
+
+
+def estimate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, cap: int) -> ExecutionResult:
+    """Return the result with the lowest gas limit, to within 64, at which a call succeeds as `gas_used`.
+
+    It is found by bisection. A call that fails with `cap` gas gives its failed result."""
+    result = simulate(state, rules, context, call, cap)
+    if not result.succeeded:
+        return result
+    # Refunds and the 64th of EIP-150 make the limit exceed the gas used, mostly by less than a fifth.
+    guesses = [result.gas_used + result.gas_used // 5, result.gas_used]
+    low, high = result.gas_used - 1, cap
+    while high - low > _PRECISION:
+        guess = guesses.pop() if guesses else 0
+        tried = guess if low < guess < high else (low + high) // 2
+        low, high = (low, tried) if _succeeds(state, rules, context, call, tried) else (tried, high)
+    return result._replace(gas_used=high)
+
+
+def _succeeds(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> bool:
+    try:
+        return simulate(state, rules, context, call, gas).succeeded
+    except InvalidTransaction:
+        return False

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution
+from rollup_node.tools.devnet.evm.state_transition.transition import BlockExecution
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 
 MAX_TRANSACTIONS = 20_000
@@ -22,12 +22,14 @@ class TransactionPool:
         return len(self._by_hash)
 
     def get(self, transaction_hash: Hash) -> SignedTransaction | None:
-        """The pending transaction with a hash."""
+        """Return the pending transaction with a hash."""
         return self._by_hash.get(transaction_hash)
 
     def add(self, transaction: SignedTransaction, next_nonce: int) -> None:
-        """Adds a transaction. `next_nonce` is its sender's at the head. A pending transaction with the same nonce is
-        replaced by one whose fee cap is at least 10 % higher.
+        """Add a transaction.
+
+        `next_nonce` is its sender's at the head. A pending transaction with the same nonce is replaced by one whose fee
+        cap is at least 10 % higher.
 
         Raises InvalidTransaction for one that is too large, known, underpriced, with a used nonce, or if the pool is
         full."""
@@ -50,15 +52,16 @@ class TransactionPool:
         self._by_hash[transaction.hash] = transaction
 
     def next_nonce(self, sender: Address, nonce: int) -> int:
-        """The sender's nonce after its pending transactions without a gap; `nonce` is the one at the head."""
+        """Return the sender's nonce after its pending transactions without a gap; `nonce` is the one at the head."""
         queue = self._waiting.get(sender, {})
         while nonce in queue:
             nonce += 1
         return nonce
 
     def fill(self, execution: BlockExecution) -> None:
-        """Adds pending transactions to a block while they fit; after an invalid one, the rest of that sender's are
-        skipped."""
+        """Add pending transactions to a block while they fit.
+
+        After an invalid one, the rest of that sender's are skipped."""
         skipped: set[Address] = set()
         for transaction in list(self.ready(execution.context.base_fee, execution.state.nonce)):
             if transaction.sender in skipped:
@@ -69,7 +72,7 @@ class TransactionPool:
                 skipped.add(transaction.sender)
 
     def ready(self, base_fee: int, nonce_of: Callable[[Address], int]) -> Iterator[SignedTransaction]:
-        """The executable transactions, senders with the highest tip first, each sender's in order of nonce.
+        """Yield the executable transactions, senders with the highest tip first, each sender's in order of nonce.
 
         Transactions with a nonce that is already used are dropped."""
         queues = []
@@ -87,13 +90,13 @@ class TransactionPool:
                 nonce += 1
 
     def remove(self, transactions: Iterable[AnyTransaction]) -> None:
-        """Removes transactions that a block includes, and pending ones with the same sender and nonce."""
+        """Remove transactions that a block includes, and pending ones with the same sender and nonce."""
         for transaction in transactions:
             if isinstance(transaction, SignedTransaction):
                 self._drop(transaction.sender, transaction.body.nonce)
 
     def reinject(self, transactions: Iterable[AnyTransaction]) -> None:
-        """Adds the transactions of blocks that a reorg removed."""
+        """Add the transactions of blocks that a reorg removed."""
         for transaction in transactions:
             if isinstance(transaction, SignedTransaction) and len(self._by_hash) < MAX_TRANSACTIONS:
                 self._drop(transaction.sender, transaction.body.nonce)

@@ -11,10 +11,9 @@ from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import Level, configure, write_to_stderr
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.tools.devnet.conductor.cluster import Cluster
-from rollup_node.tools.devnet.conductor.control import Control, HealthChecks
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.conductor.control import Cluster, Control, HealthChecks
 from rollup_node.tools.devnet.conductor.methods import ConductorMethods, OverviewMethods, ReplacedBlocks
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 L1_SECONDS = 2.0
 
@@ -39,7 +38,7 @@ async def serve(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     parser = argparse.ArgumentParser(prog="conductor", description="Conductor for development.", allow_abbrev=False)
     add = parser.add_argument
     add("--sequencer", action="append", required=True, metavar="NAME=URL", help="the first one leads at the start")

@@ -1,10 +1,12 @@
-"""Watches the sequencers and keeps exactly the leader sequencing: a leader that is unhealthy loses the lead, the next
-one is brought to the last committed block and started [CND5, CND6]. With the rules of health and the client."""
+"""Watches the sequencers and keeps exactly the leader sequencing.
+
+A leader that is unhealthy loses the lead, the next one is brought to the last committed block and started [CND5, CND6].
+With the rules of health and the client."""
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -14,7 +16,105 @@ from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.conductor.cluster import Cluster
+
+MAX_PAYLOADS = 128
+MAX_PAYLOAD_BYTES = 64 << 20
+"""Payloads are kept for sequencers that lack the last ones."""
+MAX_BLOCKS = 1 << 18
+NOT_LEADER = "node is not the leader"
+
+
+class CommitRefused(Exception):
+    """A block is not committed; the text says why."""
+
+
+class CommittedBlock(NamedTuple):
+    """A committed block and the sequencer that committed it."""
+
+    number: int
+    hash: Hash
+    server: str
+
+
+class Cluster:
+    """`leader` is one of `servers`, from the first term on; `blocks` are the latest commits, oldest first."""
+
+    def __init__(self, servers: Sequence[str]) -> None:
+        self.servers = tuple(servers)
+        self.leader = self.servers[0]
+        self.term = 1
+        self.blocks: list[CommittedBlock] = []
+        self.dropped = 0
+        self._payloads: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
+        self._payload_bytes = 0
+
+    @property
+    def last(self) -> ExecutionPayload | None:
+        """The last committed block."""
+        return next(reversed(self._payloads.values()), None)
+
+    def lead(self, server: str) -> None:
+        """Make a server the leader of the next term. Raises KeyError for an unknown one."""
+        if server not in self.servers:
+            raise KeyError(server)
+        self.leader = server
+        self.term += 1
+
+    def extends(self, payload: ExecutionPayload) -> bool:
+        """Whether a block is the last committed one again, or its child; any block is, as long as there is none."""
+        last = self.last
+        return last is None or payload.block_hash == last.block_hash or _is_child(payload, last)
+
+    def commit(self, server: str, payload: ExecutionPayload, *, is_replaced: bool = False) -> bool:
+        """Take a block of a server; False for the last one again.
+
+        With `is_replaced` the last block is off the chain, and any block may follow it. Raises CommitRefused for a
+        server that does not lead, and a block that does not extend."""
+        if server != self.leader:
+            raise CommitRefused(NOT_LEADER)
+        last = self.last
+        if last is not None and payload.block_hash == last.block_hash:
+            return False
+        if last is not None and not is_replaced and not self.extends(payload):
+            raise CommitRefused(f"{_shown(payload)} does not extend {_shown(last)}, the last committed block")
+        if is_replaced:
+            self._payloads.clear()
+            self._payload_bytes = 0
+        self._payloads[payload.block_hash] = payload
+        self._payload_bytes += _size(payload)
+        while len(self._payloads) > MAX_PAYLOADS or (self._payload_bytes > MAX_PAYLOAD_BYTES and self._has_several):
+            self._payload_bytes -= _size(self._payloads.popitem(last=False)[1])
+        self.blocks.append(CommittedBlock(payload.block_number, payload.block_hash, server))
+        if len(self.blocks) > MAX_BLOCKS:
+            del self.blocks[0]
+            self.dropped += 1
+        return True
+
+    @property
+    def _has_several(self) -> bool:
+        return len(self._payloads) > 1
+
+    def after(self, head: Hash) -> list[ExecutionPayload] | None:
+        """Return the committed blocks after a head, oldest first; None where the head is on no chain that is kept."""
+        found: list[ExecutionPayload] = []
+        for payload in reversed(self._payloads.values()):
+            if payload.block_hash == head:
+                return found[::-1]
+            found.append(payload)
+        return found[::-1] if found and found[-1].parent_hash == head else None
+
+
+def _is_child(payload: ExecutionPayload, parent: ExecutionPayload) -> bool:
+    return payload.parent_hash == parent.block_hash and payload.block_number == parent.block_number + 1
+
+
+def _size(payload: ExecutionPayload) -> int:
+    return sum(map(len, payload.transactions))
+
+
+def _shown(payload: ExecutionPayload) -> str:
+    return f"block {payload.block_number} {to_hex(payload.block_hash)[:12]}"
+
 
 UNREACHABLE_POLLS = 2
 """So many polls in a row without an answer make a sequencer unhealthy: its rpc process may be starting again."""
@@ -41,8 +141,9 @@ class HealthChecks(NamedTuple):
     min_peers: int = 0
 
     def problem(self, report: SequencerReport, now: float, leads_since: float) -> str | None:
-        """Why a sequencer is unhealthy at a Unix time; None if it is not. A head that was old when the sequencer began
-        to lead is no fault of it: `leads_since` counts instead."""
+        """Why a sequencer is unhealthy at a Unix time; None if it is not.
+
+        A head that was old when the sequencer began to lead is no fault of it: `leads_since` counts instead."""
         unsafe_age = now - max(report.head_time, leads_since)
         if unsafe_age > self.unsafe_interval:
             return f"its unsafe head {report.head_number} has not advanced for {unsafe_age:.1f} s"
@@ -64,7 +165,7 @@ class Action(Enum):
 
 
 def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
-    """The action for a sequencer in this state; `active` is None while it does not answer.
+    """Return the action for a sequencer in this state; `active` is None while it does not answer.
 
     | leads | healthy | active | action                            |
     |-------|---------|--------|-----------------------------------|
@@ -72,8 +173,7 @@ def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
     | no    | any     | no     | NONE                              |
     | yes   | no      | any    | TRANSFER; it is stopped afterwards |
     | yes   | yes     | no     | START                             |
-    | yes   | yes     | yes    | NONE                              |
-    """
+    | yes   | yes     | yes    | NONE                              |"""
     if not leads:
         return Action.STOP if active else Action.NONE
     if not healthy:
@@ -82,7 +182,9 @@ def action(*, leads: bool, healthy: bool, active: bool | None) -> Action:
 
 
 def best(candidates: dict[str, SequencerReport | None], problems: dict[str, str | None]) -> str | None:
-    """The sequencer to lead next: of the healthy ones, else of those that answer, the one with the highest head."""
+    """Return the sequencer to lead next.
+
+    Of the healthy ones, else of those that answer, the one with the highest head."""
     answering = {name: report for name, report in candidates.items() if report is not None}
     healthy = {name: report for name, report in answering.items() if problems.get(name) is None}
     pool = healthy or answering
@@ -108,11 +210,11 @@ class SequencerClient:
         self._failures = 0
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._rpc.close()
 
     async def poll(self) -> SequencerReport | None:
-        """Fetches a report; the one before is kept after a single failure."""
+        """Fetch a report; the one before is kept after a single failure."""
         try:
             self.report = await self._fetch()
             self._failures = 0
@@ -181,8 +283,9 @@ IsReplaced = Callable[[ExecutionPayload, SequencerReport], Awaitable[bool]]
 
 
 class Control:
-    """`interval` is in seconds between two looks at the sequencers; `events` are lines for the user, the latest
-    MAX_EVENTS, of which `event_count` were written."""
+    """`interval` is in seconds between two looks at the sequencers.
+
+    `events` are lines for the user, the latest MAX_EVENTS, of which `event_count` were written."""
 
     def __init__(
         self,
@@ -233,7 +336,7 @@ class Control:
             self.problems[name] = "it does not answer" if report is None else self._problem(name, report)
 
     def _problem(self, name: str, report: SequencerReport) -> str | None:
-        """The age of its head counts against a leader from its start on: before, nobody sequences."""
+        """Return the age of its head counts against a leader from its start on: before, nobody sequences."""
         now = time.time()
         if name != self.cluster.leader or report.active:
             return self._checks.problem(report, now, self._leads_since if name == self.cluster.leader else 0.0)
@@ -251,7 +354,7 @@ class Control:
         )
 
     def transfer(self, to: str, why: str) -> None:
-        """Makes a sequencer the leader at once: from here on commits of the one before are refused."""
+        """Make a sequencer the leader at once: from here on commits of the one before are refused."""
         before = self.cluster.leader
         self.cluster.lead(to)
         self._leads_since = self._lost_at = time.time()
@@ -289,7 +392,7 @@ class Control:
         self._say(f"{sequencer.name} was stopped at {head[:12]}")
 
     async def _start(self, sequencer: SequencerClient, report: SequencerReport) -> None:
-        """Starts the leader on the last committed block, which it gets first where it lacks it."""
+        """Start the leader on the last committed block, which it gets first where it lacks it."""
         term, last = self.cluster.term, self.cluster.last
         if last is not None and report.head_hash != last.block_hash:
             missing = self.cluster.after(report.head_hash)
@@ -310,7 +413,7 @@ class Control:
         self._say(f"{sequencer.name} leads and was started at block {head.head_number}{after}")
 
     async def _catch_up(self, sequencer: SequencerClient, missing: list[ExecutionPayload]) -> None:
-        """Posts committed blocks that a sequencer lacks, and waits until it has them. Raises CallFailed."""
+        """Post committed blocks that a sequencer lacks, and wait until it has them. Raises CallFailed."""
         log.info("posting committed blocks", to=sequencer.name, first=missing[0].block_number, count=len(missing))
         for payload in missing:
             await sequencer.post(payload)

@@ -1,5 +1,7 @@
-"""The conductor's JSON-RPC: for each sequencer at a path of its own op-conductor's methods, as if it had a conductor of
-its own, and at `/` the state of all of them."""
+"""The conductor's JSON-RPC.
+
+For each sequencer at a path of its own op-conductor's methods, as if it had a conductor of its own, and at `/` the
+state of all of them."""
 
 from typing import Any
 
@@ -12,9 +14,8 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.conductor.cluster import NOT_LEADER, Cluster, CommitRefused
-from rollup_node.tools.devnet.conductor.control import Control, SequencerReport
-from rollup_node.tools.devnet.serving.jsonrpc_server import Method
+from rollup_node.tools.devnet.chain.jsonrpc_server import Method
+from rollup_node.tools.devnet.conductor.control import NOT_LEADER, Cluster, CommitRefused, Control, SequencerReport
 
 VOTER = 0
 MAX_COMMITS = 5000
@@ -23,15 +24,17 @@ log = get_logger("conductor")
 
 
 class ReplacedBlocks:
-    """Tells whether a committed block is off the chain, and others may take its place: L1 was reorganised below it, or
-    derivation found another block at its height."""
+    """Tells whether a committed block is off the chain, and others may take its place.
+
+    L1 was reorganised below it, or derivation found another block at its height."""
 
     def __init__(self, rollup: RollupConfig, l1: JsonRpcClient) -> None:
         self._rollup, self._l1 = rollup, l1
 
     async def check(self, last: ExecutionPayload, report: SequencerReport) -> bool:
-        """Whether the last committed block was replaced, by a sequencer's safe head and by L1; False when L1 does not
-        answer."""
+        """Whether the last committed block was replaced, by a sequencer's safe head and by L1.
+
+        False when L1 does not answer."""
         if report.safe_number >= last.block_number:
             return report.safe_number > last.block_number or report.safe_hash != last.block_hash
         try:
@@ -50,7 +53,7 @@ class ConductorMethods:
         self._cluster = control.cluster
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {
             "conductor_leader": lambda: self._leads,
             "conductor_leaderWithID": lambda: _server_info(self._cluster.leader),
@@ -70,8 +73,10 @@ class ConductorMethods:
         return self._cluster.leader == self._server
 
     async def commit(self, envelope: Any) -> None:
-        """conductor_commitUnsafePayload. Raises JsonRpcError for a server that does not lead, and for a block that does
-        not extend the last one, unless that was replaced."""
+        """conductor_commitUnsafePayload.
+
+        Raises JsonRpcError for a server that does not lead, and for a block that does not extend the last one,
+        unless that was replaced."""
         payload, report = envelope_from_json(envelope), self._control.sequencers[self._server].report
         last, is_replaced = self._cluster.last, False
         if last is not None and report is not None and self._leads and not self._cluster.extends(payload):
@@ -117,12 +122,13 @@ class OverviewMethods:
         self._cluster, self._control = cluster, control
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {"dev_conductor": self.overview, "dev_commits": self.commits}
 
     def overview(self, first_event: int) -> dict[str, Any]:
-        """Who leads, the last committed number, the number of failovers, the problems of the sequencers, and the events
-        from a number on."""
+        """Return who leads, the last committed number, and the number of failovers.
+
+        With the problems of the sequencers, and the events from a number on."""
         if type(first_event) is not int or first_event < 0:
             raise JsonRpcError(INVALID_PARAMS, "the number of the first event must be 0 or more")
         control = self._control
@@ -138,7 +144,7 @@ class OverviewMethods:
         }
 
     def commits(self, first: int) -> list[list[Any]]:
-        """Number, hash and sequencer of at most MAX_COMMITS commits, from the one with that position on."""
+        """Return number, hash and sequencer of at most MAX_COMMITS commits from that position on."""
         if type(first) is not int or first < 0:
             raise JsonRpcError(INVALID_PARAMS, "the position must be 0 or more")
         start = max(0, first - self._cluster.dropped)

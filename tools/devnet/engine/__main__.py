@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rollup_node.node.options.value_types import HTTP_URL
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized
+from rollup_node.tools.devnet.engine.engine_api import Trait
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.engine.server import EngineServer, serve
-from rollup_node.tools.devnet.engine.traits import Trait
-from rollup_node.tools.devnet.evm.genesis import GenesisError
+from rollup_node.tools.devnet.evm.state import GenesisError
 
 LIKE_HELP = "answer as op-reth does in one respect, and otherwise as op-geth; may be repeated"
 
@@ -21,7 +21,7 @@ class EngineStartError(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the engine until a signal stops it; 1 with one line on stderr where it cannot start."""
+    """Run the engine until a signal stops it; 1 with one line on stderr where it cannot start."""
     parser = argparse.ArgumentParser(
         prog="engine", description="Embedded execution engine for development.", allow_abbrev=False
     )

@@ -48,15 +48,15 @@ class L2Backend:
         self.da_limits = DaLimits()
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The EVM rules of a block with this timestamp."""
+        """Return the EVM rules of a block with this timestamp."""
         return self.spec.execution.at(timestamp).evm
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee of a child of `parent` with the parent's forks, in wei."""
+        """Return the base fee of a child of `parent` with the parent's forks, in wei."""
         return l2_base_fee(self.spec, parent.header, parent.header.timestamp)
 
     def send(self, raw: bytes) -> Hash:
-        """Adds a signed transaction to the pool; its hash. Raises InvalidTransaction."""
+        """Add a signed transaction to the pool; its hash. Raises InvalidTransaction."""
         transaction = read_signed(raw, self.chain_id)
         if transaction.kind == 3:
             raise InvalidTransaction("blob transactions are not supported")
@@ -65,9 +65,10 @@ class L2Backend:
         return transaction.hash
 
     def begin(self, parent: Block, given: PayloadAttributes, skips: bool = False) -> L2Execution:
-        """Starts a block with the transactions of the attributes; with `skips` without those that cannot be executed.
-        Raises InvalidBlock where one cannot be included, InvalidBlockTransaction for the first that is malformed before
-        any is executed."""
+        """Start a block with the transactions of the attributes; with `skips` without those that cannot be executed.
+
+        Raises InvalidBlock where one cannot be included, InvalidBlockTransaction for the first that is malformed
+        before any is executed."""
         for index, raw in enumerate(given.transactions):
             try:
                 read_transaction(raw, self.chain_id)
@@ -80,12 +81,12 @@ class L2Backend:
         return execution
 
     def fill(self, execution: L2Execution) -> None:
-        """Adds pending transactions while they fit; after an invalid one, the rest of that sender's are skipped."""
+        """Add pending transactions while they fit; after an invalid one, the rest of that sender's are skipped."""
         execution.limit_da(self.da_limits)
         self.pool.fill(execution)
 
     def check(self, parent: Block, payload: ExecutionPayload) -> Block:
-        """Executes a payload whose hash has been checked. Raises InvalidBlock where the result differs from it."""
+        """Execute a payload whose hash has been checked. Raises InvalidBlock where the result differs from it."""
         check_extra_data(self.spec, payload.timestamp, payload.extra_data)
         attributes = BlockAttributes(
             timestamp=payload.timestamp,
@@ -103,7 +104,7 @@ class L2Backend:
         return block
 
     def set_head(self, head: Block) -> None:
-        """Makes a known block the head, and moves transactions between chain and pool."""
+        """Make a known block the head, and move transactions between chain and pool."""
         change = self.chain.set_head(head)
         for block in change.removed:
             self.pool.reinject(block.transactions)
@@ -126,12 +127,12 @@ class L2Backend:
 
 
 def payload_of(block: Block) -> ExecutionPayload:
-    """A block as an execution payload."""
+    """Return a block as an execution payload."""
     return payload_of_header(block.header, block.hash, tuple(each.raw for each in block.transactions))
 
 
 def _differences(block: Block, payload: ExecutionPayload) -> str:
-    """The fields in which an executed block differs from the payload, with both values."""
+    """Return the fields in which an executed block differs from the payload, with both values."""
     computed, claimed = msgspec.structs.asdict(payload_of(block)), msgspec.structs.asdict(payload)
     return ", ".join(
         f"{name} {_shown(computed[name])} instead of {_shown(claimed[name])}"
@@ -148,8 +149,9 @@ FILE_NAME = "accepted-blocks.jsonl"
 
 
 def drop_last_blocks(directory: Path, count: int) -> None:
-    """Removes the last `count` payloads, and all that follows them, from the journal of an engine that is stopped, as
-    if a crash had lost them."""
+    """Remove the last `count` payloads, and all that follows them, from the journal of a stopped engine.
+
+    As if a crash had lost them."""
     path = directory / FILE_NAME
     lines = path.read_bytes().splitlines(keepends=True)
     payloads = [at for at, line in enumerate(lines) if b'"executionPayload"' in line]
@@ -166,7 +168,7 @@ class Journal:
         self._file = self._path.open("ab", buffering=0)
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """The entries, oldest first; an incomplete last line is removed from the file."""
+        """Yield the entries, oldest first; an incomplete last line is removed from the file."""
         with self._path.open("rb") as lines:
             for line in lines:
                 if not line.endswith(b"\n"):
@@ -175,16 +177,16 @@ class Journal:
                 yield orjson.loads(line)
 
     def insert(self, payload: ExecutionPayload) -> None:
-        """Appends an accepted payload."""
+        """Append an accepted payload."""
         self._append(envelope_to_json(payload))
 
     def follow(self, head: Hash, safe: Hash, finalized: Hash) -> None:
-        """Appends an accepted forkchoice state."""
+        """Append an accepted forkchoice state."""
         hashes = {"head": head, "safe": safe, "finalized": finalized}
         self._append({f"{name}BlockHash": to_hex(value) for name, value in hashes.items()})
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._file.close()
 
     def _append(self, entry: dict[str, Any]) -> None:

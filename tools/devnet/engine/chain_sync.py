@@ -1,5 +1,6 @@
-"""Fetches the chain up to a block from another engine, as engines do from their peers: blocks by number in batches,
-which are checked, executed and inserted one by one."""
+"""Fetches the chain up to a block from another engine, as engines do from their peers.
+
+Blocks by number in batches, which are checked, executed and inserted one by one."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,9 +34,11 @@ class _InvalidChain(Exception):
 
 
 class ChainSync:
-    """One fetch at a time, to the last target. A target that cannot be reached is given up when it is replaced.
-    `on_invalid` takes the hash of an invalid block, that of its last valid ancestor, and the reason; targets above one
-    are invalid as well. `_fetched` is the number of the last block fetched: the next fetch begins above it."""
+    """One fetch at a time, to the last target.
+
+    A target that cannot be reached is given up when it is replaced. `on_invalid` takes the hash of an invalid block,
+    that of its last valid ancestor, and the reason; targets above one are invalid as well. `_fetched` is the number
+    of the last block fetched: the next fetch begins above it."""
 
     def __init__(self, backend: L2Backend, journal: Journal | None, url: str) -> None:
         self._backend, self._journal = backend, journal
@@ -46,7 +49,7 @@ class ChainSync:
         self._started_at = self._at = self._end = self._fetched = 0
 
     def begin(self, target: Hash) -> None:
-        """Fetches the chain to a block, instead of to the target before."""
+        """Fetch the chain to a block, instead of to the target before."""
         self._target = target
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="chain sync")
@@ -63,7 +66,7 @@ class ChainSync:
         }
 
     async def close(self) -> None:
-        """Ends the fetch."""
+        """End the fetch."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,8 +87,9 @@ class ChainSync:
         log.info("chain sync ended", block=self._at, fetched=self._at - self._started_at)
 
     async def _fetch(self, target: Hash) -> bool:
-        """Fetches blocks until the target is there, or it is clear that it is invalid; False if the other engine does
-        not have it, or has left its chain."""
+        """Fetch blocks until the target is there, or it is clear that it is invalid.
+
+        False if the other engine does not have it, or has left its chain."""
         found = await self._client.call_typed(answers.Block | None, "eth_getBlockByHash", to_hex(target), True)
         end = None if found is None else answers.payload_of_block(found).block_number
         head = max(self._backend.chain.head.number, self._fetched)
@@ -99,8 +103,9 @@ class ChainSync:
         return complete and (self._target != target or self._backend.chain.get(target) is not None)
 
     async def _fetch_range(self, number: int, end: int) -> bool:
-        """Fetches the blocks from `number` to `end`, and those below from where the chains part. A target that comes
-        meanwhile is as a rule a descendant of the present one: it is next."""
+        """Fetch the blocks from `number` to `end`, and those below from where the chains part.
+
+        A target that comes meanwhile is as a rule a descendant of the present one: it is next."""
         first = self._backend.chain.genesis.number + 1
         while number <= end:
             payloads = await self._payloads(number, min(number + BATCH - 1, end))
@@ -117,7 +122,7 @@ class ChainSync:
         return True
 
     async def _give_up(self, target: Hash, number: int, invalid: _InvalidChain) -> bool:
-        """An invalid block was found on the other engine's chain; False if the target is not on that chain."""
+        """Return an invalid block was found on the other engine's chain; False if the target is not on that chain."""
         canonical = await self._payloads(number, number)
         if not canonical or canonical[0].block_hash != target:
             return False
@@ -128,7 +133,7 @@ class ChainSync:
         return True
 
     async def _payloads(self, first: int, last: int) -> list[ExecutionPayload]:
-        """The canonical blocks of a range, up to the first one that is missing."""
+        """Return the canonical blocks of a range, up to the first one that is missing."""
         calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
         payloads: list[ExecutionPayload] = []
         found: list[Any] = await self._client.batch(calls, answers.Block | None)
@@ -139,7 +144,7 @@ class ChainSync:
         return payloads
 
     async def _insert(self, payloads: list[ExecutionPayload]) -> bool:
-        """Executes blocks; False if they are not one chain. Raises _InvalidChain."""
+        """Execute blocks; False if they are not one chain. Raises _InvalidChain."""
         chain = self._backend.chain
         for payload in payloads:
             parent = chain.get(payload.parent_hash)

@@ -3,6 +3,7 @@
 The node's side of these calls is stated in [ENG1 to ENG19]."""
 
 import hashlib
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_bloc
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.chain.jsonrpc_server import Method
 from rollup_node.tools.devnet.engine.backend import Journal, L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.execution import (
@@ -28,9 +30,21 @@ from rollup_node.tools.devnet.engine.execution import (
     InvalidBlockTransaction,
     L2Execution,
 )
-from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Trait, Traits
 from rollup_node.tools.devnet.evm.transactions import MalformedTransaction, UnusableTransaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import Method
+
+
+class Trait(StrEnum):
+    """A behaviour, by the name that `--like` takes."""
+
+    SKIP = "op-reth-skip"
+    """A transaction of the attributes that cannot be executed is left out of the block."""
+    LOST_BUILD = "op-reth-lost-build"
+    """A block whose transactions cannot even be read, or need more gas than it has, is started with an id; its payload
+    is unknown afterwards."""
+
+
+Traits = frozenset[Trait]
+NO_TRAITS: Traits = frozenset()
 
 UNKNOWN_PAYLOAD = -38001
 INVALID_FORKCHOICE = -38002
@@ -45,8 +59,10 @@ _NEW_VERSIONS = (1, 2, 3, 4)
 
 
 class PayloadJob:
-    """A payload of this timestamp in seconds that is being built; it is filled from the pool and sealed by the first
-    getPayload. Without an `execution` the build has failed, and nobody was told."""
+    """A payload of this timestamp in seconds that is being built.
+
+    It is filled from the pool and sealed by the first getPayload. Without an `execution` the build has failed, and
+    nobody was told."""
 
     def __init__(self, time: int, execution: L2Execution | None) -> None:
         self.time = time
@@ -55,7 +71,7 @@ class PayloadJob:
         self._block: Block | None = None
 
     def seal(self, backend: L2Backend, from_pool: bool) -> Block:
-        """The sealed block, with transactions of the pool if `from_pool`. Raises InvalidBlock."""
+        """Return the sealed block, with transactions of the pool if `from_pool`. Raises InvalidBlock."""
         if self.unsealed is not None:
             if from_pool:
                 backend.fill(self.unsealed)
@@ -73,8 +89,10 @@ class ForkchoiceState(NamedTuple):
 
 
 class EngineApi:
-    """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one. With `sync`
-    a chain that is missing is fetched. Answers are those of op-geth, except where a trait makes them others."""
+    """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one.
+
+    With `sync` a chain that is missing is fetched. Answers are those of op-geth, except where a trait makes them
+    others."""
 
     def __init__(
         self,
@@ -94,7 +112,7 @@ class EngineApi:
             sync.on_invalid = self._reject
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         table: dict[str, Method] = {}
         for version in _FORKCHOICE_VERSIONS:
             table[f"engine_forkchoiceUpdatedV{version}"] = partial(self._forkchoice_updated, version)
@@ -124,7 +142,7 @@ class EngineApi:
         return _forkchoice(_status("VALID", head.hash), job)
 
     def _label(self, head: Block, label: Hash) -> Block | None:
-        """The block of a label. Raises JsonRpcError unless it is an ancestor of the head."""
+        """Return the block of a label. Raises JsonRpcError unless it is an ancestor of the head."""
         if label == ZERO_HASH:
             return None
         chain = self._backend.chain
@@ -154,7 +172,7 @@ class EngineApi:
         return identity
 
     def _attributes(self, version: int, found: Any) -> PayloadAttributes:
-        """Parses attributes. Raises JsonRpcError where fields or the method's version do not match their fork."""
+        """Parse attributes. Raises JsonRpcError where fields or the method's version do not match their fork."""
         # op-node sends a plain number, the specs have a hex quantity [A10].
         if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
             found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
@@ -231,8 +249,9 @@ class EngineApi:
         return _status("VALID", block.hash)
 
     def _syncing(self, target: Hash) -> dict[str, Any]:
-        """The answer where a block or its parent is missing; the chain to it is fetched, if there is a source and it
-        has shown no invalid block."""
+        """Return the answer where a block or its parent is missing.
+
+        The chain to it is fetched, if there is a source and it has shown no invalid block."""
         if target in self._invalid:
             return _status("INVALID", self._invalid[target], "links to a previously rejected block")
         if self._sync is not None:
@@ -290,7 +309,7 @@ def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:
 
 
 def _envelope(version: int, block: Block) -> dict[str, Any]:
-    """The response of getPayload in the format of its version."""
+    """Return the response of getPayload in the format of its version."""
     payload = payload_of(block)
     if version == 1:
         return payload_to_json(payload)

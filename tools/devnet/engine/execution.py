@@ -36,13 +36,11 @@ from rollup_node.tools.devnet.engine.rollup_cost import (
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import next_base_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.block import (
+from rollup_node.tools.devnet.evm.state_transition.transition import (
     BEACON_ROOTS,
     BLOCK_HASHES,
     BlockExecution,
     ExecutedTransaction,
-)
-from rollup_node.tools.devnet.evm.state_transition.transition import (
     ExecutionResult,
     ExtraFees,
     IntrinsicGas,
@@ -99,7 +97,7 @@ class BlockAttributes(NamedTuple):
 
 
 def block_attributes(chain: ChainSpec, given: PayloadAttributes) -> BlockAttributes:
-    """A block's inputs from payload attributes. Raises InvalidBlock for invalid fee parameters."""
+    """Return a block's inputs from payload attributes. Raises InvalidBlock for invalid fee parameters."""
     extra_data = encode_extra_data(given.eip1559_params, given.min_base_fee, chain.constants)
     check_extra_data(chain, given.timestamp, extra_data)
     return BlockAttributes(
@@ -113,7 +111,7 @@ def block_attributes(chain: ChainSpec, given: PayloadAttributes) -> BlockAttribu
 
 
 def check_extra_data(chain: ChainSpec, timestamp: int, extra_data: bytes) -> None:
-    """Raises InvalidBlock unless extraData has the format of the block's fork [SYS36 to SYS38]."""
+    """Raise InvalidBlock unless extraData has the format of the block's fork [SYS36 to SYS38]."""
     try:
         decode_extra_data(extra_data, chain.schedule.l2(timestamp))
     except ExtraDataError as error:
@@ -121,7 +119,7 @@ def check_extra_data(chain: ChainSpec, timestamp: int, extra_data: bytes) -> Non
 
 
 def l2_base_fee(chain: ChainSpec, parent: Header, timestamp: int) -> int:
-    """The base fee of a child of `parent` in wei, by the parameters in the parent's extraData from Holocene on.
+    """Return the base fee of a child of `parent` in wei, by the parameters in the parent's extraData from Holocene on.
 
     Raises InvalidBlock where they are malformed."""
     constants, rules = chain.constants, chain.schedule.l2(parent.timestamp)
@@ -141,8 +139,9 @@ def l2_base_fee(chain: ChainSpec, parent: Header, timestamp: int) -> int:
 
 
 class DaLimits(NamedTuple):
-    """What a built block may take of data availability by Fjord's estimate, in bytes: one transaction, and all of the
-    block. 0 is no limit."""
+    """What a built block may take of data availability by Fjord's estimate, in bytes.
+
+    One transaction, and all of the block. 0 is no limit."""
 
     transaction: int = 0
     block: int = 0
@@ -192,8 +191,9 @@ class L2Execution(BlockExecution):
             self.system_call(BLOCK_HASHES, self._parent.hash)
 
     def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
-        """Executes a transaction and adds it to the block. Raises InvalidTransaction, for a deposit only where the
-        block has not enough gas left for it."""
+        """Execute a transaction and add it to the block.
+
+        Raises InvalidTransaction, for a deposit only where the block has not enough gas left for it."""
         if isinstance(transaction, Deposit):
             self._parameters = None  # the L1 attributes deposit writes them
             return self._apply_deposit(transaction)
@@ -209,8 +209,9 @@ class L2Execution(BlockExecution):
         self._da_limits = limits
 
     def _da_size_with(self, transaction: SignedTransaction) -> int:
-        """The estimated size of the block's signed transactions with one more. Raises InvalidTransaction above a
-        limit."""
+        """Return the estimated size of the block's signed transactions with one more.
+
+        Raises InvalidTransaction above a limit."""
         limits = self._da_limits
         if limits == DaLimits():
             return self._da_size
@@ -222,7 +223,7 @@ class L2Execution(BlockExecution):
         return self._da_size + size
 
     def seal(self) -> Block:
-        """Commits the state; the sealed block. Raises InvalidBlock without the deposit that the fork requires."""
+        """Commit the state; the sealed block. Raises InvalidBlock without the deposit that the fork requires."""
         state_root = self.state.commit()
         attributes, rules = self._attributes, self._headers
         if self.l2.da_footprint and not self.executed:
@@ -317,7 +318,7 @@ class L2Execution(BlockExecution):
         return super().record(transaction, result, extra, receipt_tail)
 
     def _footprint_with(self, transaction: SignedTransaction) -> int:
-        """The block's DA footprint with one more transaction. Raises UnusableTransaction above the gas limit."""
+        """Return the block's DA footprint with one more transaction. Raises UnusableTransaction above the gas limit."""
         if not self.l2.da_footprint:
             return 0
         size = estimated_size_scaled(transaction.raw) // SIZE_SCALE
@@ -327,7 +328,7 @@ class L2Execution(BlockExecution):
         return footprint
 
     def _da_scalar(self) -> int:
-        """The daFootprintGasScalar, from the L1 attributes deposit of the block [LIN22]."""
+        """Return the daFootprintGasScalar, from the L1 attributes deposit of the block [LIN22]."""
         first = self.executed[0].transaction if self.executed else None
         if not isinstance(first, Deposit):
             raise InvalidBlock("missing deposit transaction")
@@ -341,7 +342,9 @@ class L2Execution(BlockExecution):
 def with_fork_fields(
     header: Header, rules: L2Rules, state: State, parent_beacon_root: Hash | None, blob_gas_used: int = 0
 ) -> Header:
-    """The header with the fields of its forks [HSH1]. Before Isthmus the withdrawals root is that of an empty list."""
+    """Return the header with the fields of its forks [HSH1].
+
+    Before Isthmus the withdrawals root is that of an empty list."""
     if rules.withdrawals:
         root = state.storage_root(L2_TO_L1_MESSAGE_PASSER) if rules.withdrawals_root else EMPTY_ROOT
         header = replace(header, withdrawals_root=root)

@@ -100,7 +100,7 @@ class ExecutionSchedule:
         self._create2_time = times.get(_PLACES_CREATE2_DEPLOYER)
 
     def at(self, time: int) -> ExecutionRules:
-        """The rules of a block with this timestamp."""
+        """Return the rules of a block with this timestamp."""
         return self._rules[bisect_right(self._times, time)]
 
     def places_create2_deployer(self, time: int) -> bool:
@@ -109,6 +109,6 @@ class ExecutionSchedule:
 
 
 def create2_deployer_code() -> bytes:
-    """The code of the create2 deployer, as on the public chains."""
+    """Return the code of the create2 deployer, as on the public chains."""
     text = files(__package__).joinpath("create2_deployer.hex").read_text()
     return bytes.fromhex(text)

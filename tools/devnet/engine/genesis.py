@@ -13,8 +13,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.execution import ChainSpec, with_fork_fields
 from rollup_node.tools.devnet.engine.forks import ExecutionSchedule
-from rollup_node.tools.devnet.evm.genesis import GenesisError, data, load_alloc, number
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase, data, load_alloc, number
 
 DEFAULT_BASE_FEE = 1_000_000_000
 
@@ -28,7 +27,7 @@ class ParsedGenesis(NamedTuple):
 
 
 def parse_genesis(content: bytes) -> ParsedGenesis:
-    """Parses a genesis file. Raises GenesisError for an invalid one."""
+    """Parse a genesis file. Raises GenesisError for an invalid one."""
     try:
         found = json.loads(content)
     except ValueError as error:
@@ -41,7 +40,7 @@ def parse_genesis(content: bytes) -> ParsedGenesis:
 
 
 def chain_spec(config: Mapping[str, Any]) -> ChainSpec:
-    """The chain parameters in the `config` of a genesis. Raises GenesisError."""
+    """Return the chain parameters in the `config` of a genesis. Raises GenesisError."""
     constants = config.get("optimism")
     if not isinstance(constants, dict):
         raise GenesisError("config: no `optimism` object; this is not the genesis of an OP Stack chain")
@@ -65,7 +64,7 @@ def chain_spec(config: Mapping[str, Any]) -> ChainSpec:
 
 
 def make_chain_spec(chain_id: int, times: Mapping[str, int], constants: ChainOpConfig) -> ChainSpec:
-    """The parameters of a chain with these activation times in seconds.
+    """Return the parameters of a chain with these activation times in seconds.
 
     Execution needs none of the schedule's derivation parameters, so those are zero."""
     schedule = ForkSchedule(times, block_time=1, channel_timeout=0, max_sequencer_drift=0)
@@ -73,7 +72,7 @@ def make_chain_spec(chain_id: int, times: Mapping[str, int], constants: ChainOpC
 
 
 def genesis_block(store: StateDatabase, found: Mapping[str, Any], chain: ChainSpec) -> Block:
-    """Loads the state and makes block 0 with the fields of the forks active at its time. Raises GenesisError."""
+    """Load the state and make block 0 with the fields of the forks active at its time. Raises GenesisError."""
     alloc = found.get("alloc")
     if not isinstance(alloc, dict):
         raise GenesisError("no `alloc` object")

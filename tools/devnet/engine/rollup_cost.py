@@ -97,14 +97,14 @@ def l1_cost_ecotone(parameters: FeeParameters, raw: bytes) -> int:
 
 
 def l1_cost_fjord(parameters: FeeParameters, raw: bytes) -> int:
-    """The estimated compressed size, at the weighted price of calldata and blobs."""
+    """Return the estimated compressed size, at the weighted price of calldata and blobs."""
     if not parameters.is_packed:
         return l1_cost_regolith(parameters, raw)
     return estimated_size_scaled(raw) * _weighted_price(parameters) // SIZE_SCALE**2
 
 
 def estimated_size_scaled(raw: bytes) -> int:
-    """The estimated compressed size of a transaction in millionths of a byte, by Fjord's linear regression."""
+    """Return the estimated compressed size of a transaction in millionths of a byte, by Fjord's linear regression."""
     return max(_MIN_SIZE, _SIZE_COEFFICIENT * fastlz_length(raw) - _SIZE_INTERCEPT)
 
 
@@ -139,7 +139,9 @@ def operator_cost_jovian(parameters: FeeParameters, gas: int) -> int:
 
 @lru_cache(2048)
 def fastlz_length(data: bytes) -> int:
-    """The length of the data compressed by FastLZ at level 1, exactly as op-geth computes it without compressing."""
+    """Return the length of the data compressed by FastLZ at level 1.
+
+    Exactly as op-geth computes it without compressing."""
     # The compressor's control flow without its output: hash table of triples, matches, literal runs.
     seen: dict[int, int] = {}
     limit = max(len(data) - _TAIL, 0)
@@ -177,7 +179,7 @@ def _literals_length(count: int) -> int:
 
 
 def _match_length(data: bytes, one: int, other: int, end: int) -> int:
-    """The number of equal bytes from two offsets on, plus one for the first unequal byte."""
+    """Return the number of equal bytes from two offsets on, plus one for the first unequal byte."""
     length = 0
     while other + length < end:
         length += 1

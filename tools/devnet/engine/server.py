@@ -9,13 +9,12 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.devnet.engine.backend import Journal, L2Backend
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
-from rollup_node.tools.devnet.engine.engine_api import EngineApi
+from rollup_node.tools.devnet.engine.engine_api import NO_TRAITS, EngineApi, Traits
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
-from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Traits
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
 
@@ -23,9 +22,10 @@ log = get_logger("engine")
 
 
 class EngineServer:
-    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from. With `el_sync_from`,
-    the URL of another engine's public methods, it fetches a chain that it lacks from there. `traits` are its
-    differences from op-geth."""
+    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from.
+
+    With `el_sync_from`, the URL of another engine's public methods, it fetches a chain that it lacks from there.
+    `traits` are its differences from op-geth."""
 
     def __init__(
         self,
@@ -52,8 +52,10 @@ class EngineServer:
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 
     def set_max_da_size(self, transaction: Any, block: Any) -> bool:
-        """miner_setMaxDASize, by which a batcher slows the chain down: the limits of a transaction and of a block that
-        is built from now on, in bytes by Fjord's estimate; 0 removes one."""
+        """miner_setMaxDASize, by which a batcher slows the chain down.
+
+        The limits of a transaction and of a block that is built from now on, in bytes by Fjord's estimate; 0 removes
+        one."""
         self.backend.da_limits = DaLimits(from_quantity(transaction), from_quantity(block))
         return True
 
@@ -63,7 +65,7 @@ class EngineServer:
         await self.auth.start()
 
     async def stop(self) -> None:
-        """Closes listeners and journal."""
+        """Close listeners and journal."""
         await self.auth.stop()
         await self.http.stop()
         if self._sync is not None:
@@ -92,7 +94,7 @@ def restore(backend: L2Backend, journal: Journal) -> None:
 
 
 async def serve(server: EngineServer) -> None:
-    """Serves until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -26,8 +26,9 @@ class _Accesses:
 
 
 class RecordingState(State):
-    """A state that records the block access list. What a transaction accesses counts also if it reverts; what is read
-    between transactions does not."""
+    """A state that records the block access list.
+
+    What a transaction accesses counts also if it reverts; what is read between transactions does not."""
 
     def __init__(self, store: StateDatabase, root: Hash = EMPTY_ROOT) -> None:
         super().__init__(store, root)
@@ -44,21 +45,21 @@ class RecordingState(State):
         self._accessed_slots.clear()
 
     def account(self, address: Address) -> Account | None:
-        """Records the access."""
+        """Record the access."""
         account = super().account(address)
         self._accessed.add(address)
         self._accounts_before.setdefault(address, account or NEW_ACCOUNT)
         return account
 
     def storage(self, address: Address, slot: int) -> int:
-        """Records the access."""
+        """Record the access."""
         value = super().storage(address, slot)
         self._accessed_slots.add((address, slot))
         self._slots_before.setdefault((address, slot), value)
         return value
 
     def note_access(self, index: int) -> None:
-        """Notes the accesses and changes of the last transaction under its index."""
+        """Note the accesses and changes of the last transaction under its index."""
         for address in self._accessed:
             self._note_account(address, index)
         for address, slot in self._accessed_slots:
@@ -80,7 +81,7 @@ class RecordingState(State):
         self._accounts_before[address] = after
 
     def access_list_hash(self) -> Hash:
-        """The hash that the header commits to."""
+        """Return the hash that the header commits to."""
         return keccak256(rlp.encode_list(_entry(*each) for each in sorted(self._list.items(), key=lambda e: e[0])))
 
 

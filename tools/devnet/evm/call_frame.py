@@ -56,15 +56,17 @@ class TransactionEnvironment(NamedTuple):
     blob_hashes: tuple[Hash, ...] = ()
 
     def log_transfer(self, sender: Address, recipient: Address, value: int) -> None:
-        """Logs a transfer of wei between two accounts, where the rules say so (EIP-7708)."""
+        """Log a transfer of wei between two accounts, where the rules say so (EIP-7708)."""
         if self.rules.transfer_logs and value and sender != recipient:
             topics = (TRANSFER, sender.rjust(32, b"\0"), recipient.rjust(32, b"\0"))
             self.state.logs.append(EventLog(SYSTEM_ADDRESS, topics, value.to_bytes(32, "big")))
 
 
 class CallMessage(NamedTuple):
-    """A call or a contract creation. `address` is the executing account, `code_address` that of the code; up to
-    `returns_size` bytes of output go to `returns_at` in the caller's memory."""
+    """A call or a contract creation.
+
+    `address` is the executing account, `code_address` that of the code; up to `returns_size` bytes of output go to
+    `returns_at` in the caller's memory."""
 
     caller: Address
     address: Address
@@ -82,8 +84,9 @@ class CallMessage(NamedTuple):
 
 
 class CallFrame:
-    """A message in execution. `next` is the code offset of the next basic block, -1 at the end; `pending` is the call
-    that the frame waits for."""
+    """A message in execution.
+
+    `next` is the code offset of the next basic block, -1 at the end; `pending` is the call that the frame waits for."""
 
     __slots__ = (
         "analysis",
@@ -131,7 +134,7 @@ class CallFrame:
             raise OutOfGas("out of gas")
 
     def expand(self, offset: int, size: int) -> None:
-        """Expands the memory in words of 32 bytes to `size` bytes at `offset`, and charges for it. Raises OutOfGas."""
+        """Expand the memory in words of 32 bytes to `size` bytes at `offset`, and charge for it. Raises OutOfGas."""
         end = offset + size
         if size == 0 or end <= len(self.memory):  # an empty range costs nothing at any offset
             return
@@ -142,7 +145,7 @@ class CallFrame:
         self.memory.extend(bytes((words - before) << 5))
 
     def read(self, offset: int, size: int) -> bytes:
-        """Reads memory, which is expanded where necessary. Raises OutOfGas."""
+        """Read memory, which is expanded where necessary. Raises OutOfGas."""
         if size == 0:
             return b""
         self.expand(offset, size)
@@ -153,28 +156,28 @@ class CallFrame:
         self.charge(_COLD_ACCOUNT if self.state.warm_up(address) else WARM_ACCESS)
 
     def slot_surcharge(self, slot: int) -> int:
-        """The gas of the first access to a cold slot, zero for a warm one (EIP-2929)."""
+        """Return the gas of the first access to a cold slot, zero for a warm one (EIP-2929)."""
         return _COLD_SLOT if self.state.warm_up((self.message.address, slot)) else 0
 
     def require_writable(self) -> None:
-        """Raises ExceptionalHalt inside a static call."""
+        """Raise ExceptionalHalt inside a static call."""
         if self.message.is_static:
             raise ExceptionalHalt("write protection")
 
     def finish(self, output: bytes = b"") -> None:
-        """Ends successfully."""
+        """End successfully."""
         self.output = output
         self.next = -1
 
     def revert(self, output: bytes) -> None:
-        """Ends with its changes reverted; remaining gas goes back to the caller."""
+        """End with its changes reverted; remaining gas goes back to the caller."""
         self.output = output
         self.next = -1
         self.succeeded = False
         self.error = "execution reverted"
 
     def fail(self, error: str) -> None:
-        """Ends with its changes reverted and its gas consumed."""
+        """End with its changes reverted and its gas consumed."""
         self.output = b""
         self.gas = 0
         self.next = -1
@@ -205,8 +208,10 @@ Operation = Callable[[CallFrame, list[int], int], None]
 
 
 class Instruction(NamedTuple):
-    """A row of the instruction table: static gas, stack items popped and pushed, whether it ends a basic block, and an
-    argument for the operation. Without an operation the argument is pushed."""
+    """A row of the instruction table.
+
+    Static gas, stack items popped and pushed, whether it ends a basic block, and an argument for the operation. Without
+    an operation the argument is pushed."""
 
     gas: int
     pops: int
@@ -217,8 +222,9 @@ class Instruction(NamedTuple):
 
 
 class BasicBlock(NamedTuple):
-    """A basic block: its static gas, the stack height that it needs, the growth of the stack within it, its steps, and
-    the code offset after it (-1 at the end of the code)."""
+    """A basic block: its static gas, the stack height that it needs, its growth of the stack, and its steps.
+
+    And the code offset after it (-1 at the end of the code)."""
 
     gas: int
     stack_needed: int
@@ -237,7 +243,7 @@ class CodeAnalysis:
         self._instructions = instructions
 
     def block_at(self, start: int) -> BasicBlock:
-        """Decodes the basic block at a code offset."""
+        """Decode the basic block at a code offset."""
         code, offset = self._code, start
         gas = height = needed = growth = 0
         steps: list[tuple[Operation | None, int]] = []
@@ -282,7 +288,7 @@ class InstructionSet:
         self.analyse: Callable[[bytes], CodeAnalysis] = lru_cache(256)(lambda code: CodeAnalysis(code, table))
 
     def extended(self, rows: dict[int, Instruction]) -> "InstructionSet":
-        """The set with these rows added or replaced."""
+        """Return the set with these rows added or replaced."""
         return InstructionSet(self.rows | rows)
 
 
@@ -291,7 +297,7 @@ def _undefined(frame: CallFrame, stack: list[int], opcode: int) -> Any:
 
 
 def _jump_destinations(code: bytes) -> frozenset[int]:
-    """The offsets of JUMPDEST instructions, without bytes of that value in the data of a push."""
+    """Return the offsets of JUMPDEST instructions, without bytes of that value in the data of a push."""
     targets, offset, size = [], code.find(_JUMPDEST), len(code)
     if offset < 0:  # most called code that is short has none
         return frozenset()

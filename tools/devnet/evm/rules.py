@@ -30,8 +30,10 @@ class BlobRules(msgspec.Struct, frozen=True):
 
 
 class EvmRules(msgspec.Struct, frozen=True):
-    """The rules of a fork for code, transactions and headers; sizes in bytes. `transfer_logs`: transfers of wei emit a
-    log (EIP-7708); `slot_number` and `block_access_list`: the header has these fields (EIP-7843, EIP-7928)."""
+    """The rules of a fork for code, transactions and headers; sizes in bytes.
+
+    `transfer_logs`: transfers of wei emit a log (EIP-7708); `slot_number` and `block_access_list`: the header has
+    these fields (EIP-7843, EIP-7928)."""
 
     name: str
     instructions: InstructionSet
@@ -49,7 +51,7 @@ class EvmRules(msgspec.Struct, frozen=True):
     block_access_list: bool = False
 
     def warm_addresses(self) -> frozenset[Address]:
-        """The precompiles, which are warm in every transaction (EIP-2929)."""
+        """Return the precompiles, which are warm in every transaction (EIP-2929)."""
         return frozenset(self.precompiles)
 
 
@@ -60,7 +62,7 @@ L1_DENOMINATOR = 8
 
 
 def next_base_fee(gas_limit: int, gas_used: int, base_fee: int, elasticity: int, denominator: int) -> int:
-    """The base fee of the child of a block with this gas limit, gas used and base fee."""
+    """Return the base fee of the child of a block with this gas limit, gas used and base fee."""
     target = gas_limit // elasticity
     if gas_used > target:
         return base_fee + max(base_fee * (gas_used - target) // target // denominator, 1)
@@ -70,7 +72,7 @@ def next_base_fee(gas_limit: int, gas_used: int, base_fee: int, elasticity: int,
 
 
 def next_excess_blob_gas(rules: BlobRules, excess: int, blob_gas_used: int, base_fee: int) -> int:
-    """The excess blob gas of the child of a block, by the child's rules."""
+    """Return the excess blob gas of the child of a block, by the child's rules."""
     target = BLOB_GAS * rules.target
     if excess + blob_gas_used < target:
         return 0
@@ -81,5 +83,5 @@ def next_excess_blob_gas(rules: BlobRules, excess: int, blob_gas_used: int, base
 
 
 def blob_fee(rules: BlobRules, excess: int) -> int:
-    """The price of a unit of blob gas."""
+    """Return the price of a unit of blob gas."""
     return blob_base_fee(excess, rules.update_fraction)

@@ -1,6 +1,6 @@
 """Accounts and storage on top of tries, with a journal to revert calls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -75,14 +75,14 @@ class State:
     # --- transactions ----------------------------------------------------------------------------------------------
 
     def begin_transaction(self) -> None:
-        """Clears logs, refund, transient storage, access lists and the journal."""
+        """Clear logs, refund, transient storage, access lists and the journal."""
         self.logs, self.refund = [], 0
         for passing in (self._originals, self._transient, self._warm, self._created, self._destroyed):
             passing.clear()
         self._journal.clear()
 
     def end_transaction(self) -> None:
-        """Removes self-destructed accounts."""
+        """Remove self-destructed accounts."""
         for address in self._destroyed:
             self._accounts[address] = None
             self._changed_accounts.add(address)
@@ -92,11 +92,12 @@ class State:
             self._tries[address] = Trie(self.store.nodes)
 
     def note_access(self, index: int) -> None:
-        """Notes what the last transaction accessed and changed under its index in a block access list, which this state
-        does not keep."""
+        """Note what the last transaction accessed and changed under its index in a block access list.
+
+        This state does not keep one."""
 
     def snapshot(self) -> StateSnapshot:
-        """The current point within the transaction."""
+        """Return the current point within the transaction."""
         return StateSnapshot(len(self._journal), len(self.logs), self.refund)
 
     def revert(self, snapshot: StateSnapshot) -> None:
@@ -118,7 +119,7 @@ class State:
     # --- accounts --------------------------------------------------------------------------------------------------
 
     def account(self, address: Address) -> Account | None:
-        """The account, or None; its storage root is that of the last `commit`."""
+        """Return the account, or None; its storage root is that of the last `commit`."""
         try:
             return self._accounts[address]
         except KeyError:
@@ -128,22 +129,22 @@ class State:
             return account
 
     def balance(self, address: Address) -> int:
-        """The balance in wei, 0 without an account."""
+        """Return the balance in wei, 0 without an account."""
         account = self.account(address)
         return 0 if account is None else account.balance
 
     def nonce(self, address: Address) -> int:
-        """The nonce, 0 without an account."""
+        """Return the nonce, 0 without an account."""
         account = self.account(address)
         return 0 if account is None else account.nonce
 
     def code_hash(self, address: Address) -> Hash:
-        """The hash of the code, that of no code without an account."""
+        """Return the hash of the code, that of no code without an account."""
         account = self.account(address)
         return EMPTY_CODE_HASH if account is None else account.code_hash
 
     def code(self, address: Address) -> bytes:
-        """The code, empty without an account. Raises MissingNode where the database lacks it."""
+        """Return the code, empty without an account. Raises MissingNode where the database lacks it."""
         account = self.account(address)
         if account is None:
             return b""
@@ -165,7 +166,7 @@ class State:
         )
 
     def add_balance(self, address: Address, amount: int) -> None:
-        """Adds wei; adding zero to an empty account removes it (EIP-161)."""
+        """Add wei; adding zero to an empty account removes it (EIP-161)."""
         account = self.account(address)
         if amount:
             account = account or NEW_ACCOUNT
@@ -180,19 +181,19 @@ class State:
             self._write(address, Account(account.nonce, account.balance - amount, account[2], account[3]))
 
     def set_nonce(self, address: Address, nonce: int) -> None:
-        """Sets the nonce."""
+        """Set the nonce."""
         account = self.account(address) or NEW_ACCOUNT
         self._write(address, Account(nonce, account[1], account[2], account[3]))
 
     def set_code(self, address: Address, code: bytes) -> None:
-        """Sets the code and stores it by its hash."""
+        """Set the code and store it by its hash."""
         account = self.account(address) or NEW_ACCOUNT
         code_hash = keccak256(code)
         self.store.codes[code_hash] = code
         self._write(address, Account(account[0], account[1], account[2], code_hash))
 
     def put_account(self, address: Address, account: Account) -> None:
-        """Sets an account without its storage, for a genesis."""
+        """Set an account without its storage, for a genesis."""
         self._write(address, account)
 
     def _write(self, address: Address, account: Account | None) -> None:
@@ -203,7 +204,7 @@ class State:
     # --- storage ---------------------------------------------------------------------------------------------------
 
     def storage(self, address: Address, slot: int) -> int:
-        """The current value of a slot."""
+        """Return the current value of a slot."""
         slots = self._storage.get(address)
         if slots is None:
             slots = self._storage[address] = {}
@@ -214,12 +215,12 @@ class State:
         return value
 
     def original_storage(self, address: Address, slot: int) -> int:
-        """The slot's value when the transaction began."""
+        """Return the slot's value when the transaction began."""
         original = self._originals.get((address, slot))
         return self.storage(address, slot) if original is None else original
 
     def set_storage(self, address: Address, slot: int, value: int) -> None:
-        """Sets a slot."""
+        """Set a slot."""
         before = self.storage(address, slot)
         # Stays after a revert: SSTORE is priced by the value at the start of the transaction.
         self._originals.setdefault((address, slot), before)
@@ -229,11 +230,11 @@ class State:
         self._changed_slots.setdefault(address, set()).add(slot)
 
     def transient(self, address: Address, slot: int) -> int:
-        """The value of a slot of transient storage (EIP-1153)."""
+        """Return the value of a slot of transient storage (EIP-1153)."""
         return self._transient.get((address, slot), 0)
 
     def set_transient(self, address: Address, slot: int, value: int) -> None:
-        """Sets a slot of transient storage."""
+        """Set a slot of transient storage."""
         self._put(self._transient, (address, slot), value)
 
     def _storage_trie(self, address: Address) -> Trie:
@@ -247,18 +248,18 @@ class State:
     # --- transaction scope -----------------------------------------------------------------------------------------
 
     def warm_up(self, key: Address | tuple[Address, int]) -> bool:
-        """Adds an address, or an address with a slot, to the accessed ones; whether it was cold (EIP-2929)."""
+        """Add an address, or an address with a slot, to the accessed ones; whether it was cold (EIP-2929)."""
         if key in self._warm:
             return False
         self._put(self._warm, key, True)
         return True
 
     def preload(self, addresses: frozenset[Address]) -> None:
-        """Adds addresses that are warm from the start of the transaction."""
+        """Add addresses that are warm from the start of the transaction."""
         self._warm.update(dict.fromkeys(addresses, True))
 
     def mark_created(self, address: Address) -> None:
-        """Marks an account as created in this transaction."""
+        """Mark an account as created in this transaction."""
         self._put(self._created, address, True)
 
     def is_created(self, address: Address) -> bool:
@@ -266,18 +267,18 @@ class State:
         return address in self._created
 
     def mark_destroyed(self, address: Address) -> None:
-        """Marks an account for removal at the end of the transaction."""
+        """Mark an account for removal at the end of the transaction."""
         self._put(self._destroyed, address, True)
 
     # --- roots -----------------------------------------------------------------------------------------------------
 
     def storage_root(self, address: Address) -> Hash:
-        """The storage root as of the last `commit`."""
+        """Return the storage root as of the last `commit`."""
         account = self.account(address)
         return EMPTY_ROOT if account is None else account.storage_root
 
     def commit(self, keep_empty: bool = False) -> Hash:
-        """Writes all changes to the tries; the state root. `keep_empty` keeps empty accounts, for a genesis."""
+        """Write all changes to the tries; the state root. `keep_empty` keeps empty accounts, for a genesis."""
         for address, changed in self._changed_slots.items():
             self._commit_storage(address, changed)
         self._changed_slots.clear()
@@ -292,17 +293,17 @@ class State:
         return self._trie.commit()
 
     def changes(self) -> Iterator[AccountChange]:
-        """The accounts written since the last `commit`, by address."""
+        """Yield the accounts written since the last `commit`, by address."""
         for address in sorted(self._changed_accounts | self._changed_slots.keys()):
             slots = {slot: self._storage[address][slot] for slot in sorted(self._changed_slots.get(address, ()))}
             yield AccountChange(address, self.account(address), self.code(address), slots)
 
     def prove_account(self, address: Address) -> list[bytes]:
-        """The account's proof under the committed root."""
+        """Return the account's proof under the committed root."""
         return self._trie.prove(_key(address))
 
     def prove_storage(self, address: Address, slot: int) -> list[bytes]:
-        """A slot's proof under the account's committed storage root."""
+        """Return a slot's proof under the account's committed storage root."""
         return self._storage_trie(address).prove(_key(slot.to_bytes(32, "big")))
 
     def _commit_storage(self, address: Address, changed: set[int]) -> None:
@@ -337,3 +338,58 @@ def _encode_account(account: Account) -> bytes:
             rlp.encode_bytes(account.code_hash),
         )
     )
+
+
+class GenesisError(ValueError):
+    """The genesis is invalid; the text names the field."""
+
+
+def load_alloc(store: StateDatabase, alloc: Mapping[str, Any]) -> Hash:
+    """Write all accounts, also empty ones, as geth does; the state root. Raises GenesisError."""
+    state = State(store)
+    for text, entry in alloc.items():
+        try:
+            _load_account(state, text, entry)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise GenesisError(f"alloc: account {text[:60]}: {error}") from None
+    return state.commit(keep_empty=True)
+
+
+def number(value: Any) -> int:
+    """Return a number in a genesis file: hex or decimal text, a JSON number, or null for 0. Raises ValueError."""
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        try:
+            return int(value, 16 if value.startswith("0x") else 10)
+        except ValueError:
+            raise ValueError(f"expected a number, got {value[:40]!r}") from None
+    if type(value) is int:
+        return value
+    raise ValueError(f"expected a number, got {type(value).__name__}")
+
+
+def data(value: Any) -> bytes:
+    """Bytes in a genesis file: hex text with or without 0x, or null for none. Raises ValueError."""
+    try:
+        return bytes.fromhex(value.removeprefix("0x")) if value else b""
+    except ValueError:
+        raise ValueError(f"expected bytes in hex, got {value[:40]!r}") from None
+
+
+def _load_account(state: State, text: str, entry: Mapping[str, Any]) -> None:
+    address = data(text).rjust(20, b"\0")
+    if len(address) != 20:
+        raise ValueError("expected 20 bytes as address")
+    account = Account(number(entry.get("nonce")), number(entry.get("balance")), EMPTY_ROOT, EMPTY_CODE_HASH)
+    state.put_account(address, account)
+    code = data(entry.get("code"))
+    if code:
+        state.set_code(address, code)
+    for slot, value in (entry.get("storage") or {}).items():
+        if number(value):
+            state.set_storage(address, number(_prefixed(slot)), number(_prefixed(value)))
+
+
+def _prefixed(text: str) -> str:
+    return text if text.startswith("0x") else "0x" + text

@@ -65,7 +65,7 @@ AnyTransaction = SignedTransaction | Deposit
 
 @lru_cache(2048)
 def read_transaction(raw: bytes, chain_id: int) -> AnyTransaction:
-    """Decodes a transaction and recovers its sender. Raises InvalidTransaction."""
+    """Decode a transaction and recover its sender. Raises InvalidTransaction."""
     if is_deposit(raw):
         try:
             deposit = decode_deposit(raw)

@@ -60,14 +60,14 @@ class TrieNodeStore:
         self._decoded: dict[Hash, Node] = {}
 
     def encoded(self, node_hash: Hash) -> bytes:
-        """The RLP of a node. Raises MissingNode."""
+        """Return the RLP of a node. Raises MissingNode."""
         try:
             return self.nodes[node_hash]
         except KeyError:
             raise MissingNode(f"trie node 0x{node_hash.hex()} is not in the store") from None
 
     def node(self, node_hash: Hash) -> Node:
-        """A decoded node, which is shared and must not be changed. Raises MissingNode."""
+        """Return a decoded node, which is shared and must not be changed. Raises MissingNode."""
         node = self._decoded.get(node_hash)
         if node is None:
             node = _from_items(rlp.decode(self.encoded(node_hash)))
@@ -75,7 +75,7 @@ class TrieNodeStore:
         return node
 
     def put(self, encoded: bytes, node: Node) -> Hash:
-        """Stores a node under its hash."""
+        """Store a node under its hash."""
         node_hash = keccak256(encoded)
         self.nodes[node_hash] = encoded
         self._remember(node_hash, node)
@@ -95,7 +95,7 @@ class Trie:
         self._root: Reference = None if root == EMPTY_ROOT else root
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key."""
         path, at, reference = nibbles(key), 0, self._root
         while reference is not None:
             node = self._load(reference)
@@ -114,12 +114,12 @@ class Trie:
         return None
 
     def set(self, key: bytes, value: bytes | None) -> None:
-        """Sets the value of a key; an empty value or None removes the key."""
+        """Set the value of a key; an empty value or None removes the key."""
         path = nibbles(key)
         self._root = self._insert(self._root, path, value) if value else self._remove(self._root, path)
 
     def commit(self) -> Hash:
-        """Stores all new nodes; the root hash."""
+        """Store all new nodes; the root hash."""
         if self._root is None:
             return EMPTY_ROOT
         if not isinstance(self._root, bytes):
@@ -127,7 +127,7 @@ class Trie:
         return self._root
 
     def prove(self, key: bytes) -> list[bytes]:
-        """The encoded nodes from the root towards a key, as of eth_getProof. The trie must be committed."""
+        """Return the encoded nodes from the root towards a key, as of eth_getProof. The trie must be committed."""
         path, at, reference, proof = nibbles(key), 0, self._root, []
         while reference is not None:
             if isinstance(reference, bytes):
@@ -195,7 +195,7 @@ class Trie:
         return self._shrink(children, value)
 
     def _shrink(self, children: list[Reference], value: bytes) -> Reference:
-        """A branch after a removal, collapsed where only one child or the value is left."""
+        """Return a branch after a removal, collapsed where only one child or the value is left."""
         taken = [index for index, child in enumerate(children) if child is not None]
         if len(taken) + bool(value) > 1:
             return Branch(children, value)
@@ -204,7 +204,7 @@ class Trie:
         return self._join(bytes(taken[:1]), children[taken[0]]) if taken else None
 
     def _join(self, path: bytes, child: Reference) -> Reference:
-        """The node below `path`, merged with it where it is a leaf or an extension."""
+        """Return the node below `path`, merged with it where it is a leaf or an extension."""
         if child is None:
             return None
         node = self._load(child)
@@ -215,7 +215,7 @@ class Trie:
         return Extension(path + node.path, node.child)
 
     def _items(self, node: Node) -> list[Any]:
-        """The RLP items of a node; its children are stored and replaced by their hashes."""
+        """Return the RLP items of a node; its children are stored and replaced by their hashes."""
         if isinstance(node, Leaf):
             return [hex_prefix(node.path, leaf=True), node.value]
         if isinstance(node, Extension):
@@ -232,7 +232,7 @@ class Trie:
         return items
 
     def _committed(self, child: Reference) -> tuple[Reference, Any]:
-        """The new reference of a child, and the item for it in its parent's encoding."""
+        """Return the new reference of a child, and the item for it in its parent's encoding."""
         if child is None or isinstance(child, bytes):
             return child, child or b""
         items = self._items(child)
@@ -244,12 +244,12 @@ class Trie:
 
 
 def nibbles(key: bytes) -> bytes:
-    """A key with one nibble per byte."""
+    """Return a key with one nibble per byte."""
     return key.hex().encode().translate(_NIBBLES)
 
 
 def hex_prefix(path: bytes, leaf: bool) -> bytes:
-    """A path in hex-prefix encoding, with the flag that marks leaves."""
+    """Return a path in hex-prefix encoding, with the flag that marks leaves."""
     flag = 2 if leaf else 0
     digits = path.translate(_DIGITS).decode()
     return bytes.fromhex(f"{flag + 1}{digits}" if len(path) & 1 else f"{flag}0{digits}")

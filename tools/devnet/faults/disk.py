@@ -1,5 +1,6 @@
-"""A small disk for the files of a node, which can be filled: a tmpfs in a mount namespace of this process alone, or
-files that may not grow where no file system may be mounted."""
+"""A small disk for the files of a node, which can be filled.
+
+A tmpfs in a mount namespace of this process alone, or files that may not grow where no file system may be mounted."""
 
 import ctypes
 import os
@@ -55,7 +56,7 @@ def _fill(path: Path) -> None:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[SmallDisk]:
-    """A small disk at a new folder, as long as the context lasts; then the folder has its logs."""
+    """Yield a small disk at a new folder, as long as the context lasts; then the folder has its logs."""
     folder.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)
     is_mounted = _mount(libc, folder)

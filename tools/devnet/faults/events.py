@@ -11,9 +11,48 @@ from typing import Any, Protocol
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet.engine.backend import drop_last_blocks
-from rollup_node.tools.devnet.faults.clock import OwnClock
 from rollup_node.tools.devnet.faults.disk import SmallDisk
 from rollup_node.tools.faults.scenario import SHALLOW_REORG, Event
+
+LIBRARY_NAME = "libfaketime.so.1"
+LIBRARY_VARIABLE = "LIBFAKETIME"
+FOLDERS = ("/usr/lib/*/faketime", "/usr/lib*/faketime", "/usr/local/lib/faketime", "/opt/homebrew/lib/faketime")
+READ_AGAIN_SECONDS = "1"
+
+
+def find_clock_library() -> Path | None:
+    """Return the library: the file that LIBFAKETIME names, or where packages put it; None if it is not installed."""
+    given = os.environ.get(LIBRARY_VARIABLE)
+    if given:
+        return Path(given) if Path(given).is_file() else None
+    found = (path for pattern in FOLDERS for path in Path("/").glob(f"{pattern[1:]}/{LIBRARY_NAME}"))
+    return min(found, default=None)
+
+
+class OwnClock:
+    """The clock of the programs that are started with `prefix`; `file` says how far it is ahead."""
+
+    def __init__(self, library: Path, file: Path) -> None:
+        self._library, self._file = library, file
+        self.set(0)
+
+    def prefix(self) -> list[str]:
+        """Return what goes before a command."""
+        return [
+            "env",
+            f"LD_PRELOAD={self._library}",
+            f"FAKETIME_TIMESTAMP_FILE={self._file}",
+            f"FAKETIME_CACHE_DURATION={READ_AGAIN_SECONDS}",
+            "FAKETIME_DONT_FAKE_MONOTONIC=1",
+            "DONT_FAKE_MONOTONIC=1",
+        ]
+
+    def set(self, seconds: int) -> None:
+        """Set the clock ahead of the machine's by seconds, or behind it by a negative number of them."""
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(f"{seconds:+d}s\n")
+        fresh.replace(self._file)
+
 
 WAIT_SECONDS = 110.0
 POLL_SECONDS = 0.5
@@ -39,10 +78,10 @@ class Programs(Protocol):
         """Kills a program, and starts it again at the end of the context."""
 
     def node_pids(self, name: str) -> dict[str, int]:
-        """The process id of each role of a node, the supervisor included."""
+        """Return the process id of each role of a node, the supervisor included."""
 
     def engine_data(self, name: str) -> Path:
-        """The directory in which the engine of a node keeps its chain."""
+        """Return the directory in which the engine of a node keeps its chain."""
 
 
 class NoEvent(RuntimeError):
@@ -109,7 +148,7 @@ class EventCauses:
         return {}
 
     async def _reorg(self, event: Event) -> None:
-        """A deep one as soon as L1 has the blocks, and among them what is wanted."""
+        """Make a deep one as soon as L1 has the blocks, and among them what is wanted."""
         deadline = time.monotonic() + WAIT_SECONDS
         while event.reorg > SHALLOW_REORG and (missing := await self._missing(event)):
             if time.monotonic() > deadline:
@@ -118,7 +157,7 @@ class EventCauses:
         await self._call(self._network.l1, "dev_reorg", event.reorg)
 
     async def _missing(self, event: Event) -> str:
-        """What the last blocks of L1 lack for a reorg; empty if nothing."""
+        """Return what the last blocks of L1 lack for a reorg; empty if nothing."""
         head = int(await self._call(self._network.l1, "eth_blockNumber"), 16)
         first = head - event.reorg + 1
         if first < 2:

@@ -1,5 +1,7 @@
-"""The faults: the leading sequencer is stopped and started, killed in parts and as a whole, or loses the lead in the
-middle of a block, and its engine is killed."""
+"""The faults of a run.
+
+The leading sequencer is stopped and started, killed in parts and as a whole, or loses the lead in the middle of a
+block, and its engine is killed."""
 
 import asyncio
 import os
@@ -32,10 +34,10 @@ class Programs(Protocol):
         """Kills a program, and starts it again at the end of the context."""
 
     def node_pids(self, name: str) -> dict[str, int]:
-        """The process id of each role of a node, the supervisor included."""
+        """Return the process id of each role of a node, the supervisor included."""
 
     def engine_data(self, name: str) -> Path:
-        """The directory in which the engine of a node keeps its chain."""
+        """Return the directory in which the engine of a node keeps its chain."""
 
 
 class NoRecovery(RuntimeError):
@@ -43,8 +45,9 @@ class NoRecovery(RuntimeError):
 
 
 class FaultInjector:
-    """Injects the faults in turn, each once the chain has advanced after the one before; `counts` are those that it has
-    advanced after.
+    """Injects the faults in turn, each once the chain has advanced after the one before.
+
+    `counts` are those that it has advanced after.
 
     `conductor` is its URL, `every` the mean seconds between two faults, `say` shows a line to the user."""
 
@@ -81,7 +84,7 @@ class FaultInjector:
             self.counts[name] += 1
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         for client in self._clients.values():
             await client.close()
 

@@ -19,7 +19,6 @@ from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
-from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import (
     L1_DENOMINATOR,
     L1_ELASTICITY,
@@ -28,18 +27,22 @@ from rollup_node.tools.devnet.evm.rules import (
     next_base_fee,
     next_excess_blob_gas,
 )
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
+from rollup_node.tools.devnet.evm.state import State, StateDatabase, load_alloc
 from rollup_node.tools.devnet.evm.state_transition.forks import l1_rules
-from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
-from rollup_node.tools.devnet.l1.beacon import Blob, read_pooled
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block, consensus_rules
+from rollup_node.tools.devnet.evm.state_transition.transition import (
+    BEACON_ROOTS,
+    BLOCK_HASHES,
+    BlockExecution,
+    burn_base_fee,
+)
+from rollup_node.tools.devnet.l1.beacon import BeaconBlock, Blob, beacon_block, consensus_rules, read_pooled
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 
 
 class L1Backend:
     """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config.
+
     The block `finalized_distance` below the head is final."""
 
     def __init__(
@@ -61,16 +64,16 @@ class L1Backend:
     # --- eth_* backend ---
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The EVM rules of a block with this timestamp."""
+        """Return the EVM rules of a block with this timestamp."""
         return self._schedule.at(timestamp)
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee of a child of `parent`, in wei."""
+        """Return the base fee of a child of `parent`, in wei."""
         header = parent.header
         return next_base_fee(header.gas_limit, header.gas_used, header.base_fee or 0, L1_ELASTICITY, L1_DENOMINATOR)
 
     def send(self, raw: bytes) -> Hash:
-        """Adds a transaction, with its sidecar where it has blobs, to the pool; its hash. Raises InvalidTransaction."""
+        """Add a transaction, with its sidecar where it has blobs, to the pool; its hash. Raises InvalidTransaction."""
         transaction, blobs = read_pooled(raw, self.chain_id)
         state = State(self.store, self.chain.head.header.state_root)
         self.pool.add(transaction, state.nonce(transaction.sender))
@@ -86,8 +89,9 @@ class L1Backend:
         return block
 
     def reorg(self, depth: int) -> Block:
-        """Replaces the last `depth` blocks by as many empty ones and one more, which has their transactions; the new
-        head."""
+        """Replace the last `depth` blocks by as many empty ones and one more, which has their transactions.
+
+        The new head."""
         head = self.chain.head
         depth = min(depth, head.number - self.chain.genesis.number)
         self._branch += 1
@@ -100,8 +104,9 @@ class L1Backend:
         return self.mine(head.header.timestamp + self.slot_seconds)
 
     def switch_back(self) -> Block:
-        """Goes back to the branch before the last reorg, which is as long as the one that it replaces and one block
-        longer; the new head. Raises ValueError if there was no reorg."""
+        """Go back to the branch before the last reorg, one block longer than the one that replaced it; the new head.
+
+        Raises ValueError if there was no reorg."""
         block, head = self._replaced, self.chain.head
         if block is None:
             raise ValueError("there was no reorg")
@@ -114,7 +119,7 @@ class L1Backend:
         return self.mine(head.header.timestamp + self.slot_seconds)
 
     def slot_time(self, now: float) -> int:
-        """The start of the slot at `now`, in seconds."""
+        """Return the start of the slot at `now`, in seconds."""
         slots = max(0, int(now - self.genesis_time)) // self.slot_seconds
         return self.genesis_time + slots * self.slot_seconds
 
@@ -170,12 +175,12 @@ class L1Backend:
     # --- blobs ---
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
+        """Return the blobs of the canonical block of a slot in block order; None for a slot without a block."""
         block = self._block_at_time(self._time_of(slot))
         return None if block is None else self._blobs_of(block)
 
     def beacon_block(self, slot: int) -> BeaconBlock | None:
-        """The canonical beacon block of a slot; None for a slot without one."""
+        """Return the canonical beacon block of a slot; None for a slot without one."""
         block = self._block_at_time(self._time_of(slot))
         if block is None:
             return None

@@ -1,20 +1,124 @@
-"""The Beacon API routes that a rollup node uses: genesis, spec, blobs, sidecars and beacon blocks by slot; and the
-sidecars of pooled blob transactions."""
+"""The Beacon API routes that a rollup node uses.
 
-from collections.abc import Awaitable, Callable, Sequence
+Genesis, spec, blobs, sidecars and beacon blocks by slot; and the sidecars of pooled blob transactions."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import orjson
 from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
+from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
-from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, blinded
+
+
+class ConsensusRules(msgspec.Struct, frozen=True):
+    """The rules of a consensus fork for beacon blocks; `name` as the Beacon API has it.
+
+    With `has_bids` a block has the bid for its payload in the place of payload and commitments (EIP-7732)."""
+
+    name: str
+    has_bids: bool = False
+
+
+CONSENSUS_FORKS: Mapping[str, ConsensusRules] = {
+    "shanghai": ConsensusRules("capella"),
+    "cancun": ConsensusRules("deneb"),
+    "prague": ConsensusRules("electra"),
+    "osaka": ConsensusRules("fulu"),
+    "amsterdam": ConsensusRules("gloas", has_bids=True),
+}
+"""By the fork of the execution layer."""
+
+
+def consensus_rules(config: Mapping[str, object]) -> L1Schedule[ConsensusRules]:
+    """Return the rules of beacon blocks of an L1 chain by the time of their slot, from its genesis `config`."""
+    return L1Schedule(config, ConsensusRules("bellatrix"), CONSENSUS_FORKS)
+
+
+NO_SIGNATURE = to_hex(b"\xc0" + bytes(95))
+"""The point at infinity, with which proposers sign bids of their own."""
+_SELF_BUILD = U64_MASK
+_PAYLOAD, _PAYLOAD_HEADER = "execution_payload", "execution_payload_header"
+
+
+class BeaconBlock(NamedTuple):
+    """A signed beacon block as JSON, and the rules of its fork."""
+
+    rules: ConsensusRules
+    signed: dict[str, Any]
+    finalized: bool = False
+
+
+def beacon_block(
+    rules: ConsensusRules, slot: int, block: Block, commitments: Sequence[bytes], finalized: bool
+) -> BeaconBlock:
+    """Return the beacon block of a slot with this execution block.
+
+    Its blobs have these commitments in its order [BCN19]."""
+    listed = {"blob_kzg_commitments": list(map(to_hex, commitments))}
+    parent_root = to_hex(block.header.parent_beacon_root or ZERO_HASH)
+    if rules.has_bids:
+        bid = {
+            **_common(block),
+            "parent_block_hash": to_hex(block.header.parent_hash),
+            "parent_block_root": parent_root,
+            "builder_index": str(_SELF_BUILD),
+            "slot": str(slot),
+            "value": "0",
+            "execution_payment": "0",
+            **listed,
+        }
+        signed_bid = {"message": bid, "signature": NO_SIGNATURE}
+        body: dict[str, Any] = {"signed_execution_payload_bid": signed_bid, "payload_attestations": []}
+    else:
+        body = {_PAYLOAD: _payload(block), **listed}
+    message = {"slot": str(slot), "proposer_index": "0", "parent_root": parent_root, "body": body}
+    return BeaconBlock(rules, {"message": message, "signature": NO_SIGNATURE}, finalized)
+
+
+def blinded(block: BeaconBlock) -> dict[str, Any] | None:
+    """Return the block with its payload's header in the place of the payload.
+
+    None for a block with a bid, which has no payload."""
+    message = block.signed["message"]
+    payload = message["body"].get(_PAYLOAD)
+    if payload is None:
+        return None
+    body = {name: value for name, value in message["body"].items() if name != _PAYLOAD}
+    body[_PAYLOAD_HEADER] = {name: value for name, value in payload.items() if name != "transactions"}
+    return {**block.signed, "message": {**message, "body": body}}
+
+
+def _payload(block: Block) -> dict[str, Any]:
+    header = block.header
+    return {
+        **_common(block),
+        "parent_hash": to_hex(header.parent_hash),
+        "block_number": str(header.number),
+        "gas_used": str(header.gas_used),
+        "timestamp": str(header.timestamp),
+        "transactions": [to_hex(transaction.raw) for transaction in block.transactions],
+    }
+
+
+def _common(block: Block) -> dict[str, str]:
+    """Return what a bid says of its payload, and a payload too."""
+    header = block.header
+    return {
+        "block_hash": to_hex(block.hash),
+        "prev_randao": to_hex(header.mix_hash),
+        "fee_recipient": to_hex(header.miner),
+        "gas_limit": str(header.gas_limit),
+    }
 
 
 @dataclass(frozen=True)
@@ -27,7 +131,7 @@ class Blob:
 
 
 def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash, Blob]]:
-    """A transaction as of eth_sendRawTransaction, and its blobs by versioned hash.
+    """Return a transaction as of eth_sendRawTransaction, and its blobs by versioned hash.
 
     Raises InvalidTransaction for a blob transaction without a valid sidecar with one proof per blob (EIP-4844)."""
     if raw[:1] != bytes((BLOB_TYPE,)):
@@ -62,14 +166,14 @@ class BeaconChain(Protocol):
     slot_seconds: int
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
+        """Return the blobs of the canonical block of a slot in block order; None for a slot without a block."""
 
     def beacon_block(self, slot: int) -> BeaconBlock | None:
-        """The canonical beacon block of a slot; None for a slot without one."""
+        """Return the canonical beacon block of a slot; None for a slot without one."""
 
 
 def application(chain: BeaconChain) -> web.Application:
-    """The web application with the routes."""
+    """Return the web application with the routes."""
     app = web.Application()
     get = app.router.add_get
     get("/eth/v1/node/version", _constant({"version": "embedded development L1"}))
@@ -163,7 +267,7 @@ def _constant(data: dict[str, str]) -> Handler:
 
 
 def _versioned(block: BeaconBlock, data: Any) -> web.Response:
-    """A block with the name of its fork."""
+    """Return a block with the name of its fork."""
     response = _json(data, version=block.rules.name, execution_optimistic=False, finalized=block.finalized)
     response.headers["Eth-Consensus-Version"] = block.rules.name
     return response

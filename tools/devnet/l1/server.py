@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.errors import INVALID_PARAMS
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 CLIENT_VERSION = "rollup-node-development-l1"
 MAX_REORG = 64
@@ -28,7 +28,7 @@ class L1Methods:
         self._backend = backend
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """Return the method table."""
         return {
             **EthApi(self._backend, CLIENT_VERSION).methods(),
             "evm_mine": self.mine,
@@ -49,8 +49,9 @@ class L1Methods:
         return to_hex(self._backend.reorg(number).hash)
 
     def switch_back(self) -> str:
-        """dev_switchBack: goes back to the branch before the last reorg; the new head's hash. Raises JsonRpcError if
-        there was none."""
+        """dev_switchBack: goes back to the branch before the last reorg; the new head's hash.
+
+        Raises JsonRpcError if there was none."""
         try:
             return to_hex(self._backend.switch_back().hash)
         except ValueError as error:
@@ -68,7 +69,7 @@ async def mine_in_slots(backend: L1Backend) -> None:
 
 
 async def serve(backend: L1Backend, port: int, beacon_port: int) -> None:
-    """Serves and mines until cancelled; prints URLs and genesis hash once it listens."""
+    """Serve and mine until cancelled; prints URLs and genesis hash once it listens."""
     listeners = [
         Listener(application(JsonRpc(L1Methods(backend).methods())), port),
         Listener(beacon.application(backend), beacon_port),
@@ -84,7 +85,7 @@ async def serve(backend: L1Backend, port: int, beacon_port: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal stops it."""
+    """Run until a signal stops it."""
     parser = argparse.ArgumentParser(prog="l1", description="Embedded L1 for development.", allow_abbrev=False)
     parser.add_argument("--genesis", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)

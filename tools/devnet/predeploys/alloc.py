@@ -44,18 +44,20 @@ _DETERMINISTIC_DEPLOYER_CODE = bytes.fromhex(
 
 @cache
 def bytecode(name: str) -> bytes:
-    """The deployed bytecode of a contract of `Predeploys.sol`."""
+    """Return the deployed bytecode of a contract of `Predeploys.sol`."""
     return bytes.fromhex(files(__package__).joinpath(f"{name}.hex").read_text())
 
 
 def implementation_address(proxy: Address) -> Address:
-    """The address of the implementation behind a proxy."""
+    """Return the address of the implementation behind a proxy."""
     return _CODE_NAMESPACE + proxy[-2:]
 
 
 def predeploy_alloc(chain: ChainSpec, time: int, linked: bool = False) -> Alloc:
-    """Proxies with their implementations and the token, after the upgrade transactions of all forks active at `time`
-    (seconds). `linked`: the chain takes messages of others [UPG18]."""
+    """Return the proxies with their implementations and the token.
+
+    After the upgrade transactions of all forks active at `time` (seconds). `linked`: the chain takes messages of others
+    [UPG18]."""
     alloc = {to_hex(predeploy(low)): _proxy(predeploy(low)) for low in range(_PROXIES)}
     for proxy, name in _IMPLEMENTED.items():
         alloc[to_hex(implementation_address(proxy))] = _contract(bytecode(name))
@@ -64,8 +66,9 @@ def predeploy_alloc(chain: ChainSpec, time: int, linked: bool = False) -> Alloc:
 
 
 def with_deployers(alloc: Alloc, chain: ChainSpec, time: int) -> Alloc:
-    """The accounts with the deterministic deployer, which Karst's upgrade needs and the public chains have, and from
-    Canyon on the create2 deployer."""
+    """Return the accounts with the deterministic deployer, and from Canyon on the create2 deployer.
+
+    Karst's upgrade needs the former, and the public chains have it."""
     deployers = {to_hex(_DETERMINISTIC_DEPLOYER): _contract(_DETERMINISTIC_DEPLOYER_CODE)}
     if chain.execution.at(time).canyon_denominator:
         deployers[to_hex(CREATE2_DEPLOYER)] = _contract(create2_deployer_code())

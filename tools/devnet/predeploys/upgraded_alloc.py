@@ -12,9 +12,15 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, predeploy
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
-from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, AccountChange, State, StateDatabase
+from rollup_node.tools.devnet.evm.state import (
+    NEW_ACCOUNT,
+    AccountChange,
+    GenesisError,
+    State,
+    StateDatabase,
+    load_alloc,
+)
 from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
 
 
@@ -33,8 +39,10 @@ Alloc = dict[str, dict[str, Any]]
 def with_upgrades(
     alloc: Alloc, chain: ChainSpec, time: int, present: Collection[str] = (), linked: bool = False
 ) -> Alloc:
-    """The accounts after the upgrade transactions of all forks active at `time` (seconds) except those in `present`.
-    `linked`: the dependency set has other chains, which the contracts of Lagoon's bundle take only with a flag.
+    """Return the accounts after the upgrade transactions of all forks active at `time` but those in `present`.
+
+    `time` is in seconds. `linked`: the dependency set has other chains, which the contracts of
+    Lagoon's bundle take only with a flag.
 
     The accounts of the transactions' senders stay as they are. Raises GenesisError where a transaction fails."""
     if linked:
@@ -63,7 +71,7 @@ def _with_flag(alloc: Alloc) -> Alloc:
 
 
 def _run(state: State, rules: EvmRules, context: BlockContext, raw: bytes) -> str:
-    """Executes a deposit; its error, empty on success."""
+    """Execute a deposit; its error, empty on success."""
     deposit = decode_deposit(raw)
     state.begin_transaction()
     state.add_balance(deposit.sender, deposit.mint)

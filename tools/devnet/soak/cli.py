@@ -13,11 +13,10 @@ from pathlib import Path
 from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import SettingsError
-from rollup_node.tools.devnet.soak.page import PageError, with_table
+from rollup_node.tools.devnet.soak.lanes import LEAST_PAUSE
 from rollup_node.tools.devnet.soak.programs import usable_faults
-from rollup_node.tools.devnet.soak.report import Line, ReportError, Totals, add_up, encode, table
+from rollup_node.tools.devnet.soak.report import Line, PageError, ReportError, Totals, add_up, encode, table, with_table
 from rollup_node.tools.devnet.soak.run import SoakSettings, soak
-from rollup_node.tools.devnet.soak.schedule import LEAST_PAUSE
 from rollup_node.tools.faults.scenario import parse_scenarios
 
 SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
@@ -30,7 +29,7 @@ class SoakError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exits with 0 if the soak passed, or the report was printed."""
+    """Exit with 0 if the soak passed, or the report was printed."""
     try:
         given = _parser().parse_args(argv)
         return _soak(given) if given.command == "soak" else _report(given)
@@ -80,7 +79,7 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def read(path: Path) -> Totals:
-    """The sums of a report. Raises ReportError."""
+    """Return the sums of a report. Raises ReportError."""
     try:
         with path.open("rb") as file:
             return add_up(file)
@@ -90,7 +89,9 @@ def read(path: Path) -> Totals:
 
 @contextmanager
 def appended(path: Path) -> Iterator[Callable[[Line], None]]:
-    """A function that appends lines to a report, each at once. A line that a killed run left incomplete is removed."""
+    """Yield a function that appends lines to a report, each at once.
+
+    A line that a killed run left incomplete is removed."""
     with path.open("a+b") as file:
         end = file.tell()
         file.seek(0)

@@ -19,8 +19,9 @@ PATIENCE = 3
 
 
 class Usage(NamedTuple):
-    """What some processes use together: memory in MB of PSS, open descriptors, shared memory segments (memfds and
-    files in /dev/shm), and their number."""
+    """What some processes use together.
+
+    Memory in MB of PSS, open descriptors, shared memory segments (memfds and files in /dev/shm), and their number."""
 
     memory: float
     descriptors: int
@@ -38,7 +39,7 @@ class Relative(NamedTuple):
 
 
 def usage(pids: Iterable[int]) -> Usage:
-    """What processes use now; one that has ended uses nothing."""
+    """Return what processes use now; one that has ended uses nothing."""
     memory, descriptors, count = 0, 0, 0
     segments: set[tuple[int, int]] = set()
     for pid in pids:
@@ -58,7 +59,7 @@ def usage(pids: Iterable[int]) -> Usage:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of every descendant whose parent ends, so that none can hide."""
+    """Make this process the parent of every descendant whose parent ends, so that none can hide."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -84,14 +85,15 @@ def _processes() -> Iterable[Relative]:
 
 
 class Family:
-    """Watches the descendants of this process for zombies and orphans. `known` are the pids of its own children, which
-    it waits for elsewhere."""
+    """Watches the descendants of this process for zombies and orphans.
+
+    `known` are the pids of its own children, which it waits for elsewhere."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], int] = {}
 
     def check(self, known: Iterable[int]) -> list[str]:
-        """What has been left behind since the last check: each is named once."""
+        """Return what has been left behind since the last check: each is named once."""
         own, kept = os.getpid(), set(known)
         odd: dict[tuple[int, int], str] = {}
         for each in descendants(own).values():
@@ -107,13 +109,13 @@ class Family:
         return [text for key, text in odd.items() if self._seen[key] == PATIENCE]
 
     def left(self) -> list[int]:
-        """The pids of the orphans now, without those that have ended, which are waited for."""
+        """Return the pids of the orphans now, without those that have ended, which are waited for."""
         self.check(())
         return [each.pid for each in descendants(os.getpid()).values() if each.state != "Z"]
 
 
 def title(pid: int) -> str:
-    """The command line of a process, shortened, or its name."""
+    """Return the command line of a process, shortened, or its name."""
     with suppress(OSError):
         text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         return text[:80] or Path(f"/proc/{pid}/comm").read_text().strip()
@@ -121,7 +123,7 @@ def title(pid: int) -> str:
 
 
 def sockets_below(folder: Path) -> list[str]:
-    """The Unix sockets in files below a folder, and those that are bound to a path there."""
+    """Return the Unix sockets in files below a folder, and those that are bound to a path there."""
     lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     bound = {fields[7] for line in lines if len(fields := line.split(maxsplit=7)) == 8 and str(folder) in fields[7]}
     for path in folder.rglob("*"):
@@ -144,7 +146,7 @@ def listening(ports: Iterable[int]) -> list[int]:
 
 
 def shared_files(pids: Iterable[int]) -> set[str]:
-    """The files in /dev/shm that processes have mapped."""
+    """Return the files in /dev/shm that processes have mapped."""
     found = set()
     for pid in pids:
         with suppress(OSError):
@@ -162,7 +164,7 @@ class LineCount:
         self._path, self._offset = path, 0
 
     def more(self) -> int:
-        """The lines since the last call; those of a file that was replaced from its beginning on."""
+        """Return the lines since the last call; those of a file that was replaced from its beginning on."""
         count = 0
         with suppress(OSError), self._path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < self._offset:

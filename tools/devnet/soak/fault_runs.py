@@ -21,16 +21,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollup_node.tools.devnet.endings import FAILURES, exit_code, failure_text
+from rollup_node.tools.devnet.cli import FAILURES, exit_code, failure_text
 from rollup_node.tools.devnet.network import clear
 from rollup_node.tools.devnet.run import data_directory, run
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
-from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
-from rollup_node.tools.devnet.soak.page import PageError, with_table
+from rollup_node.tools.devnet.soak.report import PageError, with_table
+from rollup_node.tools.devnet.soak.watch import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.view import choose
-from rollup_node.tools.faults.results import ResultsError, parse_run, results_table, roots_text
 from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios, select
-from rollup_node.tools.faults.verdict import Verdict, summary, table
+from rollup_node.tools.faults.verdict import ResultsError, Verdict, parse_run, results_table, roots_text, summary, table
 
 TABLE = "scenarios"
 SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
@@ -38,8 +37,10 @@ SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
 
 @dataclasses.dataclass
 class Results:
-    """What a run has found so far: verdicts, and for each network whether its nodes have the same output roots, None
-    where it has not come to the comparison."""
+    """What a run has found so far.
+
+    Verdicts, and for each network whether its nodes have the same output roots, None where it has not come to the
+    comparison."""
 
     verdicts: list[Verdict] = dataclasses.field(default_factory=list)
     are_compared: list[bool | None] = dataclasses.field(default_factory=list)
@@ -53,7 +54,7 @@ class Results:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exits with 0 if every scenario passed and the nodes have one chain."""
+    """Exit with 0 if every scenario passed and the nodes have one chain."""
     given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
     return exit_code(lambda: _COMMANDS[given.command](given), ScenarioError)
 
@@ -82,7 +83,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], started: float, results: Results) -> None:
-    """Runs the scenarios on one network after the other; a network that ends by an error ends none of the others."""
+    """Run the scenarios on one network after the other; a network that ends by an error ends none of the others."""
     settings = parse(["--data-dir", str(given.data_dir)] if given.data_dir else [])
     settings = dataclasses.replace(settings, seed=given.seed, json=given.json)
     with data_directory(settings.data_dir) as root:
@@ -105,7 +106,7 @@ def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], star
 
 
 def by_network(scenarios: Sequence[Scenario]) -> list[tuple[tuple[str, ...], tuple[Scenario, ...]]]:
-    """The scenarios that can share a network, with what it needs."""
+    """Return the scenarios that can share a network, with what it needs."""
     found: dict[tuple[str, ...], list[Scenario]] = {}
     for each in scenarios:
         found.setdefault(tuple(sorted(need.value for need in each.needs)), []).append(each)
@@ -160,8 +161,9 @@ def _print(verdicts: Sequence[Verdict], seed: int) -> None:
 
 
 def _order(scenarios: Sequence[Scenario], seed: int, seconds: float | None) -> tuple[Scenario, ...]:
-    """The scenarios in random order; with `seconds` again and again, more than fit into that time, unless they need
-    what happens once."""
+    """Return the scenarios in random order.
+
+    With `seconds` again and again, more than fit into that time, unless they need what happens once."""
     chance = random.Random(seed)
     is_repeated = seconds is not None and not any(Need.FORK in each.needs for each in scenarios)
     rounds = 1 + int(seconds / _seconds(scenarios)) if seconds is not None and is_repeated else 1

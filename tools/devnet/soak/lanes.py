@@ -1,13 +1,137 @@
 """The lanes of a soak: each takes the actions on one node, or on L1, one after another, and measures the recovery."""
 
 import asyncio
+import random
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 from rollup_node.tools.devnet.settings import SEQUENCER
-from rollup_node.tools.devnet.soak.schedule import ROLES, SUPERVISOR, Action, Kind
+
+SUPERVISOR, SWEEPER = "supervisor", "sweeper"
+ROLES = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", SWEEPER, SUPERVISOR)
+"""The processes of a node that can be killed, stopped or hung."""
+
+LEAST_PAUSE = 4.0
+"""Seconds between two actions on a node at least."""
+
+DISTINCT = 3
+"""A process that dies does not die in the next so many deaths of its node. So it dies at most 4 times within 60
+seconds, below the restart policy's 5."""
+
+MAX_DEPTH = 6
+MAX_LOST_BLOCKS = 6
+
+
+class Kind(Enum):
+    """What is done."""
+
+    KILL = "kill"
+    """SIGKILL to a process; a node whose supervisor it was is started again after `seconds`."""
+    STOP = "stop"
+    """SIGSTOP to a process for `seconds`, which it survives."""
+    HANG = "hang"
+    """SIGSTOP to a process until its supervisor has replaced it."""
+    FAULT = "fault"
+    """A fault of the node's endpoints for `seconds`, by the name of a scenario."""
+    RESTART = "engine restart"
+    """SIGKILL to the execution engine, which starts after `seconds` without its last `amount` blocks."""
+    LEAVE = "leave"
+    """SIGTERM to the node, which is started again after `seconds`."""
+    JOIN = "join"
+    """As LEAVE, without anything that node and engine have kept."""
+    REORG = "reorg"
+    """The last `amount` blocks of L1 are replaced."""
+
+
+_WEIGHTS = {
+    Kind.KILL: 68,
+    Kind.STOP: 9,
+    Kind.HANG: 3,
+    Kind.FAULT: 9,
+    Kind.RESTART: 5,
+    Kind.LEAVE: 4,
+    Kind.JOIN: 2,
+}
+
+_SECONDS = {
+    Kind.KILL: (0.0, 3.0),
+    Kind.STOP: (0.2, 3.5),
+    Kind.HANG: (0.0, 0.0),
+    Kind.FAULT: (2.0, 8.0),
+    Kind.RESTART: (0.0, 4.0),
+    Kind.LEAVE: (1.0, 15.0),
+    Kind.JOIN: (1.0, 10.0),
+}
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action of one lane, `pause` seconds after the recovery from the one before.
+
+    `target` is the role of a process or the name of a fault, empty where the node as a whole is meant."""
+
+    kind: Kind
+    pause: float
+    target: str = ""
+    seconds: float = 0.0
+    amount: int = 0
+
+    @property
+    def text(self) -> str:
+        """The action in a few words."""
+        words = [self.kind.value, self.target]
+        words += [f"of {self.amount} blocks"] if self.amount else []
+        words += [f"for {self.seconds:.1f} s"] if self.seconds else []
+        return " ".join(filter(None, words))
+
+
+def node_actions(seed: int, node: str, faults: Sequence[str], pause: float, *, joins: bool) -> Iterator[Action]:
+    """Yield the endless actions on a node.
+
+    `faults` are the names of those that it can have, `pause` the mean seconds between recovery and the next action,
+    `joins` whether it may lose its data."""
+    chance = random.Random(f"{seed}:{node}")
+    recent: deque[str] = deque(maxlen=DISTINCT)
+    left_out = {Kind.FAULT} if not faults else set()
+    left_out |= set() if joins else {Kind.JOIN}
+    weights = {kind: weight for kind, weight in _WEIGHTS.items() if kind not in left_out}
+    while True:
+        kind = chance.choices(list(weights), list(weights.values()))[0]
+        wait, low_high = _pause(chance, pause), _SECONDS[kind]
+        seconds, target, amount = round(chance.uniform(*low_high), 2), "", 0
+        if kind in (Kind.KILL, Kind.HANG):
+            roles = [role for role in ROLES if role not in recent]
+            if kind is Kind.HANG:
+                roles = [role for role in roles if role not in (SUPERVISOR, SWEEPER)]
+            target = chance.choice(roles)
+            recent.append(target)
+            if kind is Kind.KILL and target != SUPERVISOR:
+                seconds = 0.0
+        elif kind is Kind.STOP:
+            target = chance.choice(ROLES)
+        elif kind is Kind.FAULT:
+            target = chance.choice(faults)
+        elif kind is Kind.RESTART:
+            amount = chance.randint(0, MAX_LOST_BLOCKS)
+        yield Action(kind, wait, target, seconds, amount)
+
+
+def l1_actions(seed: int, pause: float) -> Iterator[Action]:
+    """Yield the endless reorgs of L1, `pause` seconds apart on average."""
+    chance = random.Random(f"{seed}:l1")
+    while True:
+        wait = _pause(chance, pause)
+        yield Action(Kind.REORG, wait, amount=chance.randint(1, MAX_DEPTH))
+
+
+def _pause(chance: random.Random, mean: float) -> float:
+    return round(chance.uniform(LEAST_PAUSE, max(LEAST_PAUSE, 2 * mean - LEAST_PAUSE)), 2)
+
 
 RECOVERY_SECONDS = 60.0
 """Within so many seconds after an action the node's safe head is above all safe heads at its end. The time in which the
@@ -34,19 +158,19 @@ class Network(Protocol):
     nodes: tuple[str, ...]
 
     def processes(self, node: str) -> dict[str, Process]:
-        """The processes of a node by role, the supervisor included; of a node that is starting some or none."""
+        """Return the processes of a node by role, the supervisor included; of a node that is starting some or none."""
 
     def safe(self, node: str) -> int | None:
-        """The last known safe head of a node; None if it does not answer."""
+        """Return the last known safe head of a node; None if it does not answer."""
 
     def send(self, process: Process, number: signal.Signals) -> None:
-        """Sends a signal to a process if it still runs."""
+        """Send a signal to a process if it still runs."""
 
     async def end(self, node: str, number: signal.Signals) -> str:
-        """Ends a node by a signal to its supervisor; what was wrong with its end."""
+        """End a node by a signal to its supervisor; what was wrong with its end."""
 
     def start(self, node: str) -> None:
-        """Starts a node that was ended."""
+        """Start a node that was ended."""
 
     async def set_fault(self, node: str, name: str) -> None:
         """Lets a fault of the node's endpoints hold; none with an empty name."""
@@ -55,15 +179,16 @@ class Network(Protocol):
         """Kills the engine of a node, and starts it after `seconds` without its last `lost` blocks; None for all."""
 
     def erase(self, node: str) -> None:
-        """Removes what a node that was ended has kept."""
+        """Remove what a node that was ended has kept."""
 
     async def reorg(self, depth: int) -> None:
-        """Replaces the last blocks of L1."""
+        """Replace the last blocks of L1."""
 
 
 class Disturbed:
-    """Whether the sequencer or L1 is disturbed, and when the last action on either ended; and which nodes join, which
-    have more time to recover and are waited for by nobody else."""
+    """Whether the sequencer or L1 is disturbed, and when the last action on either ended.
+
+    And which nodes join: these have more time to recover and are waited for by nobody else."""
 
     def __init__(self) -> None:
         self.lanes: set[str] = set()
@@ -99,7 +224,7 @@ class Lane:
         self._last: dict[str, Process] = {}
 
     async def run(self) -> None:
-        """Runs until `stop` is set; the action that goes on then is completed."""
+        """Run until `stop` is set; the action that goes on then is completed."""
         for action in self._actions:
             with suppress(TimeoutError):
                 async with asyncio.timeout(action.pause):
@@ -137,7 +262,7 @@ class Lane:
         return {} if self._node == L1 else self._network.processes(self._node)
 
     def _unexpected(self, began: float, expected: frozenset[str]) -> list[str]:
-        """The processes that are others than the last time although nobody ended them."""
+        """Return the processes that are others than the last time although nobody ended them."""
         now = self._processes()
         others = [role for role, process in self._last.items() if role not in expected and now.get(role) != process]
         return [f"processes ended by themselves: {', '.join(sorted(others))}"] if others else []
@@ -145,7 +270,7 @@ class Lane:
     # --- what is done ----------------------------------------------------------------------------------------------
 
     async def _act(self, action: Action, before: Mapping[str, Process]) -> str:
-        """Does it; what was wrong with it."""
+        """Do it; what was wrong with it."""
         network, node = self._network, self._node
         if action.kind is Kind.REORG:
             await network.reorg(action.amount)
@@ -189,7 +314,7 @@ class Lane:
             self._network.send(process, signal.SIGCONT)
 
     async def _hang(self, role: str, process: Process) -> str:
-        """Stops a process until there is another one in its place."""
+        """Stop a process until there is another one in its place."""
         self._network.send(process, signal.SIGSTOP)
         deadline = _now() + HANG_SECONDS
         try:
@@ -204,7 +329,7 @@ class Lane:
     # --- what follows ----------------------------------------------------------------------------------------------
 
     async def _recovery(self, action: Action, before: Mapping[str, Process], ended: float) -> tuple[float | None, str]:
-        """The seconds from the end of the action to the recovery, or None and what is missing."""
+        """Return the seconds from the end of the action to the recovery, or None and what is missing."""
         target = max((self._network.safe(node) or 0 for node in self._network.nodes), default=0)
         bound = RECOVERY_SECONDS + (target / JOIN_BLOCKS_A_SECOND if action.kind is Kind.JOIN else 0.0)
         counted, last = 0.0, ended
@@ -227,7 +352,7 @@ class Lane:
         return [node for node in self._network.nodes if node not in self._disturbed.joining]
 
     def _missing(self, action: Action, before: Mapping[str, Process], target: int) -> str:
-        """What is missing to the recovery; empty for nothing."""
+        """Return what is missing to the recovery; empty for nothing."""
         for node in self._settled if self._node == L1 else (self._node,):
             safe = self._network.safe(node)
             if safe is None or safe <= target:
@@ -243,7 +368,7 @@ class Lane:
 
 
 def _replaced(action: Action) -> frozenset[str]:
-    """The roles whose processes an action ends."""
+    """Return the roles whose processes an action ends."""
     if action.kind in (Kind.LEAVE, Kind.JOIN) or (action.kind is Kind.KILL and action.target == SUPERVISOR):
         return frozenset(ROLES)
     return frozenset({action.target}) if action.kind in (Kind.KILL, Kind.HANG) else frozenset()

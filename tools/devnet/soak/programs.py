@@ -18,9 +18,8 @@ from rollup_node.tools.devnet.engine.backend import drop_last_blocks
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.devnet.soak.lanes import Process
-from rollup_node.tools.faults.io.proxy import FaultProxy
-from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import Action, Role, Scenario
+from rollup_node.tools.faults.proxy import FaultProxy
+from rollup_node.tools.faults.scenario import Action, FaultPlan, Role, Scenario
 
 END_SECONDS = 30.0
 POLL_SECONDS = 0.1
@@ -45,7 +44,7 @@ TRANSPORT = frozenset(
 
 
 def usable_faults(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
-    """The scenarios that consist of faults of L1, Beacon API and engine alone, after which no process ends."""
+    """Return the scenarios that consist of faults of L1, Beacon API and engine alone, after which no process ends."""
     return tuple(
         each
         for each in scenarios
@@ -54,7 +53,7 @@ def usable_faults(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
 
 
 def faults_of(node: str, scenarios: Sequence[Scenario]) -> list[str]:
-    """The names of the scenarios for a node."""
+    """Return the names of the scenarios for a node."""
     return [each.name for each in scenarios if node != SEQUENCER or all(fault.do in TRANSPORT for fault in each.faults)]
 
 
@@ -71,7 +70,7 @@ class SoakPrograms:
         self.heads: dict[str, int | None] = dict.fromkeys(self.nodes)
 
     async def start_proxies(self) -> None:
-        """Puts a proxy before each endpoint of each node, which does not run yet."""
+        """Put a proxy before each endpoint of each node, which does not run yet."""
         for node in self.nodes:
             engine = self._network.engines[node][1]
             upstreams = {Role.L1: self._network.l1, Role.BEACON: self._network.beacon, Role.ENGINE: engine}
@@ -83,7 +82,7 @@ class SoakPrograms:
                 self._network.proxies.setdefault(node, {})[FLAGS[role]] = proxy.url
 
     async def close(self) -> None:
-        """Closes proxies and connections."""
+        """Close proxies and connections."""
         for client in self._clients.values():
             await client.close()
         for proxies in self._proxies.values():
@@ -91,7 +90,7 @@ class SoakPrograms:
                 await proxy.stop()
 
     async def follow_heads(self) -> None:
-        """Reads the safe heads of all nodes until it is cancelled."""
+        """Read the safe heads of all nodes until it is cancelled."""
         while True:
             await asyncio.gather(*(self._read_head(node) for node in self.nodes))
             await asyncio.sleep(HEADS_SECONDS)
@@ -112,25 +111,25 @@ class SoakPrograms:
     # --- as the lanes use it ---------------------------------------------------------------------------------------
 
     def processes(self, node: str) -> dict[str, Process]:
-        """The processes of a node by role; of a node that is starting some or none."""
+        """Return the processes of a node by role; of a node that is starting some or none."""
         with suppress(OSError, ValueError):
             entries = json.loads((self._network.files.node(node) / "processes.json").read_text())
             return {entry["role"]: Process(entry["pid"], entry["start_ticks"]) for entry in entries}
         return {}
 
     def safe(self, node: str) -> int | None:
-        """The last known safe head of a node; None if it does not answer."""
+        """Return the last known safe head of a node; None if it does not answer."""
         return self.heads[node]
 
     def send(self, process: Process, number: signal.Signals) -> None:
-        """Sends a signal to a process if it still runs."""
+        """Send a signal to a process if it still runs."""
         found = read_stat(process.pid)
         if found is not None and found.start_ticks == process.ticks:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, number)
 
     async def end(self, node: str, number: signal.Signals) -> str:
-        """Ends a node by a signal to its supervisor; what was wrong with its end."""
+        """End a node by a signal to its supervisor; what was wrong with its end."""
         program = self._network.children.suspend(f"{node} node", number)
         self.heads[node] = None
         deadline = time.monotonic() + END_SECONDS
@@ -143,7 +142,7 @@ class SoakPrograms:
         return "" if number is signal.SIGKILL or code == 0 else f"the node ended with {exit_text(code)}"
 
     def start(self, node: str) -> None:
-        """Starts a node that was ended."""
+        """Start a node that was ended."""
         self._network.children.resume(f"{node} node")
 
     async def set_fault(self, node: str, name: str) -> None:
@@ -166,19 +165,19 @@ class SoakPrograms:
             self._network.children.resume(name)
 
     def erase(self, node: str) -> None:
-        """Removes the databases of a node that was ended."""
+        """Remove the databases of a node that was ended."""
         for path in kept_files(self._network.files.root, node):
             path.unlink(missing_ok=True)
 
     async def reorg(self, depth: int) -> None:
-        """Replaces the last blocks of L1."""
+        """Replace the last blocks of L1."""
         await self._client(self._network.l1).call("dev_reorg", depth)
 
     def log(self, node: str) -> Path:
-        """The log of a node."""
+        """Return the log of a node."""
         return self._network.files.log(node)
 
 
 def kept_files(root: Path, node: str) -> list[Path]:
-    """The databases of a node, with what belongs to them."""
+    """Return the databases of a node, with what belongs to them."""
     return [path for kind in ("peers", "discovery", "safe-heads") for path in root.glob(f"{node}-{kind}.db*")]

@@ -1,13 +1,14 @@
 """The report of soaks: JSON lines of runs, actions and minutes, which add up to totals."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import msgspec
 
-from rollup_node.tools.devnet.soak.schedule import ROLES, Kind
+from rollup_node.tools.devnet.soak.lanes import ROLES, Kind
 
 MAX_PROBLEMS = 100
 MAX_RUNS = 10_000
@@ -32,8 +33,10 @@ class RunStarted(msgspec.Struct, tag="run", frozen=True):
 
 
 class ActionDone(msgspec.Struct, tag="action", frozen=True):
-    """An action on a node, or on L1, at `at` seconds of the run. `recovery` is in seconds from its end, None if there
-    was none within the bound or the run ended before; `problem` is empty if all went well."""
+    """An action on a node, or on L1, at `at` seconds of the run.
+
+    `recovery` is in seconds from its end, None if there was none within the bound or the run ended before; `problem`
+    is empty if all went well."""
 
     run: str
     at: float
@@ -47,8 +50,9 @@ class ActionDone(msgspec.Struct, tag="action", frozen=True):
 
 
 class Minute(msgspec.Struct, tag="minute", frozen=True):
-    """A minute of a node (or of the tool itself): the medians of memory in MB of PSS, descriptors and shared memory
-    segments, and the lines of log."""
+    """A minute of a node (or of the tool itself).
+
+    The medians of memory in MB of PSS, descriptors and shared memory segments, and the lines of log."""
 
     run: str
     at: float
@@ -71,8 +75,10 @@ class NodeTrend(msgspec.Struct, frozen=True):
 
 
 class RunEnded(msgspec.Struct, tag="end", frozen=True):
-    """The end of a run after `seconds`. `blocks` is how many safe blocks were compared over all nodes, `equal` whether
-    their output roots are; `load` is the machine's median load."""
+    """The end of a run after `seconds`.
+
+    `blocks` is how many safe blocks were compared over all nodes, `equal` whether their output roots are; `load` is
+    the machine's median load."""
 
     run: str
     seconds: float
@@ -111,13 +117,13 @@ class Recoveries:
     longest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Adds a recovery."""
+        """Add a recovery."""
         tenths = round(seconds * 10)
         self.tenths[min(TENTHS, tenths)] += 1
         self.longest = max(self.longest, tenths / 10)
 
     def within(self, part: float) -> float | None:
-        """The time in seconds within which this part of the actions recovered; None without any."""
+        """Return the time in seconds within which this part of the actions recovered; None without any."""
         wanted, seen = part * self.tenths.total(), 0
         for tenth in sorted(self.tenths):
             seen += self.tenths[tenth]
@@ -136,8 +142,10 @@ class Recoveries:
 
 @dataclass
 class Totals:
-    """The sums of all runs. `kills` counts by role, `kinds` the other actions; `recoveries` are those of all actions,
-    `by_action` of each kind, where kills count by role."""
+    """The sums of all runs.
+
+    `kills` counts by role, `kinds` the other actions; `recoveries` are those of all actions, `by_action` of each
+    kind, where kills count by role."""
 
     runs: dict[str, RunSums] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
@@ -147,7 +155,7 @@ class Totals:
     problems: list[str] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
-        """Adds a line. Raises ReportError for one of a run that has not begun."""
+        """Add a line. Raises ReportError for one of a run that has not begun."""
         if isinstance(line, RunStarted):
             if len(self.runs) == MAX_RUNS:
                 raise ReportError(f"more than {MAX_RUNS} runs")
@@ -189,12 +197,12 @@ class Totals:
 
 
 def encode(line: Line) -> bytes:
-    """A line of the file with its end."""
+    """Return a line of the file with its end."""
     return msgspec.json.encode(line) + b"\n"
 
 
 def add_up(lines: Iterable[bytes]) -> Totals:
-    """The sums over the lines of a report; an incomplete last line, of a run that was killed, does not count.
+    """Return the sums over the lines of a report; an incomplete last line, of a run that was killed, does not count.
 
     Raises ReportError."""
     totals = Totals()
@@ -211,7 +219,7 @@ def add_up(lines: Iterable[bytes]) -> Totals:
 
 
 def table(totals: Totals) -> Iterator[str]:
-    """The totals as lines of Markdown."""
+    """Yield the totals as lines of Markdown."""
     yield from _sums(totals)
     yield ""
     yield from _actions(totals)
@@ -278,3 +286,73 @@ def _uses(totals: Totals) -> Iterator[str]:
 
 def _pair(values: tuple[float, float] | None, unit: str = "") -> str:
     return "-" if values is None else f"{values[0]:.0f} and {values[1]:.0f}{unit}"
+
+
+MAX_VALUES = 256
+WARM_UP = 0.1
+"""The part of the values at the beginning that does not count."""
+
+LEAST_VALUES = 8
+"""With fewer values after the warm-up there is no trend."""
+
+
+@dataclass(frozen=True)
+class Quarters:
+    """The medians of the first and of the last quarter of the values after the warm-up."""
+
+    first: float
+    last: float
+
+    def grows(self, part: float, least: float) -> bool:
+        """Whether the last is above the first by more than `part` of it and `least`."""
+        return self.last > self.first * (1 + part) + least
+
+
+class Trend:
+    """The values of a figure, evenly spread over the run: of more than MAX_VALUES every second one is kept."""
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+        self._every = 1
+        self._met = 0
+
+    def add(self, value: float) -> None:
+        """Add the value of one more equal span of time."""
+        if self._met % self._every == 0:
+            self._values.append(value)
+        self._met += 1
+        if len(self._values) > MAX_VALUES:
+            self._values = self._values[::2]
+            self._every *= 2
+
+    @property
+    def values(self) -> Sequence[float]:
+        """Those kept, oldest first."""
+        return self._values
+
+    def quarters(self) -> Quarters | None:
+        """Return the medians that are compared; None with too few values."""
+        counted = self._values[int(len(self._values) * WARM_UP) :]
+        if len(counted) < LEAST_VALUES:
+            return None
+        quarter = len(counted) // 4
+        return Quarters(median(counted[:quarter]), median(counted[-quarter:]))
+
+
+class PageError(ValueError):
+    """A page has no place for a table; the text is one line for the user."""
+
+
+def marks(name: str) -> tuple[str, str]:
+    """Return the lines around the table of this name."""
+    return f"<!-- {name}: begin (generated) -->", f"<!-- {name}: end -->"
+
+
+def with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """Return a page with the table between its two marks. Raises PageError for a page without them."""
+    first, last = marks(name)
+    head, begin, rest = page.partition(first)
+    _, end, tail = rest.partition(last)
+    if not begin or not end:
+        raise PageError(f"--page: it has no lines {first} and {last}")
+    return "\n".join((head + begin, *lines, end + tail))

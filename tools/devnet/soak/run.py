@@ -15,9 +15,8 @@ from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER, DevnetSettings, parse
-from rollup_node.tools.devnet.soak.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.soak.family import adopt_orphans, listening, sockets_below, title
-from rollup_node.tools.devnet.soak.lanes import L1, Disturbed, Done, Lane
+from rollup_node.tools.devnet.soak.lanes import L1, Disturbed, Done, Lane, l1_actions, node_actions
 from rollup_node.tools.devnet.soak.programs import SoakPrograms, faults_of
 from rollup_node.tools.devnet.soak.report import (
     MAX_PROBLEMS,
@@ -27,8 +26,7 @@ from rollup_node.tools.devnet.soak.report import (
     RunEnded,
     RunStarted,
 )
-from rollup_node.tools.devnet.soak.schedule import l1_actions, node_actions
-from rollup_node.tools.devnet.soak.watch import Watch
+from rollup_node.tools.devnet.soak.watch import Watch, commit_of_checkout, machine_text
 from rollup_node.tools.devnet.status import compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.faults.scenario import Scenario
@@ -51,8 +49,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True)
 class SoakSettings:
-    """A soak of `seconds` over `nodes` nodes, of which one is the sequencer. `pause` is the mean time between recovery
-    and the next action on a node."""
+    """A soak of `seconds` over `nodes` nodes, of which one is the sequencer.
+
+    `pause` is the mean time between recovery and the next action on a node."""
 
     run: str
     seconds: float
@@ -63,7 +62,7 @@ class SoakSettings:
     log_level: str = "info"
 
     def devnet(self) -> DevnetSettings:
-        """The network; its engines keep their chains."""
+        """Return the network; its engines keep their chains."""
         words = ["--nodes", str(self.nodes - 1), *BLOCK_TIMES, "--log-level", self.log_level]
         found = parse(words)
         return DevnetSettings(**{**vars(found), "keeps_engines": True})
@@ -99,7 +98,7 @@ class Soak:
         return round(time.monotonic() - self._began, 1)
 
     async def run(self) -> RunEnded:
-        """Runs it to its end, which a signal brings forward; a second one ends it without a comparison."""
+        """Run it to its end, which a signal brings forward; a second one ends it without a comparison."""
         adopt_orphans()
         settings = self._settings
         commit, machine = commit_of_checkout(), machine_text()
@@ -192,7 +191,7 @@ class Soak:
         return [Lane(self._programs, node, each, disturbed, self._done, self._stop) for node, each in actions.items()]
 
     def _check(self) -> None:
-        """Raises what ended a program or a task; ends the run after too many problems."""
+        """Raise what ended a program or a task; ends the run after too many problems."""
         self._network.children.check()
         for task in self._tasks:
             if task.done():
@@ -241,7 +240,7 @@ class Soak:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     async def _until_above(self, number: int, seconds: float) -> None:
-        """Waits until the safe heads of all nodes are above a block. Raises TimeoutError."""
+        """Wait until the safe heads of all nodes are above a block. Raises TimeoutError."""
         try:
             async with asyncio.timeout(seconds):
                 while any((self._programs.safe(node) or 0) <= number for node in self._programs.nodes):
@@ -252,7 +251,7 @@ class Soak:
             raise TimeoutError(f"not all safe heads are above {number} within {seconds:.0f} s: {heads}") from None
 
     async def _compare(self) -> None:
-        """Compares the output roots of all nodes for every safe block."""
+        """Compare the output roots of all nodes for every safe block."""
         highest = max(self._programs.safe(node) or 0 for node in self._programs.nodes)
         await self._until_above(highest, END_SECONDS)
         last = min(self._programs.safe(node) or 0 for node in self._programs.nodes)
@@ -274,7 +273,7 @@ class Soak:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _nothing_left(self) -> None:
-        """Notes processes, sockets and shared memory that are there after the end, and kills such processes."""
+        """Note processes, sockets and shared memory that are there after the end, and kill such processes."""
         deadline = time.monotonic() + LEFT_SECONDS
         while (left := self._watch.left()) and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
@@ -293,7 +292,7 @@ class Soak:
 async def soak(
     settings: SoakSettings, root: Path, write: Callable[[Line], None], say: Callable[[str], None]
 ) -> RunEnded:
-    """Runs a soak with its files in `root`. Raises PortInUse."""
+    """Run a soak with its files in `root`. Raises PortInUse."""
     devnet = settings.devnet()
     with ports.reserved(devnet.base_port, devnet.nodes) as reserved:
         return await Soak(settings, NetworkPrograms(devnet, NetworkFiles(root), reserved), write, say).run()

@@ -1,15 +1,15 @@
 """The watch over the nodes of a soak: memory, descriptors, log lines, and what is left behind."""
 
 import os
+import platform
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 
 from rollup_node.tools.devnet.soak.family import Family, LineCount, Usage, shared_files, usage
-from rollup_node.tools.devnet.soak.lanes import Process
-from rollup_node.tools.devnet.soak.report import Minute, NodeTrend
-from rollup_node.tools.devnet.soak.schedule import ROLES
-from rollup_node.tools.devnet.soak.trend import Trend
+from rollup_node.tools.devnet.soak.lanes import ROLES, Process
+from rollup_node.tools.devnet.soak.report import Minute, NodeTrend, Trend
 
 TOOL = "soak"
 """The tool itself among the nodes."""
@@ -33,11 +33,13 @@ class NodeWatch:
         self.most_lines = 0
 
     def sample(self, pids: Iterable[int]) -> None:
-        """Reads what the node uses now."""
+        """Read what the node uses now."""
         self._samples.append(usage(pids))
 
     def minute(self, run: str, at: float, node: str) -> Minute:
-        """The medians since the last call; zero without a sample, of a node that was never complete meanwhile."""
+        """Return the medians since the last call.
+
+        Zero without a sample, of a node that was never complete meanwhile."""
         samples, self._samples = self._samples, []
         lines = 0 if self._log is None else self._log.more()
         self.lines.add(lines)
@@ -51,7 +53,7 @@ class NodeWatch:
         return Minute(run, at, node, round(memory, 1), int(descriptors), int(segments), int(processes), lines)
 
     def trend(self) -> NodeTrend:
-        """The figures of the whole run."""
+        """Return the figures of the whole run."""
         pairs = [
             None if (found := each.quarters()) is None else (round(found.first, 1), round(found.last, 1))
             for each in (self.memory, self.descriptors, self.segments)
@@ -60,7 +62,7 @@ class NodeWatch:
         return NodeTrend(pairs[0], pairs[1], pairs[2], lines, self.most_lines)
 
     def problems(self, node: str) -> Iterator[str]:
-        """What is not flat or not bounded."""
+        """Yield what is not flat or not bounded."""
         figures = (
             ("MB of memory", self.memory, SPARE_MEMORY_MB),
             ("descriptors", self.descriptors, SPARE_DESCRIPTORS),
@@ -75,8 +77,9 @@ class NodeWatch:
 
 
 class Watch:
-    """The watch over all nodes and the tool itself. `processes` are those of a node, `known` the pids of the programs
-    that the tool itself has started."""
+    """The watch over all nodes and the tool itself.
+
+    `processes` are those of a node, `known` the pids of the programs that the tool itself has started."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Watch:
         self._shared_files: set[str] = set()
 
     def sample(self) -> None:
-        """Reads what complete nodes use, and what is left behind."""
+        """Read what complete nodes use, and what is left behind."""
         for node, each in self.nodes.items():
             if node == TOOL:
                 each.sample([os.getpid()])
@@ -109,7 +112,7 @@ class Watch:
             self._problem(text)
 
     def minute(self, run: str, at: float) -> list[Minute]:
-        """The lines of the last minute."""
+        """Return the lines of the last minute."""
         return [each.minute(run, at, node) for node, each in self.nodes.items()]
 
     @property
@@ -118,9 +121,32 @@ class Watch:
         return median(self._loads) if self._loads else 0.0
 
     def left(self) -> list[int]:
-        """The pids of processes below the tool."""
+        """Return the pids of processes below the tool."""
         return self._family.left()
 
     def left_files(self) -> list[str]:
-        """The files in /dev/shm that processes of the nodes had mapped, and that still exist."""
+        """Return the files in /dev/shm that processes of the nodes had mapped, and that still exist."""
         return sorted(path for path in self._shared_files if os.path.exists(path))
+
+
+def commit_of_checkout() -> str:
+    """Return the commit of this checkout, with a plus where files were changed since; "unknown" without git."""
+    folder = Path(__file__).resolve().parent
+    words = [("rev-parse", "--short=10", "HEAD"), ("status", "--porcelain", "--untracked-files=no")]
+    try:
+        commit, changed = (
+            subprocess.run(["git", *each], cwd=folder, capture_output=True, text=True, check=True, timeout=20).stdout
+            for each in words
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return commit.strip() + ("+" if changed.strip() else "")
+
+
+def machine_text() -> str:
+    """Cores, memory, system and Python of this machine."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    return (
+        f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}"
+    )

@@ -59,7 +59,7 @@ def frames(data: bytes) -> object:
 
 
 def channel(data: bytes) -> object:
-    """A channel body under the rules of late and early forks: batches, then one reason why reading ended."""
+    """Return a channel body under the rules of late and early forks: batches, then one reason why reading ended."""
     ends = []
     for limit, brotli in ((LIMIT, True), (LIMIT // 10, False)):
         outcomes = list(read_batches(data, limit, brotli, RULES))
@@ -70,7 +70,7 @@ def channel(data: bytes) -> object:
 
 
 def batch(data: bytes) -> object:
-    """A batch: the deriver's reading and that of `decode`."""
+    """Return a batch: the deriver's reading and that of `decode`."""
     decoded, lazy = decode_batch(data, RULES), lazy_batch(data, RULES)
     if isinstance(decoded, Reason | RejectedBatch):
         assert lazy == decoded
@@ -82,7 +82,7 @@ def batch(data: bytes) -> object:
 
 
 def span(data: bytes) -> object:
-    """A span batch without its type byte: its blocks together have all its transactions, in order."""
+    """Return a span batch without its type byte: its blocks together have all its transactions, in order."""
     try:
         found = decode_span(data, 0, RULES)
     except SpanBatchError as error:
@@ -101,37 +101,37 @@ def rlp_item(data: bytes) -> None:
 
 
 def transaction(data: bytes) -> object:
-    """A transaction: what is decoded encodes to the same bytes."""
+    """Return a transaction: what is decoded encodes to the same bytes."""
     found = decode_transaction(data)
     assert encode_transaction(found) == data
     return found.kind
 
 
 def receipt(data: bytes) -> object:
-    """A receipt in RLP, and the search for its logs, which raises nothing."""
+    """Return a receipt in RLP, and the search for its logs, which raises nothing."""
     logs_of_receipts([data, data], {(data[-20:], data[:32])})
     return decode_receipt(data).kind
 
 
 def header(data: bytes) -> None:
-    """A block header in RLP: its hash is that of the bytes."""
+    """Parse a block header in RLP: its hash is that of the bytes."""
     assert header_hash(decode_header(data)) == keccak256(data)
 
 
 def commitment(data: bytes) -> object:
-    """A commitment of Alt-DA."""
+    """Return a commitment of Alt-DA."""
     found = decode_commitment(data)
     assert found.encode() == data
     return found.kind
 
 
 def deposit(data: bytes) -> None:
-    """A deposit transaction of an L2 block."""
+    """Parse a deposit transaction of an L2 block."""
     assert encode_deposit(decode_deposit(data)) == data
 
 
 def challenge_log(data: bytes) -> object:
-    """A log of the challenge contract of Alt-DA, and the calldata that resolves a challenge."""
+    """Return a log of the challenge contract of Alt-DA, and the calldata that resolves a challenge."""
     try:
         return len(resolve_data(data)) > 32
     except ChallengeError:
@@ -139,7 +139,7 @@ def challenge_log(data: bytes) -> object:
 
 
 def blob(data: bytes) -> None:
-    """A blob that begins with these bytes and is otherwise zero."""
+    """Parse a blob that begins with these bytes and is otherwise zero."""
     whole = data[:BLOB_SIZE].ljust(BLOB_SIZE, b"\0")
     try:
         found = decode_blob(whole)
@@ -151,7 +151,7 @@ def blob(data: bytes) -> None:
 
 
 def l1_info(data: bytes) -> None:
-    """The calldata of L1 attributes: what is parsed survives encoding; ignored padding may differ."""
+    """Parse the calldata of L1 attributes: what is parsed survives encoding; ignored padding may differ."""
     for layout in L1InfoFormat:
         try:
             found = parse_l1_info(data, layout)
@@ -162,7 +162,7 @@ def l1_info(data: bytes) -> None:
 
 
 def deposit_log(data: bytes) -> object:
-    """A deposit log: what is parsed survives encoding as a deposit."""
+    """Return a deposit log: what is parsed survives encoding as a deposit."""
     found = deposit_from_log(_log(data, 4), bytes(32))
     if isinstance(found, DepositFailure):
         assert found.text
@@ -172,7 +172,7 @@ def deposit_log(data: bytes) -> object:
 
 
 def config_log(data: bytes) -> object:
-    """A system config log: a skipped update changes nothing."""
+    """Return a system config log: a skipped update changes nothing."""
     before = SystemConfig(bytes(20), bytes(32), bytes(32), 1)
     for rules in (L1Rules(), L1Rules(packed_fee_scalars=True)):
         after, skipped = apply_updates(before, [_log(data, 3)], rules)
@@ -181,7 +181,7 @@ def config_log(data: bytes) -> object:
 
 
 def _log(data: bytes, topics: int) -> Log:
-    """A log whose topics are the first `topics` words of the bytes, or as many as there are."""
+    """Return a log whose topics are the first `topics` words of the bytes, or as many as there are."""
     head, rest = data[: 32 * topics], data[32 * topics :]
     return Log(bytes(20), tuple(head[at : at + 32] for at in range(0, len(head) - 31, 32)), rest, 3)
 
@@ -207,7 +207,7 @@ def _commitment(chance: Random) -> bytes:
 
 
 def _challenge(chance: Random) -> bytes:
-    """A log of a challenge: its two topics, then its data."""
+    """Return a log of a challenge: its two topics, then its data."""
     encoded = _commitment(chance)
     words = seeds.words(64, chance.randrange(4), len(encoded)) + encoded.ljust(64, b"\0")
     return keccak256(b"event") + seeds.words(chance.randrange(1 << 40)) + words

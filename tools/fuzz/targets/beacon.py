@@ -29,17 +29,17 @@ _HEX, _BYTES = b"00" * BLOB_SIZE, bytes(BLOB_SIZE)
 
 
 def genesis(data: bytes) -> object:
-    """The genesis time."""
+    """Return the genesis time."""
     return parse_genesis_time(data) > 1 << 40
 
 
 def spec(data: bytes) -> object:
-    """The slot duration."""
+    """Return the slot duration."""
     return parse_slot_milliseconds(data) > 1 << 40
 
 
 def block(data: bytes) -> object:
-    """The commitments of a beacon block, and the pairing with as many blobs."""
+    """Return the commitments of a beacon block, and the pairing with as many blobs."""
     found = parse_block_commitments(data)
     requested = [BlobRef(number, versioned_hash(each)) for number, each in enumerate(found[:2])]
     paired = pair_with_commitments([bytes((number,)) for number in range(len(found))], requested, found)

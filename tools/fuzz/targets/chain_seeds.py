@@ -60,7 +60,7 @@ class L1Seed(NamedTuple):
 
 @cache
 def rollup() -> RollupConfig:
-    """A chain with all forks at genesis."""
+    """Return a chain with all forks at genesis."""
     return RollupConfig(
         genesis=Genesis(
             BlockId(0, b"\x22" * 32),
@@ -82,7 +82,7 @@ def rollup() -> RollupConfig:
 
 
 def payload(version: int = 4, number: int = 1) -> ExecutionPayload:
-    """An L2 block of a version of the block encoding, with its hash."""
+    """Return an L2 block of a version of the block encoding, with its hash."""
     time = GENESIS_TIME + 2 * number
     info = L1Info(NUMBER, time, 7, b"\x0a" * 32, 0, bytes(20))
     deposit = l1_info_deposit(info, rollup().schedule().l1_info_format(time), is_system=False)
@@ -112,7 +112,9 @@ def payload(version: int = 4, number: int = 1) -> ExecutionPayload:
 
 @cache
 def l1_seed() -> L1Seed:
-    """An L1 block with two transactions, of which one is to the inbox and one emits an update of the system config."""
+    """Return an L1 block with two transactions.
+
+    Of these, one is to the inbox and one emits an update of the system config."""
     transactions: list[dict[str, Any]] = [LEGACY_TO_INBOX, SET_CODE]
     encoded = [transaction_from_json(each) for each in transactions]
     logs = [_log(SYSTEM_CONFIG, CONFIG_UPDATE_TOPIC), _log(b"\x09" * 20, L1_TOPIC)]
@@ -141,7 +143,7 @@ def l1_seed() -> L1Seed:
 
 
 def header_json(header: Header) -> dict[str, Any]:
-    """A header's fields by their JSON-RPC names, without absent optional ones."""
+    """Return a header's fields by their JSON-RPC names, without absent optional ones."""
     values = zip(HEADER_FIELDS, msgspec.structs.astuple(header), strict=True)
     return {
         field.json_name: hex(value) if field.bits else to_hex(value) for field, value in values if value is not None
@@ -149,7 +151,7 @@ def header_json(header: Header) -> dict[str, Any]:
 
 
 def answer(result: Any) -> bytes:
-    """A JSON-RPC response with this result."""
+    """Return a JSON-RPC response with this result."""
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
 
 

@@ -21,7 +21,7 @@ OWN = NetworkIdentity(b"\x01" * 32).peer_id
 
 
 def rollup_config(data: bytes) -> object:
-    """A rollup.json: what is read encodes to one that is read as the same."""
+    """Return a rollup.json: what is read encodes to one that is read as the same."""
     found = parse_rollup_config(data).config
     assert parse_rollup_config(orjson.dumps(_numbers_as_texts(rollup_config_object(found)))).config == found
     check_config(found)
@@ -36,12 +36,12 @@ def _numbers_as_texts(found: object) -> object:
 
 
 def l1_chain_config(data: bytes) -> object:
-    """The configuration of an L1 chain, or its genesis."""
+    """Return the configuration of an L1 chain, or its genesis."""
     return len(parse_l1_chain(data, L1_CHAIN).blob_forks)
 
 
 def options_file(data: bytes) -> object:
-    """An options file in TOML; the errors are one line each."""
+    """Return an options file in TOML; the errors are one line each."""
     try:
         return min(3, len(OptionsFile().parse(StringIO(data.decode("utf-8", "replace")))))
     except (OptionError, WrongOptions) as error:
@@ -50,7 +50,7 @@ def options_file(data: bytes) -> object:
 
 
 def option_value(data: bytes) -> object:
-    """A value of an option, behind its name and `=`. The type of the option refuses by ValueError."""
+    """Return a value of an option, behind its name and `=`. The type of the option refuses by ValueError."""
     name, _, text = data.decode("utf-8", "surrogateescape").partition("=")
     option = OPTIONS.get(name)
     if option is None:
@@ -59,7 +59,7 @@ def option_value(data: bytes) -> object:
 
 
 def static_peers(data: bytes) -> object:
-    """The value of `p2p.static`."""
+    """Return the value of `p2p.static`."""
     return min(3, len(parse_static_peers(data.decode("utf-8", "replace").split(","), OWN)))
 
 

@@ -87,7 +87,9 @@ class _Bugs:
 
 
 def http_request(data: bytes) -> object:
-    """What a client sends on a connection, in two parts: a response, or the end of the connection, and no crash."""
+    """Return what a client sends on a connection, in two parts.
+
+    A response, or the end of the connection, and no crash."""
     bugs = _Bugs()
     with patch.object(listener, "log", bugs), patch.object(http_server, "log", bugs):
         client = _loop().run_until_complete(_serve(data))
@@ -156,7 +158,7 @@ class _Socket:
         self._messages.append(SimpleNamespace(type=SOCKETS[2 + len(data) % 2], data=ValueError()))
 
     async def send_frame(self, body: bytes, kind: object) -> None:
-        """Takes a request."""
+        """Take a request."""
 
     async def receive(self) -> Any:
         await asyncio.sleep(0)
@@ -167,8 +169,9 @@ class _Socket:
 
 
 def web_socket(data: bytes) -> object:
-    """Messages of a WebSocket endpoint while a call and a batch wait for their answers: each gets one that is meant for
-    it, or an error of the endpoint."""
+    """Messages of a WebSocket endpoint while a call and a batch wait for their answers.
+
+    Each gets one that is meant for it, or an error of the endpoint."""
     return _loop().run_until_complete(_exchange(data))
 
 

@@ -29,12 +29,12 @@ TASKS, RESULTS = Codec(Task), Codec(Result)
 
 
 def stream(data: bytes) -> object:
-    """The decompressed bytes of a channel, which are compressed here: damage reaches the batches."""
+    """Return the decompressed bytes of a channel, which are compressed here: damage reaches the batches."""
     return body(zlib.compress(data, 1) if len(data) & 1 else b"\x01" + bytes(brotlicffi.compress(data, quality=1)))
 
 
 def body(data: bytes) -> object:
-    """A channel body. Where its compression is damaged, worker and process are compared alone."""
+    """Return a channel body. Where its compression is damaged, worker and process are compared alone."""
     here: list[DecodedBatch] = []
     for found in read_batches(data, LIMIT, True, RULES):
         if isinstance(found, Reason):

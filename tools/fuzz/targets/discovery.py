@@ -33,31 +33,31 @@ def _record(secret: bytes, ip: IpAddress = GATEWAY) -> LocalEnr:
 
 
 def record(data: bytes) -> object:
-    """A signed node record."""
+    """Return a signed node record."""
     found = decode_enr(data)
     return found.opstack is None, found.contact() is None
 
 
 def bootnode(data: bytes) -> object:
-    """A bootnode as a text: enr or enode."""
+    """Return a bootnode as a text: enr or enode."""
     return type(parse_bootnode(data.decode("utf-8", "replace"))).__name__
 
 
 def message(data: bytes) -> object:
-    """A decrypted message: what is read encodes to one that is read as the same."""
+    """Return a decrypted message: what is read encodes to one that is read as the same."""
     found = messages.decode(data)
     assert messages.decode(messages.encode(found)) == found
     return type(found).__name__
 
 
 def packet(data: bytes) -> object:
-    """A packet whose header is damaged below its mask."""
+    """Return a packet whose header is damaged below its mask."""
     unmasked = packets.PacketHeader(OWN, data[: packets.IV_SIZE].ljust(packets.IV_SIZE, b"\0"), bytes(16) + data)
     return type(packets.decode(unmasked.packet(), OWN)).__name__
 
 
 def datagrams(data: bytes) -> object:
-    """A datagram of any sender to a node that runs, and what it sends then."""
+    """Return a datagram of any sender to a node that runs, and what it sends then."""
     node = Discv5Node(Discv5Settings(CHAIN), SECRET, _record(SECRET), _random)
     node.receive_datagram(data, SENDER, 1000.0)
     node.tick(1001.0)
@@ -66,8 +66,9 @@ def datagrams(data: bytes) -> object:
 
 
 def session(data: bytes) -> object:
-    """A decrypted message of a node with which there is a session, while a request to it is under way: of its id in
-    place of REQUEST_ID. The first byte chooses what was requested."""
+    """Return a decrypted message of a node with which there is a session, while a request to it is under way.
+
+    Of its id in place of REQUEST_ID. The first byte chooses what was requested."""
     node = Discv5Node(Discv5Settings(CHAIN), SECRET, _record(SECRET), (own := Random(1)).randbytes)
     record_of_peer = _record(STRANGER, SENDER.ip)
     peer = Discv5Node(Discv5Settings(CHAIN), STRANGER, record_of_peer, Random(2).randbytes)
@@ -105,19 +106,19 @@ def nat_pmp_answer(data: bytes) -> object:
 
 
 def upnp_search(data: bytes) -> object:
-    """The answer to a search, from which a URL on the gateway is taken."""
+    """Return the answer to a search, from which a URL on the gateway is taken."""
     found = upnp.parse_search_response(data, GATEWAY)
     assert found.lower().startswith("http://127.0.0.1")
     return "url"
 
 
 def upnp_description(data: bytes) -> object:
-    """A description of a gateway."""
+    """Return a description of a gateway."""
     return type(upnp.parse_description(data, "http://127.0.0.1:80/d.xml")).__name__
 
 
 def upnp_answer(data: bytes) -> object:
-    """The answer to a call, with the external address."""
+    """Return the answer to a call, with the external address."""
     return upnp.parse_external_ip(data).version
 
 

@@ -58,7 +58,7 @@ def _forkchoice(found: answers.ForkchoiceUpdated) -> object:
 
 
 def _envelope(found: Any) -> object:
-    """A payload that is read encodes to JSON that is read as the same, and has a hash."""
+    """Return a payload that is read encodes to JSON that is read as the same, and has a hash."""
     read = answers.payload_of_envelope(found)
     assert payload_from_json(orjson.loads(encode_payload(read)), read.parent_beacon_root) == read
     payload_block_hash(read)
@@ -103,8 +103,9 @@ class _Answered:
 
 
 def follow_status(data: bytes) -> object:
-    """The status of a follow source, and its chain. An answer that is no JSON-RPC is an EndpointError of the client,
-    which is tested with it."""
+    """Return the status of a follow source, and its chain.
+
+    An answer that is no JSON-RPC is an EndpointError of the client, which is tested with it."""
     client = FollowClient("http://127.0.0.1:1", 1.0, rollup())
     client._rpc = _Answered(data)  # type: ignore[assignment]
     try:
@@ -115,7 +116,7 @@ def follow_status(data: bytes) -> object:
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

@@ -19,36 +19,35 @@ from rollup_node.tools.fuzz.targets.chain_seeds import header_json, payload, rol
 from rollup_node.tools.fuzz.targets.local_files import scratch
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, Seed, one_of
 from rollup_node.tools.history.folder import RUN_FILE, HistoryFolder, RunFile
-from rollup_node.tools.history.manifest import ManifestError, _checksum, decode_manifest, genesis_resume
-from rollup_node.tools.history.ranges import RunConfig
+from rollup_node.tools.history.manifest import ManifestError, RunConfig, _checksum, decode_manifest, genesis_resume
 from rollup_node.tools.history.report import ReportValues, report_page
 from rollup_node.tools.history.tables import Table
 from rollup_node.tools.inspect.l2_source import FileSource, SourceError
 
 
 def sealed(data: bytes) -> bytes:
-    """An object with the checksum that it needs, which whoever writes the folder can compute."""
+    """Return an object with the checksum that it needs, which whoever writes the folder can compute."""
     return data[:-1] + _checksum(data[:-1] + b"}") + b"\n"
 
 
 def manifest(data: bytes) -> object:
-    """The manifest of a range."""
+    """Return the manifest of a range."""
     return len(decode_manifest(sealed(data)).files)
 
 
 def run_file(data: bytes) -> object:
-    """The file that says what a folder holds."""
+    """Return the file that says what a folder holds."""
     scratch().file(RUN_FILE, sealed(data))
     return HistoryFolder(scratch().folder).existing().config.form == "jsonl"
 
 
 def resume(data: bytes) -> object:
-    """The state that a range continues from."""
+    """Return the state that a range continues from."""
     return _resume(scratch().file("resume", data)).base == 0
 
 
 def rows(suffix: str, data: bytes) -> object:
-    """The rows of a table, and the report about them."""
+    """Return the rows of a table, and the report about them."""
     values = ReportValues()
     folder = HistoryFolder(scratch().folder / "history")
     reads: tuple[tuple[Table, tuple[str, ...], Callable[..., None]], ...] = (
@@ -71,7 +70,7 @@ def rows(suffix: str, data: bytes) -> object:
 
 
 def l2_blocks(data: bytes) -> object:
-    """The file of L2 blocks that a replay compares with."""
+    """Return the file of L2 blocks that a replay compares with."""
     return min(3, len(FileSource.read(Path(scratch().file("blocks", data))).numbers))
 
 
@@ -98,8 +97,8 @@ def _parquet(chance: Random) -> bytes:
 
 @cache
 def _parquet_files() -> list[bytes]:
-    """A file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
-    from rollup_node.tools.history.row_files import write_parquet
+    """Return a file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
+    from rollup_node.tools.history.tables import write_parquet
 
     found = []
     for table, row in zip((Table.L2_BLOCKS, Table.BATCHES, Table.DROPS), _ROWS, strict=True):

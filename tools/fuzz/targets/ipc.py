@@ -1,5 +1,6 @@
-"""Messages between the processes of a node, as another process of the same user could send them to a socket, and
-descriptors of shared memory in them."""
+"""Messages between the processes of a node, and descriptors of shared memory in them.
+
+As another process of the same user could send them to a socket."""
 
 from functools import cache
 from random import Random
@@ -31,8 +32,10 @@ KINDS: list[tuple[type[msgspec.Struct], ...]] = [get_args(union) or (union,) for
 
 
 def header(data: bytes) -> object:
-    """The header of a message: what is read encodes to one that is read as the same, and its descriptor is either void
-    or one of a value in the arena."""
+    """Return the header of a message.
+
+    What is read encodes to one that is read as the same, and its descriptor is either void or one of a value in the
+    arena."""
     found = decode_header(data)
     assert decode_header(encode_header(found)) == found
     if isinstance(found, Envelope) and found.descriptor is not None:
@@ -45,7 +48,7 @@ def header(data: bytes) -> object:
 
 
 def payload(data: bytes) -> object:
-    """The payload of a message on each channel, one of which the first byte chooses."""
+    """Return the payload of a message on each channel, one of which the first byte chooses."""
     codec = CODECS[data[0] % len(CODECS)] if data else CODECS[0]
     found = codec.decode(data[1:])
     assert codec.decode(codec.encode(found)) == found
@@ -54,7 +57,7 @@ def payload(data: bytes) -> object:
 
 @cache
 def _arena() -> tuple[Arena, bytes]:
-    """An arena with one value of two chunks."""
+    """Return an arena with one value of two chunks."""
     arena = Arena(2, chunks=4, chunk_bytes=4096)
     arena.take_over(1)
     value = bytes(range(256)) * 20
@@ -83,7 +86,7 @@ def _header(chance: Random) -> bytes:
 
 
 def _payload(chance: Random) -> bytes:
-    """A message of every channel is reached by mutation of its tag; the valid ones are those of work."""
+    """Return a message of every channel is reached by mutation of its tag; the valid ones are those of work."""
     task = DecodeChannel(seeds.body(chance), 1_000_000, True, RULES)
     number = next(index for index, kinds in enumerate(KINDS) if DecodeChannel in kinds)
     if chance.random() < 0.5:

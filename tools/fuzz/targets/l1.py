@@ -34,7 +34,7 @@ CALLS = (("eth_getBlockByNumber", ("0x1", False)), ("eth_getBlockByNumber", ("0x
 
 
 def block(data: bytes) -> object:
-    """A block, verified and trusted, by way of the codec as in a worker."""
+    """Return a block, verified and trusted, by way of the codec as in a worker."""
     outcomes = []
     for trust in (False, True):
         result = _worked(VerifyBlock(NUMBER, data, trust, L1_FILTER))
@@ -49,12 +49,12 @@ def receipts(data: bytes) -> object:
 
 
 def head(data: bytes) -> object:
-    """An answer to a poll for a head."""
+    """Return an answer to a poll for a head."""
     return verify_block_ref(parse_result(data, HEADER), data[-1:] == b"\n").number == NUMBER
 
 
 def proof(data: bytes) -> None:
-    """A proof of a storage slot, and a storage value."""
+    """Parse a proof of a storage slot, and a storage value."""
     found = parse_result(data, SMALL)
     try:
         stored_value(found)
@@ -63,7 +63,7 @@ def proof(data: bytes) -> None:
 
 
 def batch(data: bytes) -> object:
-    """An answer to a batch, the ids in a message of a WebSocket, and the error of an HTTP body."""
+    """Return an answer to a batch, the ids in a message of a WebSocket, and the error of an HTTP body."""
     failure = failure_in(data)
     assert failure is None or len(failure.message) <= 500
     try:
@@ -75,7 +75,7 @@ def batch(data: bytes) -> object:
 
 
 def chain_id(data: bytes) -> object:
-    """A short answer."""
+    """Return a short answer."""
     return type(decode_answer(data, "eth_chainId", str, SMALL)).__name__
 
 

@@ -67,7 +67,7 @@ class Scratch:
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
 
     def file(self, name: str, data: bytes) -> str:
-        """The path of a file with these bytes."""
+        """Return the path of a file with these bytes."""
         path = self.folder / name
         for end in EARLIER_FILES:
             with suppress(FileNotFoundError):
@@ -78,7 +78,7 @@ class Scratch:
         return str(path)
 
     def made(self, name: str, make: Callable[[str], None]) -> bytes:
-        """The bytes of a file that a function makes."""
+        """Return the bytes of a file that a function makes."""
         path = self.folder / name
         make(str(path))
         found = path.read_bytes()
@@ -88,7 +88,7 @@ class Scratch:
 
 @cache
 def scratch() -> Scratch:
-    """The folder of this process."""
+    """Return the folder of this process."""
     return Scratch()
 
 
@@ -96,32 +96,32 @@ def scratch() -> Scratch:
 
 
 def admin_state(data: bytes) -> object:
-    """The file of `rpc.admin-state`: a change is stored whatever the file holds."""
+    """Return the file of `rpc.admin-state`: a change is stored whatever the file holds."""
     path = scratch().file("admin", data)
     return AdminStateFile(path).load().sequencer_started
 
 
 def jwt_secret(data: bytes) -> object:
-    """The file of a JWT secret."""
+    """Return the file of a JWT secret."""
     found = stored_jwt_secret(scratch().file("jwt", data))
     assert found is None or len(found.secret) == 32
     return found is None
 
 
 def network_key(data: bytes) -> object:
-    """The file of the network key."""
+    """Return the file of the network key."""
     config: Any = SimpleNamespace(priv_raw=None, priv_path=scratch().file("key", data))
     return len(load_identity(config).identity.secret)
 
 
 def processes(data: bytes) -> object:
-    """The list of a node's processes in its runtime directory."""
+    """Return the list of a node's processes in its runtime directory."""
     scratch().file(PROCESSES, data)
     return min(3, len(read_processes(scratch().folder)))
 
 
 def profile(data: bytes) -> object:
-    """The request for a profile, and the profile of a process."""
+    """Return the request for a profile, and the profile of a process."""
     files = ProfileFiles(scratch().folder)
     scratch().file(_REQUEST_NAME, data)
     scratch().file(_ANSWER_NAME, data)
@@ -129,17 +129,17 @@ def profile(data: bytes) -> object:
 
 
 def dependency_set(data: bytes) -> object:
-    """The file of `interop.dependency-set`."""
+    """Return the file of `interop.dependency-set`."""
     return min(3, len(_dependencies_of_file(scratch().file("set", data), 901).chains))
 
 
 def sequencer_state(data: bytes) -> object:
-    """The file that keeps what admin calls set about the sequencer, beside the processes of a node."""
+    """Return the file that keeps what admin calls set about the sequencer, beside the processes of a node."""
     return SequencerStateFile(scratch().file("sequencer", data)).load() == SequencerState()
 
 
 def archive_entry(data: bytes) -> object:
-    """An entry of an archive of L1 data, compressed or not: who reads it verifies it."""
+    """Return an entry of an archive of L1 data, compressed or not: who reads it verifies it."""
     name = "entry.gz" if data[:1] == b"\x1f" else "entry"
     scratch().file(name, data)
     try:
@@ -151,7 +151,7 @@ def archive_entry(data: bytes) -> object:
 
 
 def metrics_file(data: bytes) -> object:
-    """The metrics of a process: each line that is served is a line of one process, and has its label once."""
+    """Return the metrics of a process: each line that is served is a line of one process, and has its label once."""
     texts = {"l1": data.decode("utf-8", "replace"), "p2p": _METRICS.decode()}
     merged = merge_expositions(texts, {"up"})
     assert _METRICS.splitlines()[-1] in merged.replace('process="p2p",', "").encode()
@@ -170,7 +170,7 @@ def tls_files(data: bytes) -> None:
 
 
 def safe_heads(data: bytes) -> object:
-    """The database of safe heads."""
+    """Return the database of safe heads."""
     store = SafeHeadStore(scratch().file("safe", data), rollup())
     try:
         store.find(FindSafeHeads(5))
@@ -181,7 +181,7 @@ def safe_heads(data: bytes) -> object:
 
 
 def peerstore(data: bytes) -> object:
-    """The peer store."""
+    """Return the peer store."""
     store = PeerStore(scratch().file("peers", data))
     try:
         store.load_gater()
@@ -194,7 +194,7 @@ def peerstore(data: bytes) -> object:
 
 
 def node_database(data: bytes) -> object:
-    """The database of nodes that were discovered."""
+    """Return the database of nodes that were discovered."""
     store = NodeDatabase(scratch().file("nodes", data))
     try:
         found = store.nodes(), store.local_enr(_STRANGER_RECORD.node_id)
@@ -204,7 +204,7 @@ def node_database(data: bytes) -> object:
 
 
 def signed_blocks(data: bytes) -> object:
-    """The file of signed blocks: a block is decided about whatever the file holds."""
+    """Return the file of signed blocks: a block is decided about whatever the file holds."""
     store = SignedBlocksFile(GENESIS, scratch().file("signed", data))
     try:
         request = SigningRequest(_block(9, 1), _block(8, 0)._replace(fate=BlockFate.ANCESTOR), 8)
@@ -274,7 +274,7 @@ _METRICS = b'# HELP up Is it.\n# TYPE up gauge\nup 1\n# TYPE a gauge\na{b="c\\"d
 
 @cache
 def _tls_parts() -> tuple[bytes, bytes, bytes]:
-    """A CA, a certificate and its key in PEM form."""
+    """Return a CA, a certificate and its key in PEM form."""
     key = ec.derive_private_key(5, ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fuzz")])
     start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC)

@@ -49,15 +49,16 @@ _HONEST = encode_rpc(Rpc(messages=[PubsubMessage("/t", snappy.compress(b"an hone
 
 
 def _config(version: int) -> RollupConfig:
-    """A chain whose blocks have that version."""
+    """Return a chain whose blocks have that version."""
     names = [*rollup().fork_times]
     kept = names[: names.index(LAST_FORK[version]) + 1]
     return msgspec.structs.replace(rollup(), fork_times={name: GENESIS_TIME for name in kept})
 
 
 def gossip(data: bytes) -> object:
-    """An RPC of gossipsub: what is read encodes to one that is read as the same, but for the mark of an author, which
-    we never send."""
+    """Return an RPC of gossipsub.
+
+    What is read encodes to one that is read as the same, but for the mark of an author, which we never send."""
     found = decode_rpc(data)
     plain = found._replace(messages=tuple(each._replace(is_signed=False) for each in found.messages))
     assert decode_rpc(encode_rpc(plain)) == plain
@@ -65,8 +66,9 @@ def gossip(data: bytes) -> object:
 
 
 def gossip_router(data: bytes) -> object:
-    """An RPC of a member of the mesh, a heartbeat, and the same RPC again: honest peers are served meanwhile, and what
-    is kept for them is bounded."""
+    """Return an RPC of a member of the mesh, a heartbeat, and the same RPC again.
+
+    Honest peers are served meanwhile, and what is kept for them is bounded."""
     router = GossipSubRouter(GossipParams(), ("/t", "/u"), peer_scorer(PeerScoring.LIGHT, 2), Random(1))
     router.join("/t")
     peers = [bytes((number,)) * 3 for number in range(3)]
@@ -93,12 +95,12 @@ def gossip_router(data: bytes) -> object:
 
 
 def snappy_block(data: bytes) -> object:
-    """The block format of snappy."""
+    """Return the block format of snappy."""
     return _checked(snappy.decompress(data))
 
 
 def snappy_frames(data: bytes) -> object:
-    """The framed format of snappy."""
+    """Return the framed format of snappy."""
     return _checked(snappy.decompress_framed(data))
 
 
@@ -110,7 +112,7 @@ def _checked(found: bytes | SnappyFailure) -> object:
 
 
 def block(version: int, data: bytes) -> object:
-    """A block in SSZ: what is read encodes to the same bytes, but for withdrawals, which no block has."""
+    """Return a block in SSZ: what is read encodes to the same bytes, but for withdrawals, which no block has."""
     found = block_message.decode_signed_part(data, version)
     if not found.withdrawal_count:
         assert ssz.encode(found.payload, version) == (data[32:] if version >= 3 else data)
@@ -118,7 +120,7 @@ def block(version: int, data: bytes) -> object:
 
 
 def signed_block(data: bytes) -> object:
-    """A block with a valid signature, as a malicious sequencer could send it."""
+    """Return a block with a valid signature, as a malicious sequencer could send it."""
     signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(_CONFIG, signers)
@@ -127,21 +129,21 @@ def signed_block(data: bytes) -> object:
 
 
 def unsigned_block(data: bytes) -> object:
-    """A compressed gossip message as any peer sends it."""
+    """Return a compressed gossip message as any peer sends it."""
     validator = BlockValidator(_CONFIG, UnsafeBlockSigners())
     found = validator.validate(4, snappy.decompress(data), GENESIS_TIME + 2, 0.0)
     return found.result.name, None if found.failure is None else found.failure.name
 
 
 def response(data: bytes) -> object:
-    """A response to a request for block 1."""
+    """Return a response to a request for block 1."""
     found = payload_by_number.decode_response(_CONFIG, 1, data)
     assert not isinstance(found, BlockFound) or found.payload.block_number == 1
     return type(found).__name__
 
 
 def request(data: bytes) -> object:
-    """A request for a block."""
+    """Return a request for a block."""
     found = payload_by_number.decode_request(data)
     assert found is None or payload_by_number.encode_request(found) == data
     return found is None
@@ -159,7 +161,7 @@ def _request(chance: Random) -> bytes:
 
 
 def _rpc(chance: Random) -> bytes:
-    """An RPC about topics that we are in and others, of messages that we have and others."""
+    """Return an RPC about topics that we are in and others, of messages that we have and others."""
     topics = ["/t", "/u", "/x", "/t"]
     ids = [chance.choice((b"a" * 20, chance.randbytes(20), b"")) for _ in range(chance.randrange(5))]
     datas = (snappy.compress(b"other"), snappy.compress(chance.randbytes(9)), b"\xff", b"")

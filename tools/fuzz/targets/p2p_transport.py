@@ -29,7 +29,7 @@ PIECES = 3
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """The bytes of a stream, split at places that depend on their number."""
+    """Return the bytes of a stream, split at places that depend on their number."""
     step = max(1, (len(data) + len(data) % 7) // PIECES)
     return (data[at : at + step] for at in range(0, len(data), step))
 
@@ -70,19 +70,19 @@ def yamux(data: bytes) -> object:
 
 
 def identify_message(data: bytes) -> object:
-    """An identify message."""
+    """Return an identify message."""
     found = identify.decode(data)
     return len(found.protocols)
 
 
 def public_key(data: bytes) -> None:
-    """A public key: what is read encodes to a key that is read as the same."""
+    """Parse a public key: what is read encodes to a key that is read as the same."""
     found = decode_public_key(data)
     assert decode_public_key(found.encode()) == found
 
 
 def peer_id(data: bytes) -> object:
-    """A peer id in bytes, and as a text."""
+    """Return a peer id in bytes, and as a text."""
     try:
         return len(validate_peer_id(data))
     except IdentityError:
@@ -92,14 +92,14 @@ def peer_id(data: bytes) -> object:
 
 
 def multiaddr(data: bytes) -> None:
-    """An address in bytes: what is read encodes to an address that is read as the same, and so does its text."""
+    """Parse an address in bytes: what is read encodes to an address that is read as the same, and so does its text."""
     found = decode_multiaddr(data)
     assert decode_multiaddr(found.encode()) == found
     assert parse_multiaddr(str(found)) == found
 
 
 def multiaddr_text(data: bytes) -> None:
-    """An address as a text, as operators and RPC clients give it."""
+    """Parse an address as a text, as operators and RPC clients give it."""
     found = parse_multiaddr(data.decode("utf-8", "replace"))
     assert decode_multiaddr(found.encode()) == found
 
@@ -110,7 +110,9 @@ def protobuf_fields(data: bytes) -> object:
 
 
 def number(data: bytes) -> object:
-    """A number in base 128, in the strict form and in that of protobuf. The strict form encodes to the same bytes."""
+    """Return a number in base 128, in the strict form and in that of protobuf.
+
+    The strict form encodes to the same bytes."""
     found = varint.decode_protobuf(data)
     strict = varint.decode(data)
     assert strict is None or (strict == found and varint.encode(strict[0]) == data[: strict[1]])

@@ -1,6 +1,7 @@
-"""A reference decoder of channel bodies, written by the wording of the rules and apart from the node's decoder: it
-decompresses the whole body at once, and reads RLP and batches by recursion, without bounds on memory
-[RD1 to RD6, ST1 to ST6, BE1 to BE7, SB1 to SB5, SP1 to SP18]."""
+"""A reference decoder of channel bodies, written by the wording of the rules and apart from the node's decoder.
+
+It decompresses the whole body at once, and reads RLP and batches by recursion, without bounds on memory [RD1 to RD6,
+ST1 to ST6, BE1 to BE7, SB1 to SB5, SP1 to SP18]."""
 
 import zlib
 from typing import Any, NamedTuple
@@ -44,8 +45,9 @@ ReferenceBatch = ReferenceSingular | ReferenceSpan | None
 def reference_batches(
     body: bytes, limit: int, chain_id: int, genesis_time: int, block_time: int
 ) -> list[ReferenceBatch]:
-    """The batches of a body whose compression is whole; Malformed where it is not, as what counts of a damaged stream
-    depends on the decompressor."""
+    """Return the batches of a body whose compression is whole.
+
+    Malformed where it is not, as what counts of a damaged stream depends on the decompressor."""
     stream, found = _decompressed(body), []
     at = 0
     while at < len(stream):
@@ -175,7 +177,7 @@ class _Fields:
         return taken
 
     def number(self) -> int:
-        """A number in base 128, of 64 bits, which need not be in its shortest form."""
+        """Return a number in base 128, of 64 bits, which need not be in its shortest form."""
         value = 0
         for place in range(10):
             (byte,) = self.take(1)
@@ -187,14 +189,14 @@ class _Fields:
         raise Malformed("number")
 
     def bits(self, count: int) -> list[int]:
-        """A list of bits, of which the lowest is the first."""
+        """Return a list of bits, of which the lowest is the first."""
         value = int.from_bytes(self.take((count + 7) // 8), "big")
         if value >> count:
             raise Malformed("bits")
         return [value >> place & 1 for place in range(count)]
 
     def transaction(self) -> tuple[int, bool, bytes]:
-        """The type of a transaction, whether its byte is there, and the encoded list."""
+        """Return the type of a transaction, whether its byte is there, and the encoded list."""
         kind, is_typed = 0, False
         (first,) = self.take(1)
         if first < 0x80:

@@ -21,8 +21,9 @@ _INTEROP = (parameters.block_seal, parameters.block_reference, parameters.number
 
 
 def request(data: bytes) -> object:
-    """A body and the parameters of its calls. The bound of values holds for what is parsed, and each item is a request
-    or an error."""
+    """Return a body and the parameters of its calls.
+
+    The bound of values holds for what is parsed, and each item is a request or an error."""
     found = parse_body(data)
     outcomes = set()
     for item in found.items:
@@ -60,7 +61,7 @@ def supervisor_request(data: bytes) -> object:
 
 
 def value_bound(data: bytes) -> object:
-    """The count of values made without parsing is never below the number of values that parsing makes."""
+    """Return the count of values made without parsing is never below the number of values that parsing makes."""
     found = orjson.loads(data)
     assert _values(found) <= count_values(data)
     return type(found).__name__
@@ -79,7 +80,7 @@ def _values(found: object) -> int:
 
 
 def token(data: bytes) -> object:
-    """An Authorization header, as aiohttp decodes it."""
+    """Return an Authorization header, as aiohttp decodes it."""
     return token_error(data.decode("utf-8", "surrogateescape"), SECRET, NOW)
 
 

@@ -19,7 +19,7 @@ KINDS = (0, 1, 2, 4)
 
 
 def transaction(chance: Random) -> bytes:
-    """A transaction of a type that a span batch can carry."""
+    """Return a transaction of a type that a span batch can carry."""
     kind = chance.choice(KINDS)
     access = (AccessTuple(chance.randbytes(20), (chance.randbytes(32),)),) if kind and chance.random() < 0.3 else ()
     signed = Authorization(CHAIN_ID, chance.randbytes(20), 1, 0, _word(chance), _word(chance))
@@ -44,7 +44,7 @@ def transaction(chance: Random) -> bytes:
 
 
 def _post_exec(chance: Random, number: int) -> bytes:
-    """A post-exec transaction of this block, with the refund of one of its transactions."""
+    """Return a post-exec transaction of this block, with the refund of one of its transactions."""
     refund = rlp.encode_int(chance.randrange(1, 9)) + rlp.encode_int(chance.randrange(1, 1 << 20))
     refunds = rlp.wrap_list(rlp.wrap_list(refund))
     return b"\x7d" + rlp.wrap_list(rlp.encode_int(1) + rlp.encode_int(number) + refunds)
@@ -69,18 +69,18 @@ def blocks(chance: Random, count: int) -> list[BatchBlock]:
 
 
 def batch(chance: Random) -> bytes:
-    """A singular or a span batch with its type byte."""
+    """Return a singular or a span batch with its type byte."""
     return span(chance) if chance.random() < 0.6 else singular_batch(blocks(chance, 1)[0])
 
 
 def span(chance: Random) -> bytes:
-    """A span batch with its type byte."""
+    """Return a span batch with its type byte."""
     covered = blocks(chance, chance.randint(1, 12))
     return span_batch(covered, GENESIS_TIME, covered[0].epoch.number - chance.randrange(2))
 
 
 def body(chance: Random) -> bytes:
-    """A channel body: brotli, or zlib at one of several levels, with or without its end mark."""
+    """Return a channel body: brotli, or zlib at one of several levels, with or without its end mark."""
     batches = [batch(chance) for _ in range(chance.randint(1, 4))]
     variant = chance.randrange(4)
     if variant < 2:
@@ -91,7 +91,7 @@ def body(chance: Random) -> bytes:
 
 
 def items(chance: Random) -> list[bytes]:
-    """The batcher data of one or two channels with their frames in random order."""
+    """Return the batcher data of one or two channels with their frames in random order."""
     found = []
     for _ in range(chance.randint(1, 2)):
         channel = body(chance)
@@ -107,7 +107,7 @@ def item(chance: Random) -> bytes:
 
 
 def l1_info(chance: Random) -> bytes:
-    """The calldata of an L1 attributes transaction."""
+    """Return the calldata of an L1 attributes transaction."""
     info = L1Info(
         number=chance.randrange(1 << 40),
         timestamp=chance.randrange(1 << 40),
@@ -127,7 +127,7 @@ def words(*parts: bytes | int) -> bytes:
 
 
 def deposit_log(chance: Random) -> bytes:
-    """The four topics and the data of a deposit log, concatenated."""
+    """Return the four topics and the data of a deposit log, concatenated."""
     opaque = words(chance.randrange(1 << 90), 5) + bytes(8) + bytes((chance.randrange(2),)) + chance.randbytes(40)
     padded = opaque.ljust(-(-len(opaque) // 32) * 32, b"\0")
     topics = DEPOSIT_TOPIC + words(chance.randbytes(20), chance.randbytes(20), 0)
@@ -135,7 +135,7 @@ def deposit_log(chance: Random) -> bytes:
 
 
 def config_log(chance: Random) -> bytes:
-    """The three topics and the data of a system config log, concatenated."""
+    """Return the three topics and the data of a system config log, concatenated."""
     kind = chance.randrange(7)
     values: Sequence[bytes | int] = (
         (chance.randbytes(20),) if kind == 0 else (chance.randrange(1 << 60),) * (1 + (kind == 1))

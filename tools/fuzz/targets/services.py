@@ -35,7 +35,7 @@ from rollup_node.tools.commands.doctor import examine, report_lines
 from rollup_node.tools.commands.explain import _line, drops_of
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
-from rollup_node.tools.inspect.status_client import StatusClient, StatusError
+from rollup_node.tools.inspect.status_screen import StatusClient, StatusError
 from rollup_node.tools.preflight.blob_probe import find_blob_block
 from rollup_node.tools.preflight.chain_checks import (
     check_capabilities,
@@ -57,7 +57,7 @@ ENCODINGS = ("", "identity", "gzip", "deflate", "br", "GZIP")
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nothing but its next turn."""
+    """Return the result of a coroutine that waits for nothing but its next turn."""
     for _ in range(MAX_STEPS):
         try:
             coroutine.send(None)
@@ -81,7 +81,7 @@ class _Answered:
 
 
 def signer(data: bytes) -> object:
-    """The answer of a remote signer: a signature is one of its address, or an error."""
+    """Return the answer of a remote signer: a signature is one of its address, or an error."""
     client = RemoteSigner(SignerConfig("http://127.0.0.1:1", SIGNER.address, tls_enabled=False))
     client._client = _Answered(data)  # type: ignore[assignment]
     try:
@@ -93,7 +93,7 @@ def signer(data: bytes) -> object:
 
 
 def da_input(data: bytes) -> object:
-    """The body of a DA server's answer, in pieces. The first byte chooses the commitment."""
+    """Return the body of a DA server's answer, in pieces. The first byte chooses the commitment."""
     keccak = not data or data[0] & 1
     commitment = keccak_commitment(INPUT) if keccak else Commitment(1, b"generic")
     reading = InputReading(commitment, MAX_BODY, bool(keccak))
@@ -103,7 +103,7 @@ def da_input(data: bytes) -> object:
 
 
 def status(data: bytes) -> object:
-    """What `rollup-node status` reads of a node."""
+    """Return what `rollup-node status` reads of a node."""
     client = StatusClient("http://127.0.0.1:1")
 
     async def get() -> bytes:
@@ -114,7 +114,7 @@ def status(data: bytes) -> object:
 
 
 def diagnosis(data: bytes) -> object:
-    """A node's answer to `rollup-node p2p doctor`: findings, or another version; its lines are printable."""
+    """Return a node's answer to `rollup-node p2p doctor`: findings, or another version; its lines are printable."""
     answer = msgspec.convert(decode_answer(data, "opp2p_diagnosis", Any, OTHER), Diagnosis)
     try:
         findings = examine(answer, None)
@@ -126,7 +126,7 @@ def diagnosis(data: bytes) -> object:
 
 
 def drops(data: bytes) -> object:
-    """A node's answer to `rollup-node explain`."""
+    """Return a node's answer to `rollup-node explain`."""
     try:
         total, found = drops_of(decode_answer(data, "explain_drops", Any, OTHER))
     except (KeyError, TypeError, ValueError) as error:
@@ -157,7 +157,7 @@ class _Lines:
 
 
 def checked_l1(data: bytes) -> object:
-    """What `rollup-node check` reads of L1: chain id, genesis, head, finality, and a block with blobs."""
+    """Return what `rollup-node check` reads of L1: chain id, genesis, head, finality, and a block with blobs."""
     client: Any = _Lines(data)
     found = finished(check_chain(client, "l1", "L1", 1, BlockId(5, HASH)))
     head = finished(read_block(client, "latest"))
@@ -169,7 +169,7 @@ def checked_l1(data: bytes) -> object:
 
 
 def checked_engine(data: bytes) -> object:
-    """What `rollup-node check` reads of the engine: methods, the fork of its head, and the safe head."""
+    """Return what `rollup-node check` reads of the engine: methods, the fork of its head, and the safe head."""
     client: Any = _Lines(data)
     found, offered = finished(offered_methods(client, "engine"))
     if offered is not None:
@@ -180,7 +180,7 @@ def checked_engine(data: bytes) -> object:
 
 
 def compressed_body(data: bytes) -> object:
-    """A body whose encoding the first byte chooses; the limit holds after decompression."""
+    """Return a body whose encoding the first byte chooses; the limit holds after decompression."""
     encoding = ENCODINGS[data[0] % len(ENCODINGS)] if data else ""
     found = finished(decompressed(bytearray(data[1:]), encoding, MAX_BODY))
     assert len(found) <= MAX_BODY
@@ -188,7 +188,7 @@ def compressed_body(data: bytes) -> object:
 
 
 def http_response(data: bytes) -> object:
-    """The bytes that a server sends on a connection, and then its end."""
+    """Return the bytes that a server sends on a connection, and then its end."""
     return _loop().run_until_complete(_exchange(data))
 
 
@@ -201,7 +201,7 @@ class _Transport(asyncio.Transport):
         """Is sent."""
 
     def abort(self) -> None:
-        """Closes it."""
+        """Close it."""
         self.is_closed = True
 
     def is_closing(self) -> bool:
@@ -233,7 +233,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def date(data: bytes) -> object:
-    """The Date of a response, of which the difference of the clocks is made."""
+    """Return the Date of a response, of which the difference of the clocks is made."""
     return _clock_difference({"Date": data.decode("latin-1")}, 1.7e9) is None
 
 

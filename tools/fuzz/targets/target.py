@@ -8,9 +8,11 @@ Seed = Callable[[Random], bytes]
 
 
 class FuzzTarget(NamedTuple):
-    """A parser under test. `run` accepts any bytes and raises one of `errors`, which are the parser's documented ones,
-    or else shows a bug; what it returns is a short name of the outcome, or nothing. `seed` makes a valid input,
-    `tokens` are inserted by mutations. `sender` is who may send such bytes to a node."""
+    """A parser under test.
+
+    `run` accepts any bytes and raises one of `errors`, which are the parser's documented ones, or else shows a bug;
+    what it returns is a short name of the outcome, or nothing. `seed` makes a valid input, `tokens` are inserted by
+    mutations. `sender` is who may send such bytes to a node."""
 
     sender: str
     run: Callable[[bytes], object]
@@ -20,7 +22,7 @@ class FuzzTarget(NamedTuple):
 
 
 def one_of(inputs: Sequence[bytes]) -> Seed:
-    """A generator that draws one of these inputs."""
+    """Return a generator that draws one of these inputs."""
     return lambda chance: chance.choice(inputs)
 
 

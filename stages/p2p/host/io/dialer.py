@@ -126,5 +126,5 @@ async def _resolve(target: TcpAddress) -> list[str]:
         return [target.host]
     family = {"ip4": socket.AF_INET, "ip6": socket.AF_INET6}.get(target.family or "", socket.AF_UNSPEC)
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(target.host, target.port, family=family, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    result = await loop.getaddrinfo(target.host, target.port, family=family, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in result))

@@ -109,28 +109,28 @@ class Stream:
 
     async def read_exactly(self, size: int) -> bytes:
         """Return exactly `size` bytes. Raises StreamError when the stream ends before."""
-        found = bytearray()
+        result = bytearray()
         try:
-            while len(found) < size:
-                data = await self._take(size - len(found))
+            while len(result) < size:
+                data = await self._take(size - len(result))
                 if not data:
-                    raise StreamError(f"stream ended {size - len(found)} bytes early")
-                found += data
-            return bytes(found)
+                    raise StreamError(f"stream ended {size - len(result)} bytes early")
+                result += data
+            return bytes(result)
         finally:
-            self._release(len(found))
+            self._release(len(result))
 
     async def read_all(self, max_bytes: int) -> bytes:
         """Return everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
-        found = bytearray()
+        result = bytearray()
         try:
-            while data := await self._take(min(1 << 16, max_bytes + 1 - len(found))):
-                found += data
-                if len(found) > max_bytes:
+            while data := await self._take(min(1 << 16, max_bytes + 1 - len(result))):
+                result += data
+                if len(result) > max_bytes:
                     raise StreamError(f"more than {max_bytes} bytes")
-            return bytes(found)
+            return bytes(result)
         finally:
-            self._release(len(found))
+            self._release(len(result))
 
     async def read_message(self, max_bytes: int) -> bytes | None:
         """Return a length-prefixed message; None when the stream ends between messages. Raises StreamError."""
@@ -152,10 +152,10 @@ class Stream:
                 raise StreamError("stream ended within a length prefix")
             prefix += byte
         try:
-            found = varint.decode(prefix)
+            result = varint.decode(prefix)
         except varint.VarintError as error:
             raise StreamError(str(error)) from None
-        length = found[0] if found else 0
+        length = result[0] if result else 0
         if length > max_bytes:
             raise StreamError(f"message of {length} bytes exceeds {max_bytes}")
         return await self.read_exactly(length)

@@ -204,10 +204,10 @@ class Discv5Server:
         host = self._config.advertise_ip
         if host is None:
             return None
-        found = await _resolve(host)
-        if found is None:
+        result = await _resolve(host)
+        if result is None:
             raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
-        return found
+        return result
 
     def _resolve(self, node: Discv5Node, now: float) -> None:
         """Resolve the names of bootnodes in the background, again after a while for those that failed."""
@@ -294,10 +294,10 @@ async def _resolve(host: str) -> IpAddress | None:
         pass
     try:
         async with asyncio.timeout(_RESOLVE_TIMEOUT):
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+            result = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError, TimeoutError):
         return None
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in result]
     return min(addresses, key=lambda address: address.version, default=None)
 
 

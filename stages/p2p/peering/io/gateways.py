@@ -75,9 +75,9 @@ class NatPmpGateway:
             request = nat_pmp.mapping_request(
                 port.transport, port.port, self._external_ports.get(port, port.port), LEASE_SECONDS
             )
-            found = await self._mapping(request, port)
-            self._external_ports[port] = found.external_port
-            lifetimes.append(found.lifetime)
+            result = await self._mapping(request, port)
+            self._external_ports[port] = result.external_port
+            lifetimes.append(result.lifetime)
         return ExternalMapping(ip, dict(self._external_ports), float(min(lifetimes, default=LEASE_SECONDS)))
 
     async def unmap_ports(self, ports: Sequence[LocalPort]) -> None:
@@ -184,12 +184,12 @@ async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes |
         ):
             if response.status not in (200, 500):
                 raise NatError(f"{url} responds with HTTP {response.status}")
-            found = bytearray()
+            result = bytearray()
             async for chunk in response.content.iter_chunked(4096):
-                found += chunk
-                if len(found) > upnp.MAX_RESPONSE_BYTES:
+                result += chunk
+                if len(result) > upnp.MAX_RESPONSE_BYTES:
                     raise NatError(f"{url} responds with more than {upnp.MAX_RESPONSE_BYTES} bytes")
-            return bytes(found)
+            return bytes(result)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise NatError(f"{url}: {error or type(error).__name__}") from None
 

@@ -62,13 +62,13 @@ class RemoteSigner:
             raise SigningError(f"{self.name}: the signature is malformed, {error}") from None
         if len(signature) != SIGNATURE_SIZE:
             raise SigningError(f"{self.name}: the signature has {len(signature)} bytes, not {SIGNATURE_SIZE}")
-        found = recover_address(signing_hash(chain_id, hash_of_payload), signature)
-        if found is None:
+        result = recover_address(signing_hash(chain_id, hash_of_payload), signature)
+        if result is None:
             raise SigningError(f"{self.name}: the signature is invalid")
-        if found != self.address:
+        if result != self.address:
             expected = to_hex(self.address)
             raise SigningError(
-                f"{self.name}: the signature is one of {to_hex(found)}, not of signer.address {expected}"
+                f"{self.name}: the signature is one of {to_hex(result)}, not of signer.address {expected}"
             )
         return signature
 

@@ -104,17 +104,21 @@ class SignedBlocksFile:
         added = self._kept.add(number, block_hash, len(payload.signed_part))
         if added is not None:
             self._unwritten_payloads[added] = payload
-            for each in [each for each in self._unwritten_payloads if each.position < self._kept.lowest]:
-                del self._unwritten_payloads[each]
+            for item in [
+                unwritten_payload
+                for unwritten_payload in self._unwritten_payloads
+                if unwritten_payload.position < self._kept.lowest
+            ]:
+                del self._unwritten_payloads[item]
 
     async def write(self) -> None:
         """Write what is not on the disk yet, in a thread; a failure stops no signature, as memory still counts."""
         records, payloads = tuple(self._unwritten), dict(self._unwritten_payloads)
         if await asyncio.to_thread(self._write, records, payloads):
             written = set(records)
-            self._unwritten = deque((each for each in self._unwritten if each not in written), maxlen=MAX_UNWRITTEN)
-            for each in payloads:
-                self._unwritten_payloads.pop(each, None)
+            self._unwritten = deque((item for item in self._unwritten if item not in written), maxlen=MAX_UNWRITTEN)
+            for payload in payloads:
+                self._unwritten_payloads.pop(payload, None)
 
     def _write(self, records: Sequence[BlockRecord], payloads: dict[KeptPayload, EncodedPayload]) -> bool:
         """Write records and payloads; whether they are on the disk."""
@@ -138,8 +142,8 @@ class SignedBlocksFile:
     @property
     def last(self) -> BlockRecord | None:
         """The last block that may be signed, if its payload is kept."""
-        found = (self._blocks.find(each.number, each.hash) for each in self._kept.newest_first())
-        return next((each for each in found if each is not None and each.fate is BlockFate.SIGNED), None)
+        result = (self._blocks.find(item.number, item.hash) for item in self._kept.newest_first())
+        return next((item for item in result if item is not None and item.fate is BlockFate.SIGNED), None)
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
         """Return what is known of a block, its parent above all."""
@@ -150,14 +154,14 @@ class SignedBlocksFile:
         kept = self._kept.find(block_hash)
         if kept is None:
             return None
-        found = self._unwritten_payloads.get(kept)
-        if found is None:
+        unwritten_payload = self._unwritten_payloads.get(kept)
+        if unwritten_payload is None:
             with self._lock:
                 rows = self._database.read(_SELECT_PAYLOAD, (self._genesis, kept.position))
             if not rows:
                 return None
-            found = EncodedPayload(*rows[0])
+            unwritten_payload = EncodedPayload(*rows[0])
         try:
-            return block_message.decode_signed_part(found.signed_part, found.version).payload
+            return block_message.decode_signed_part(unwritten_payload.signed_part, unwritten_payload.version).payload
         except SszError:
             return None

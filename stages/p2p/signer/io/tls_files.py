@@ -79,10 +79,10 @@ class TlsFiles:
 
 def _version(path: str, option: str) -> _Version:
     try:
-        found = os.stat(path)
+        result = os.stat(path)
     except (OSError, ValueError) as error:
         raise _unreadable(path, option, error) from None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return result.st_mtime_ns, result.st_size, result.st_ino
 
 
 def _read(path: str, option: str) -> bytes:

@@ -57,15 +57,15 @@ class NodeDatabase(SqliteFile):
 
     def local_enr(self, node: NodeId) -> Enr | None:
         """Our own record from before; None when there is none, or it is of another key."""
-        found = _records(raw for (raw,) in self.read("select record from own"))
-        return found[0] if found and found[0].node_id == node else None
+        result = _records(raw for (raw,) in self.read("select record from own"))
+        return result[0] if result and result[0].node_id == node else None
 
 
 def _records(raws: Iterable[object]) -> list[Enr]:
-    found = []
+    records = []
     for raw in raws:
         try:
-            found.append(decode_enr(raw if isinstance(raw, bytes) else b""))
+            records.append(decode_enr(raw if isinstance(raw, bytes) else b""))
         except EnrError:
             continue
-    return found
+    return records

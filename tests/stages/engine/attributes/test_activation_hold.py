@@ -50,40 +50,40 @@ def seen(block: ExecutionPayload, rollup: RollupConfig = OURS.rollup) -> OtherUp
 @pytest.mark.parametrize("chains", [1, 2])
 def test_another_bundle_is_described_and_written(chains: int) -> None:
     block = first_block(using(LAGOON[1], chains))
-    found = seen(block, using(LAGOON[0], chains).rollup)
-    assert found is not None
-    assert (found.fork, found.number, found.hash) == ("lagoon", 1, block.block_hash)
-    assert (found.used, found.sha256, found.carried) == (LAGOON[0].sha256, LAGOON[1].sha256, LAGOON[1])
-    assert parse_bundle(found.file) == carried_file("lagoon", LAGOON[1])
-    assert found.difference.startswith("transaction 4: its data has 4900 bytes") and not found.same_bundle
-    assert "--rollup.lagoon-bundle" in found.text and "\n" not in found.text
-    assert f"in --rollup.bundle-dir: {found.file_name} " in found.text
+    result = seen(block, using(LAGOON[0], chains).rollup)
+    assert result is not None
+    assert (result.fork, result.number, result.hash) == ("lagoon", 1, block.block_hash)
+    assert (result.used, result.sha256, result.carried) == (LAGOON[0].sha256, LAGOON[1].sha256, LAGOON[1])
+    assert parse_bundle(result.file) == carried_file("lagoon", LAGOON[1])
+    assert result.difference.startswith("transaction 4: its data has 4900 bytes") and not result.same_bundle
+    assert "--rollup.lagoon-bundle" in result.text and "\n" not in result.text
+    assert f"in --rollup.bundle-dir: {result.file_name} " in result.text
 
 
 def test_a_bundle_that_nobody_carries_is_written_too() -> None:
     file = carried_file("lagoon", LAGOON[1])
     entries = (*file.entries[:3], file.entries[3]._replace(gas=5), *file.entries[4:])
     bundle = encode_bundle("lagoon", file._replace(entries=entries, extra_gas=9), "", "")
-    found = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
-    assert found is not None and found.carried is None
-    again = parse_bundle(found.file)
+    result = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
+    assert result is not None and result.carried is None
+    again = parse_bundle(result.file)
     assert (again.entries, again.extra_gas) == (entries, 9)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "verb"), [(1, 2, "has"), (2, 1, "lacks")])
 def test_another_dependency_set_is_named(ours: int, theirs: int, verb: str) -> None:
-    found = seen(first_block(using(LAGOON[0], theirs)), using(LAGOON[0], ours).rollup)
-    assert found is not None and found.same_bundle
-    assert found.difference == f"it {verb} the transactions of a chain with others in its dependency set"
-    assert "--interop.dependency-set" in found.text and found.file_name not in found.text
+    result = seen(first_block(using(LAGOON[0], theirs)), using(LAGOON[0], ours).rollup)
+    assert result is not None and result.same_bundle
+    assert result.difference == f"it {verb} the transactions of a chain with others in its dependency set"
+    assert "--interop.dependency-set" in result.text and result.file_name not in result.text
 
 
 def test_another_room_for_the_wrappers_is_named() -> None:
     bundle = encode_bundle("lagoon", carried_file("lagoon", LAGOON[0])._replace(extra_gas=0), "", "")
-    found = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
-    assert found is not None and found.carried is None
-    assert found.difference == "the gas limit leaves 60503172 for them instead of 60653172"
-    assert parse_bundle(found.file).extra_gas == 0
+    result = seen(first_block(chain_with(FORKS, bundles={"lagoon": bundle})))
+    assert result is not None and result.carried is None
+    assert result.difference == "the gas limit leaves 60503172 for them instead of 60653172"
+    assert parse_bundle(result.file).extra_gas == 0
 
 
 def changed(**changes: Any) -> ExecutionPayload:
@@ -131,9 +131,9 @@ def test_a_fork_whose_bundle_cannot_be_chosen_is_not_waited_for() -> None:
 
 
 def hold() -> ActivationHold:
-    found = seen(BLOCK)
-    assert found is not None
-    return ActivationHold(found)
+    result = seen(BLOCK)
+    assert result is not None
+    return ActivationHold(result)
 
 
 def test_a_later_batch_confirms_the_block_after_another_look() -> None:

@@ -164,8 +164,8 @@ def test_an_engine_with_other_forks_is_critical_whatever_the_block(
     chain: ChainFixture, chain_before_holocene: ChainFixture
 ) -> None:
     """[ENG13] No batch is dropped for it, before Holocene or since."""
-    for each, text in ((chain, "unexpected minBaseFee"), (chain_before_holocene, "eip1559Params is missing")):
-        handler = at_step(each, AttributesStep.START)
+    for item, text in ((chain, "unexpected minBaseFee"), (chain_before_holocene, "eip1559Params is missing")):
+        handler = at_step(item, AttributesStep.START)
         with pytest.raises(ForkMismatchError, match=text):
             step_through(handler, ErrorAnswer(-38003, text))
 
@@ -232,18 +232,18 @@ def test_left_out_transactions_are_replaced_by_deposits(
     chain: ChainFixture, chain_before_holocene: ChainFixture
 ) -> None:
     """[ATT47] op-reth's answer to what it cannot execute; before Holocene the attributes are dropped."""
-    for each in (chain, chain_before_holocene):
-        handler = at_step(each, AttributesStep.SEAL)
-        message = derived(each, each.genesis)
+    for item in (chain, chain_before_holocene):
+        handler = at_step(item, AttributesStep.SEAL)
+        message = derived(item, item.genesis)
         without = msgspec.structs.replace(message.attributes, transactions=message.attributes.transactions[:1])
-        outcome = step_through(handler, each.seal(each.genesis, without))
-        if each is chain_before_holocene:
+        outcome = step_through(handler, item.seal(item.genesis, without))
+        if item is chain_before_holocene:
             assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
         else:
             call = handler.next()
             assert isinstance(call, ForkchoiceUpdate) and call.attributes == without
             step_through(handler, BUILD)
-            step_through(handler, each.seal(each.genesis, without))
+            step_through(handler, item.seal(item.genesis, without))
             step_through(handler, TAKEN)
             outcome = step_through(handler, VALID)
             assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS

@@ -35,9 +35,9 @@ NOW = float(LAGOON - 864_000)
 def test_kind_and_release(
     name: str, version: str, code: str, kind: str | None, release: tuple[int, ...] | None
 ) -> None:
-    found = identity_of_versions([{"name": name, "version": version, "code": code, "commit": "0x00"}])
-    assert found is not None and (found.kind, found.release) == (kind, release)
-    assert str(found) == f"{name} {version}"
+    result = identity_of_versions([{"name": name, "version": version, "code": code, "commit": "0x00"}])
+    assert result is not None and (result.kind, result.release) == (kind, release)
+    assert str(result) == f"{name} {version}"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_kind_and_release(
     ],
 )
 def test_the_text_of_web3(text: str, kind: str | None, shown: str) -> None:
-    found = identity_of_text(text)
-    assert found is not None and (found.kind, str(found)) == (kind, shown)
+    result = identity_of_text(text)
+    assert result is not None and (result.kind, str(result)) == (kind, shown)
 
 
 @pytest.mark.parametrize("found", [None, [], {}, [7], [{}], [{"name": 7}], [{"name": ""}], "x"])

@@ -117,7 +117,7 @@ class Follower:
     def __init__(self) -> None:
         self.engine = ModelEngine(CHAIN)
         self.engine.head = REFS[TIP].hash
-        self.engine.lost = {each.hash for each in UNKNOWN[FORK + 1 :]} | {each.hash for each in REFS[TIP + 1 :]}
+        self.engine.lost = {item.hash for item in UNKNOWN[FORK + 1 :]} | {ref.hash for ref in REFS[TIP + 1 :]}
         self.harness = CoreHarness(CHAIN, self.engine, follow_url="http://source")
         self.harness.wait(float(TIP * BLOCK_TIME) + 20.0)
         self.harness.source = HONEST
@@ -138,20 +138,20 @@ class Follower:
     @property
     def heads(self) -> tuple[int, int, int]:
         """The numbers of local safe, safe and finalized head that others see."""
-        found = self.harness.status
-        assert found.local_safe is not None and found.safe is not None and found.finalized is not None
-        for each in (found.local_safe, found.safe, found.finalized, found.unsafe):
-            assert each in REFS, "a block of our chain, in all its fields"
-        return found.local_safe.number, found.safe.number, found.finalized.number
+        status = self.harness.status
+        assert status.local_safe is not None and status.safe is not None and status.finalized is not None
+        for item in (status.local_safe, status.safe, status.finalized, status.unsafe):
+            assert item in REFS, "a block of our chain, in all its fields"
+        return status.local_safe.number, status.safe.number, status.finalized.number
 
     @property
     def unsafe(self) -> int:
-        found = self.harness.status.unsafe
-        return -1 if found is None else found.number
+        result = self.harness.status.unsafe
+        return -1 if result is None else result.number
 
     def failed(self) -> set[str]:
         """The reasons of failed rounds."""
-        return {each.reason for each in self.harness.done(act.WorkFailed)}
+        return {item.reason for item in self.harness.done(act.WorkFailed)}
 
 
 @pytest.mark.parametrize("name", LIES)
@@ -193,5 +193,5 @@ def test_each_kind_of_lie_has_a_reason_of_its_own() -> None:
         follower.harness.source = lie.said
         follower.run(4)
     failed = follower.harness.done(act.WorkFailed)
-    assert [each.reason for each in failed] == [lie.reason for lie in lies]
-    assert len({each.reason for each in failed}) == 15
+    assert [item.reason for item in failed] == [lie.reason for lie in lies]
+    assert len({item.reason for item in failed}) == 15

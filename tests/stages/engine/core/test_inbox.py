@@ -94,7 +94,7 @@ def test_a_reset_that_derivation_requests(chain: ChainFixture) -> None:
 def test_a_lost_start_is_sent_again(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.request(StartRequest(0, None), DERIVATION)
-    starts = [each.message for each in harness.done(SendToDerivation) if isinstance(each.message, PipelineStart)]
+    starts = [item.message for item in harness.done(SendToDerivation) if isinstance(item.message, PipelineStart)]
     assert len(starts) == 2 and starts[0] == starts[1]
 
 

@@ -57,7 +57,9 @@ def of_upgrade(state: CoreState) -> list[object]:
     state.attributes_row.show_hold()
     state.attributes_row.show_hold()
     actions, state.actions = state.actions, []
-    return [each for each in actions if isinstance(each, UpgradeDiffers) or getattr(each, "name", "") == "upgrade"]
+    return [
+        action for action in actions if isinstance(action, UpgradeDiffers) or getattr(action, "name", "") == "upgrade"
+    ]
 
 
 @pytest.mark.parametrize("auto", [True, False])
@@ -77,7 +79,7 @@ def test_a_bundle_that_is_not_carried_is_never_chosen(chain: ChainFixture) -> No
     state = state_of(chain, bundle_auto=True)
     hold = held(state, chain)
     hold.other, hold.confirmed = msgspec.structs.replace(hold.other, carried=None), True
-    assert not any(isinstance(each, UpgradeDiffers) and each.is_chosen for each in of_upgrade(state))
+    assert not any(isinstance(item, UpgradeDiffers) and item.is_chosen for item in of_upgrade(state))
 
 
 def begin(state: CoreState, chain: ChainFixture, confirmed: bool = True) -> Heads:
@@ -95,8 +97,8 @@ def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture)
     state = state_of(chain)
     heads = begin(state, chain, confirmed=False)
     assert state.controller.heads == heads and state.confirmed_heads is None
-    found = state.actions[-1]
-    assert isinstance(found, LogLine) and found.fields["base"] == chain.rollup.genesis.l1
+    action = state.actions[-1]
+    assert isinstance(action, LogLine) and action.fields["base"] == chain.rollup.genesis.l1
     assert state.unconfirmed is not None and state.unconfirmed.reset == 7 << 32 | 1
     state.confirm(NOW)
     assert state.confirmed_heads == heads and state.session.start is not None

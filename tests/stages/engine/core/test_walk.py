@@ -249,7 +249,7 @@ class Walk(RuleBasedStateMachine):
     def answer(self, pending: PendingCall) -> None:
         if isinstance(pending.call, ResetSafeHeads):
             last = self.harness.record.entries[-1:]
-            assert all(each.safe_head.number >= pending.call.safe.number for each in last), "a start leaves no gap"
+            assert all(item.safe_head.number >= pending.call.safe.number for item in last), "a start leaves no gap"
         self.watched(pending.purpose, partial(self.harness.answer, pending))
 
     @rule(what=st.sampled_from(FAILING), fault=st.sampled_from(FAULTS), concluding=st.booleans())
@@ -477,7 +477,7 @@ class Walk(RuleBasedStateMachine):
     def unanswered(self) -> set[int]:
         """The requests of rpc and p2p that have no response."""
         payloads = {action.message.id for action in self.harness.done(SendToP2P)}
-        return self.rpc_requests.difference(each.id for each in self.harness.responses) | (
+        return self.rpc_requests.difference(response.id for response in self.harness.responses) | (
             self.payload_requests - payloads
         )
 

@@ -82,7 +82,7 @@ def test_a_sequencer_goes_on_without_a_block_that_no_engine_has(step: int) -> No
         follower.run(1)
         grown.append(follower.heads[0])
     block_time = follower.chain.rollup.block_time
-    stood = max(len([each for each in grown if each == number]) for number in grown)
+    stood = max(len([item for item in grown if item == number]) for number in grown)
     assert HOLD <= stood <= HOLD + 2 * block_time, "once, and for a few block times"
     assert grown[-1] - grown[0] == 40 // block_time
     assert follower.heads[1:] == (0, 0, 0) and follower.problem() is not None
@@ -111,10 +111,10 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.says(14, 12, 4, others)
     follower.round()
-    resets = [each.reason for each in follower.harness.done(act.ResetStarted)]
+    resets = [item.reason for item in follower.harness.done(act.ResetStarted)]
     assert resets == [f"the follow source has the safe head {others[14]}"]
     assert follower.heads == (14, 14, 12, 4)
-    published = [each.status.safe for each in follower.harness.done(act.PublishStatus)]
+    published = [item.status.safe for item in follower.harness.done(act.PublishStatus)]
     assert {None if safe is None else safe.number for safe in published} == {None, 12}
     starts = follower.harness.logged("found L2 heads to start with")
     assert [(line["unsafe"], line["safe"], line["finalized"]) for line in starts] == [
@@ -130,15 +130,15 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     follower.engine.lost |= {ref.hash for ref in others[9:]}
     follower.says(14, 12, 4, others)
     follower.round()
-    assert {each.derived for each in follower.harness.done(act.PublishBlock)} == {0}
+    assert {item.derived for item in follower.harness.done(act.PublishBlock)} == {0}
     follower.engine.fetch()
     follower.round()
     follower.round()
-    (moved,) = [each for each in follower.harness.done(act.LogLine) if each.text == MOVED]
+    (moved,) = [item for item in follower.harness.done(act.LogLine) if item.text == MOVED]
     del follower.harness.actions[: follower.harness.actions.index(moved)]
     published = follower.harness.done(act.PublishBlock)
-    assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]
-    assert {each.derived for each in published} == {14}
+    assert [item.payload.block_number for item in published][:2] == [15, 16] and published[0].parent == others[14]
+    assert {item.derived for item in published} == {14}
 
 
 def test_what_is_shown_ends_with_a_new_start() -> None:
@@ -161,7 +161,7 @@ def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> 
     follower.engine.lose(6)
     for _ in range(3):
         follower.round()
-    assert [str(each.reason) for each in follower.harness.done(act.ResetStarted)][1:2] == [
+    assert [str(item.reason) for item in follower.harness.done(act.ResetStarted)][1:2] == [
         f"the engine does not have block {others[12]}, which is to be its safe head"
     ]
     assert follower.engine.syncing_to == 14
@@ -208,7 +208,7 @@ def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
         follower.harness.wait(1.0)
         follower.harness.run_until_idle()
     assert len(follower.harness.failures) - failures == 60 // 4
-    assert {each.reason for each in follower.harness.done(act.WorkFailed)} == {FollowReason.NO_ANSWER}
+    assert {item.reason for item in follower.harness.done(act.WorkFailed)} == {FollowReason.NO_ANSWER}
     assert follower.harness.failures[-1] == "the follow source is away"
     follower.engine.fetch()
     follower.harness.gossip(follower.chain.payloads[follower.refs[19].hash])
@@ -216,7 +216,7 @@ def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
     assert follower.heads == (19, 16, 14, 8)
     follower.says(18, 18, 8)
     assert follower.heads == (19, 18, 18, 8)
-    assert [each.task for each in follower.harness.done(act.WorkRecovered)][-1] == "follow source"
+    assert [item.task for item in follower.harness.done(act.WorkRecovered)][-1] == "follow source"
 
 
 def test_an_engine_that_lost_blocks_has_its_own_heads_shown_and_is_pointed_at_the_source() -> None:
@@ -285,7 +285,7 @@ def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
     follower.run(5)
     assert follower.heads == (2, 0, 0, 0)
     assert "is not canonical any more" in follower.harness.logged(GIVEN_UP)[0]["reason"]
-    assert {each.task for each in follower.harness.done(act.WorkFailed)} == {"follow source"}
+    assert {item.task for item in follower.harness.done(act.WorkFailed)} == {"follow source"}
 
 
 def test_an_engine_that_has_the_target_and_still_syncs_is_asked_again() -> None:
@@ -360,8 +360,8 @@ def test_no_source_breaks_the_heads(has: int, fetched: bool, steps: list[tuple[s
         ("child", None),
         ("wait", 11.0),
     ]
-    found = [("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]
-    for kind, value in [*steps, *lost, ("grown", None), *found]:
+    result = [("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]
+    for kind, value in [*steps, *lost, ("grown", None), *result]:
         if kind == "status":
             local_safe, safe, finalized = ((SIDE if side else MAIN)[number] for side, number in value)
             harness.source = FollowStatus(None, local_safe, safe, finalized)

@@ -104,9 +104,9 @@ def test_rounds_begin_at_their_rhythm_whatever_failed() -> None:
     """[FSR10]: block time 2 s."""
     played = Round()
     begun = []
-    for found in (Unavailable("away"), status(13, 14, 8), status(), Unavailable("away")):
+    for result in (Unavailable("away"), status(13, 14, 8), status(), Unavailable("away")):
         try:
-            played.play(found)
+            played.play(result)
             played.source.succeeded()
         except FollowError as error:
             played.source.failed(error)
@@ -319,17 +319,17 @@ def test_the_chain_is_held_once_a_minute_for_blocks_that_do_not_come() -> None:
 
 def test_an_engine_that_has_moved_by_itself_is_noticed() -> None:
     """[FSR3] Engines take a chain as theirs once they have fetched it: our heads are not those of that chain then."""
-    found = FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6])
-    played = Round().play(found)
+    follow_status = FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6])
+    played = Round().play(follow_status)
     played.source.wait_for_sync(played.now)
     played.chain = [*OTHERS[:17], *REFS[17:]]
     played.chain[20] = OTHERS[20]
-    error = played.refused(found)
+    error = played.refused(follow_status)
     assert (error.result, error.reason) == (None, FollowReason.ENGINE_LACKS)
     assert str(error).startswith("the execution engine has left our chain: it has 20:")
     played.source.failed(error)
     played.chain = REFS
-    assert played.play(found).source.forkchoice(HEADS) is not None
+    assert played.play(follow_status).source.forkchoice(HEADS) is not None
 
 
 def test_a_target_that_our_chain_has_grown_up_to_is_compared() -> None:

@@ -195,7 +195,7 @@ def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() 
     harness = sequencing()
     fetch = harness.until(GetPayload, CallPurpose.SEQUENCER)
     harness.answer(fetch, Unavailable("connection reset"))
-    assert harness.done(WorkFailed) == [] and [each.fields for each in harness.done(Lasts)] == [
+    assert harness.done(WorkFailed) == [] and [item.fields for item in harness.done(Lasts)] == [
         {"reason": "connection reset"}
     ]
     assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", Problem(None, "sequencer", "connection reset"))

@@ -84,18 +84,18 @@ def test_blocks_of_before_interop_are_no_events(chain: ChainFixture) -> None:
         interop.on_unsafe(ref, 0.0)
         interop.on_local_safe(ref, chain.l1_ref(101), 0.0)
     interop.on_derivation(chain.l1_ref(101), True, refs[1], 0.0)
-    found = events(interop)
-    assert [event.unsafe_block for event in found if event.unsafe_block] == [block_ref(refs[2])]
-    assert sum(event.derivation_update is not None for event in found) == 1
-    assert found[-1].exhaust_l1 is not None, "exhaustion is told in any case"
+    result = events(interop)
+    assert [event.unsafe_block for event in result if event.unsafe_block] == [block_ref(refs[2])]
+    assert sum(event.derivation_update is not None for event in result) == 1
+    assert result[-1].exhaust_l1 is not None, "exhaustion is told in any case"
 
 
 def test_the_oldest_events_are_dropped_and_without_a_supervisor_there_are_none(chain: ChainFixture) -> None:
     interop, off = managed(chain), Interop(chain_with(FORKS).rollup, False)
     for number in range(MAX_EVENTS + 5):
-        for each in (interop, off):
-            each.reset("again", float(number))
-            each.replaced(chain.genesis, bytes(32), float(number))
+        for item in (interop, off):
+            item.reset("again", float(number))
+            item.replaced(chain.genesis, bytes(32), float(number))
     assert len(interop.events) == MAX_EVENTS and off.events == type(off.events)()
     assert interop.events[-1][1] == InteropEvent(replace_block=Replacement(block_ref(chain.genesis), bytes(32)))
 
@@ -125,9 +125,9 @@ def decide(harness: CoreHarness, decision: Decision) -> None:
 
 def take_events(harness: CoreHarness) -> list[InteropEvent]:
     """The events since the last call."""
-    found = [event for _, event in harness.core.interop.events]
+    events = [event for _, event in harness.core.interop.events]
     harness.core.interop.events.clear()
-    return found
+    return events
 
 
 def waiting(chain: ChainFixture) -> CoreHarness:
@@ -160,8 +160,8 @@ def interop_chain(**forks: int) -> ChainFixture:
 def blocks(harness: CoreHarness) -> list[L2BlockRef]:
     """The derived blocks, genesis first."""
     chain = harness.chain
-    found = harness.engine.canonical()
-    return [chain.genesis, *(chain.ref(found[number]) for number in sorted(found) if number)]
+    result = harness.engine.canonical()
+    return [chain.genesis, *(chain.ref(result[number]) for number in sorted(result) if number)]
 
 
 def test_the_supervisor_chooses_the_start() -> None:
@@ -179,9 +179,9 @@ def test_the_supervisor_chooses_the_start() -> None:
 def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> None:
     harness = managed_core(interop_chain())
     refs, source = blocks(harness), harness.chain.l1_ref(harness.l1_head)
-    found = take_events(harness)
-    assert [event.unsafe_block for event in found if event.unsafe_block][-3:] == [block_ref(ref) for ref in refs[1:]]
-    derived = [event.derivation_update for event in found if event.derivation_update]
+    events = take_events(harness)
+    assert [event.unsafe_block for event in events if event.unsafe_block][-3:] == [block_ref(ref) for ref in refs[1:]]
+    derived = [event.derivation_update for event in events if event.derivation_update]
     assert derived == [DerivedPair(source, block_ref(ref)) for ref in refs[1:]]
     status = harness.status
     assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[0], refs[0])
@@ -242,8 +242,8 @@ def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     heads = Heads(refs[3], refs[2], refs[2], refs[0], refs[1], refs[2])
     decide(harness, ForceStart(heads))
     status = harness.status
-    found = (status.unsafe, status.local_safe, status.safe, status.cross_unsafe, status.finalized)
-    assert found == (refs[3], refs[2], refs[1], refs[2], refs[0])
+    result = (status.unsafe, status.local_safe, status.safe, status.cross_unsafe, status.finalized)
+    assert result == (refs[3], refs[2], refs[1], refs[2], refs[0])
     assert (harness.engine.head, harness.engine.safe) == (refs[3].hash, refs[1].hash)
     assert harness.start is not None
     harness.derive(harness.chain.user)

@@ -87,16 +87,16 @@ class Handled:
     def metric(self, line: str) -> float:
         """The value of a metric with its labels; 0 if it does not exist."""
         lines = self.meter.text().decode().splitlines()
-        return next((float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} ")), 0.0)
+        return next((float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} ")), 0.0)
 
 
 @pytest.fixture(params=[True, False], ids=["p2p", "no p2p"])
 def handled(chain: ChainFixture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Handled]:
-    before, found = log.configuration(), Handled(chain, tmp_path, request.param)
-    log.configure("engine", Level.TRACE, found.records.append)
-    yield found
+    before, result = log.configuration(), Handled(chain, tmp_path, request.param)
+    log.configure("engine", Level.TRACE, result.records.append)
+    yield result
     log.configure(*before)
-    for bus in found.buses.values():
+    for bus in result.buses.values():
         bus.close()
 
 

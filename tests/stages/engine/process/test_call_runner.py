@@ -14,7 +14,6 @@ from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
-from tests.stages.engine.conftest import Play
 
 MOVING = PendingCall(1, CallPurpose.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
 READING = PendingCall(2, CallPurpose.OUTPUT, OutputRequest(1, 1), 0, 0.0)
@@ -53,65 +52,53 @@ class Asker:
             await asyncio.sleep(0)
 
 
-def test_calls_do_not_wait_for_each_other(play: Play) -> None:
-    async def scene() -> None:
-        asker = Asker()
-        await asker.start(MOVING, READING)
-        assert asker.runner.answers() == []
-        await asker.let(READING)
-        assert asker.runner.answers() == [(READING, None)] and asker.runner.answers() == []
-        await asker.let(MOVING, TemporaryError("connection refused"))
-        assert asker.runner.answers() == [(MOVING, Unavailable("connection refused"))]
-        asker.gates.clear()
-        await asker.start(MOVING)
-        await asker.let(MOVING, UnreadableAnswerError("no transactions"))
-        assert asker.runner.answers() == [(MOVING, Unavailable("no transactions", unreadable=True))]
-
-    play(scene())
+async def test_calls_do_not_wait_for_each_other() -> None:
+    asker = Asker()
+    await asker.start(MOVING, READING)
+    assert asker.runner.answers() == []
+    await asker.let(READING)
+    assert asker.runner.answers() == [(READING, None)] and asker.runner.answers() == []
+    await asker.let(MOVING, TemporaryError("connection refused"))
+    assert asker.runner.answers() == [(MOVING, Unavailable("connection refused"))]
+    asker.gates.clear()
+    await asker.start(MOVING)
+    await asker.let(MOVING, UnreadableAnswerError("no transactions"))
+    assert asker.runner.answers() == [(MOVING, Unavailable("no transactions", unreadable=True))]
 
 
 @pytest.mark.parametrize("error", [ResetError("a contradiction"), ValueError("a bug")], ids=["reset", "bug"])
-def test_any_other_error_goes_on(error: Exception, play: Play) -> None:
-    async def scene() -> None:
-        asker = Asker()
-        await asker.start(MOVING)
-        await asker.let(MOVING, error)
-        with pytest.raises(type(error)):
-            asker.runner.answers()
-
-    play(scene())
+async def test_any_other_error_goes_on(error: Exception) -> None:
+    asker = Asker()
+    await asker.start(MOVING)
+    await asker.let(MOVING, error)
+    with pytest.raises(type(error)):
+        asker.runner.answers()
 
 
-def test_the_end_waits_for_the_call_that_may_move_heads_alone(play: Play) -> None:
-    async def scene() -> None:
-        asker = Asker()
-        await asker.start(MOVING, READING)
-        closing = asyncio.create_task(asker.runner.close(60.0))
-        await asyncio.sleep(0)
-        await asker.let(MOVING)
-        await closing
-        assert asker.runner.answers() == [(MOVING, None)]
-        assert asker.gates[READING.call].cancelled()
-
-    play(scene())
+async def test_the_end_waits_for_the_call_that_may_move_heads_alone() -> None:
+    asker = Asker()
+    await asker.start(MOVING, READING)
+    closing = asyncio.create_task(asker.runner.close(60.0))
+    await asyncio.sleep(0)
+    await asker.let(MOVING)
+    await closing
+    assert asker.runner.answers() == [(MOVING, None)]
+    assert asker.gates[READING.call].cancelled()
 
 
-def test_the_end_does_not_wait_for_ever(play: Play) -> None:
-    async def scene() -> None:
-        asker = Asker()
-        await asker.start(MOVING)
-        await asker.runner.close(0.01)
-        assert asker.gates[MOVING.call].cancelled() and asker.runner.answers() == []
-
-    play(scene())
+async def test_the_end_does_not_wait_for_ever() -> None:
+    asker = Asker()
+    await asker.start(MOVING)
+    await asker.runner.close(0.01)
+    assert asker.gates[MOVING.call].cancelled() and asker.runner.answers() == []
 
 
 @pytest.fixture
 def records() -> Iterator[list[Record]]:
     """The records that are written to the log."""
-    before, found = log.configuration(), list[Record]()
-    log.configure("engine", Level.INFO, found.append)
-    yield found
+    before, result = log.configuration(), list[Record]()
+    log.configure("engine", Level.INFO, result.append)
+    yield result
     log.configure(*before)
 
 

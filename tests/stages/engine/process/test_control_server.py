@@ -1,6 +1,5 @@
 """Requests of the rpc process are handled once and answered as often as they come."""
 
-import asyncio
 import os
 import threading
 from collections.abc import Iterator
@@ -42,7 +41,7 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.stages.engine.conftest import Play, RunOn
+from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import RPC, CoreHarness, started
 from tests.support.engine.engine_node import EngineNode
@@ -64,53 +63,47 @@ class Rpc:
         self.client = self.buses["rpc"].connect("engine.control", self.responses.append)
 
 
-def test_a_repeated_request_gets_the_first_response(tmp_path: Path, play: Play) -> None:
-    async def scene() -> None:
-        rpc = Rpc(tmp_path)
-        async with running_buses(rpc.buses):
-            request = StopSequencerRequest(1)
-            rpc.client.send(request)
-            rpc.client.send(request)
-            await until(lambda: len(rpc.handled) == 2)
-            peer = rpc.handled[0][0]
-            rpc.server.respond(peer, ControlResponse(1, None, bytes(32)))
-            rpc.client.send(request)
-            await until(lambda: len(rpc.responses) == 2)
-            assert rpc.responses == [ControlResponse(1, None, bytes(32))] * 2 and len(rpc.handled) == 2
-            for number in range(2, MAX_RESPONSES + 2):
-                rpc.server.respond(peer, ControlResponse(number, None, None))
-            rpc.client.send(request)
-            await until(lambda: len(rpc.handled) == 3)
-
-    play(scene())
+async def test_a_repeated_request_gets_the_first_response(tmp_path: Path) -> None:
+    rpc = Rpc(tmp_path)
+    async with running_buses(rpc.buses):
+        request = StopSequencerRequest(1)
+        rpc.client.send(request)
+        rpc.client.send(request)
+        await until(lambda: len(rpc.handled) == 2)
+        peer = rpc.handled[0][0]
+        rpc.server.respond(peer, ControlResponse(1, None, bytes(32)))
+        rpc.client.send(request)
+        await until(lambda: len(rpc.responses) == 2)
+        assert rpc.responses == [ControlResponse(1, None, bytes(32))] * 2 and len(rpc.handled) == 2
+        for number in range(2, MAX_RESPONSES + 2):
+            rpc.server.respond(peer, ControlResponse(number, None, None))
+        rpc.client.send(request)
+        await until(lambda: len(rpc.handled) == 3)
 
 
-def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp_path: Path, play: Play) -> None:
+async def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp_path: Path) -> None:
     def sealed(number: int, size: int) -> BuildResponse:
         payload = msgspec.structs.replace(block(number=number), transactions=(bytes(size),))
         return BuildResponse(number, None, payload=payload)
 
-    async def scene() -> None:
-        rpc = Rpc(tmp_path)
-        async with running_buses(rpc.buses):
-            rpc.client.send(SealBlockRequest(1, bytes(8), 0, False))
-            await until(lambda: len(rpc.handled) == 1)
-            peer = rpc.handled[0][0]
-            for number in range(1, 41):
-                rpc.server.respond(peer, sealed(number, 1_000_000))
-                assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
-            assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
-            await until(lambda: len(rpc.responses) == 40)
-            rpc.client.send(SealBlockRequest(40, bytes(8), 0, False))
-            await until(lambda: len(rpc.responses) == 41)
-            assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
-            kept = rpc.server.responses.bytes
-            rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
-            assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
-            rpc.client.send(SealBlockRequest(41, bytes(8), 0, False))
-            await until(lambda: len(rpc.handled) == 2)
-
-    play(scene())
+    rpc = Rpc(tmp_path)
+    async with running_buses(rpc.buses):
+        rpc.client.send(SealBlockRequest(1, bytes(8), 0, False))
+        await until(lambda: len(rpc.handled) == 1)
+        peer = rpc.handled[0][0]
+        for number in range(1, 41):
+            rpc.server.respond(peer, sealed(number, 1_000_000))
+            assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
+        assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
+        await until(lambda: len(rpc.responses) == 40)
+        rpc.client.send(SealBlockRequest(40, bytes(8), 0, False))
+        await until(lambda: len(rpc.responses) == 41)
+        assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
+        kept = rpc.server.responses.bytes
+        rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
+        assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
+        rpc.client.send(SealBlockRequest(41, bytes(8), 0, False))
+        await until(lambda: len(rpc.handled) == 2)
 
 
 class SlowDisk:
@@ -136,20 +129,25 @@ class SlowDisk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
-    found = SlowDisk()
-    monkeypatch.setattr(os, "fsync", found.fsync)
-    return found
+    slow_disk = SlowDisk()
+    monkeypatch.setattr(os, "fsync", slow_disk.fsync)
+    return slow_disk
 
 
 @pytest.mark.option("rpc.admin-state")
-def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: Path, disk: SlowDisk) -> None:
+async def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: Path, disk: SlowDisk) -> None:
     """[ADM5]: a start that is refused by the time it is stored is not what another life begins with."""
     engine = sequencing_engine()
     chain = engine.chain
     file = AdminStateFile(str(tmp_path / "admin.json"))
     (block,) = (chain.payloads[ref.hash] for ref in chain.build(1)[1:])
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(
+        sequencer_enabled=True,
+        sequencer_stopped=True,
+        sequencer_l1_confs=0,
+        p2p=True,
+        admin_state_file=str(tmp_path / "admin.json"),
+    ) as node:
         await node.until(lambda: node.unsafe == 0)
         start = StartSequencerRequest(1, chain.genesis.hash)
         with disk.held():
@@ -158,25 +156,18 @@ def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_path: P
             await node.gossip(block)
             await node.until(lambda: node.unsafe == 1)
             node.control.send(start)
-            assert [each.id for each in node.responses] == [2], "this one is not, until it is on disk"
+            assert [response.id for response in node.responses] == [2], "this one is not, until it is on disk"
         refused = await node.admin(start)
         assert refused.error is not None and refused.error.startswith("block hash does not match")
         await node.until(lambda: file.load() == AdminState(False))
         assert (await node.admin(StartSequencerRequest(3, engine.head))).error is None
         assert file.load() == AdminState(True)
-        assert all(each == refused for each in node.responses if each.id == 1), "repetitions get the first response"
-
-    run_on(engine)(
-        scene,
-        sequencer_enabled=True,
-        sequencer_stopped=True,
-        sequencer_l1_confs=0,
-        p2p=True,
-        admin_state_file=str(tmp_path / "admin.json"),
-    )
+        assert all(response == refused for response in node.responses if response.id == 1), (
+            "repetitions get the first response"
+        )
 
 
-def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: RunOn, tmp_path: Path) -> None:
+async def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: RunOn, tmp_path: Path) -> None:
     """[ADM7]: or else the next life of the process undoes what was answered with success."""
     engine = sequencing_engine()
     path = tmp_path / "node" / "sequencer.state"
@@ -203,14 +194,16 @@ def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: R
         assert SequencerStateFile(str(path)).load() == SequencerState(active=False, recover=True, sdm_opt_in=True)
 
     config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
-    run_on(engine)(scene, **config)
+    async with run_on(engine)(**config) as node:
+        await scene(node)
 
     async def next_life(node: EngineNode) -> None:
         await node.until(lambda: node.status is not None and node.unsafe >= 0)
         assert node.status is not None and not node.status.sequencer_active
         assert node.stage.config.sequencer_recover and node.status.sdm_opt_in
 
-    run_on(engine)(next_life, **config)
+    async with run_on(engine)(**config) as node:
+        await next_life(node)
 
 
 class FailingStore(SequencerStore):
@@ -252,35 +245,27 @@ class Requests:
         return await self.requests.task.step()
 
 
-def test_a_call_that_fails_is_tried_to_be_undone_until_it_is(chain: ChainFixture) -> None:
+async def test_a_call_that_fails_is_tried_to_be_undone_until_it_is(chain: ChainFixture) -> None:
     """[ADM7]: the file may have what was to be written, and another life would begin with it."""
-
-    async def scene() -> None:
-        found = Requests(started(chain, sequencer_enabled=True))
-        found.store.failures = 2
-        assert await found.take(StopSequencerRequest(1)) == RETRY_SECONDS
-        assert found.refused == ["failed to notify sequencer-state listener of stop: disk full"]
-        assert found.harness.status.sequencer_active and found.harness.responses == []
-        assert await found.take() == IDLE_SECONDS
-        assert found.store.written == [False, True, True]
-        found.requests.close()
-
-    asyncio.run(scene())
+    requests = Requests(started(chain, sequencer_enabled=True))
+    requests.store.failures = 2
+    assert await requests.take(StopSequencerRequest(1)) == RETRY_SECONDS
+    assert requests.refused == ["failed to notify sequencer-state listener of stop: disk full"]
+    assert requests.harness.status.sequencer_active and requests.harness.responses == []
+    assert await requests.take() == IDLE_SECONDS
+    assert requests.store.written == [False, True, True]
+    requests.requests.close()
 
 
-def test_calls_are_made_one_after_the_other(chain: ChainFixture) -> None:
+async def test_calls_are_made_one_after_the_other(chain: ChainFixture) -> None:
     """A repeated one once, and each is stored."""
-
-    async def scene() -> None:
-        found = Requests(started(chain, sequencer_enabled=True))
-        stop, start = StopSequencerRequest(1), StartSequencerRequest(2, chain.genesis.hash)
-        assert await found.take(stop, stop, start, start, StopSequencerRequest(3)) == IDLE_SECONDS
-        assert found.store.written == [False, True, False] and found.refused == []
-        found.harness.run_until_idle()
-        responses = [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
-        assert found.harness.responses == [*responses, ControlResponse(3, None, chain.genesis.hash)]
-        assert await found.take(StopSequencerRequest(4)) == IDLE_SECONDS
-        assert len(found.store.written) == 3, "a call that has no effect stores nothing"
-        found.requests.close()
-
-    asyncio.run(scene())
+    requests = Requests(started(chain, sequencer_enabled=True))
+    stop, start = StopSequencerRequest(1), StartSequencerRequest(2, chain.genesis.hash)
+    assert await requests.take(stop, stop, start, start, StopSequencerRequest(3)) == IDLE_SECONDS
+    assert requests.store.written == [False, True, False] and requests.refused == []
+    requests.harness.run_until_idle()
+    responses = [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
+    assert requests.harness.responses == [*responses, ControlResponse(3, None, chain.genesis.hash)]
+    assert await requests.take(StopSequencerRequest(4)) == IDLE_SECONDS
+    assert len(requests.store.written) == 3, "a call that has no effect stores nothing"
+    requests.requests.close()

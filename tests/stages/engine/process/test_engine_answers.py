@@ -103,21 +103,21 @@ def test_hex_of_statuses_is_checked(found: Any, name: str) -> None:
 
 def test_envelopes(chain: ChainFixture) -> None:
     payload = sealed(chain)
-    found = envelope_to_json(payload) | {"blockValue": 5, "blobsBundle": {"blobs": []}}
-    assert answers.payload_of_envelope(decoded(found, answers.Envelope)) == payload
-    whole = found["executionPayload"]
+    result = envelope_to_json(payload) | {"blockValue": 5, "blobsBundle": {"blobs": []}}
+    assert answers.payload_of_envelope(decoded(result, answers.Envelope)) == payload
+    whole = result["executionPayload"]
     for inner in (*variants(whole), whole | {"withdrawals": [{}]}, whole | {"transactions": None}, None):
-        changed = found | {"executionPayload": inner}
+        changed = result | {"executionPayload": inner}
         typed = decoded(changed, answers.Envelope)
         assert outcome(answers.payload_of_envelope, typed) == outcome(envelope_from_json, changed)
 
 
 @pytest.mark.parametrize("name", ["gasUsed", "transactions", "withdrawals", "withdrawalsRoot"])
 def test_members_of_payloads_of_another_type_are_named(chain: ChainFixture, name: str) -> None:
-    found = envelope_to_json(sealed(chain))
-    found["executionPayload"][name] = 5
+    result = envelope_to_json(sealed(chain))
+    result["executionPayload"][name] = 5
     with pytest.raises(MalformedJsonError, match=rf"got `int` - at `\$\.executionPayload\.{name}`"):
-        decoded(found, answers.Envelope)
+        decoded(result, answers.Envelope)
 
 
 # --- blocks --------------------------------------------------------------------------------------------------------
@@ -132,13 +132,13 @@ def test_blocks(forks: int) -> None:
     assert answers.ref_of_block(chain.rollup, decoded(whole, answers.BlockWithCalls)) == chain.ref(payload)
     transactions: list[Any] = [None, [], [{}], [{"type": "0x7e"}], [{"type": "0x2"}]]
     withdrawals: list[Any] = [None, [], [{}]]
-    changed = [whole | {"transactions": each} for each in transactions]
-    changed += [whole | {"withdrawals": each} for each in withdrawals]
-    for found in (*variants(whole), *changed):
-        block, calls = decoded(found, answers.Block), decoded(found, answers.BlockWithCalls)
-        assert outcome(answers.payload_of_block, block) == outcome(payload_from_block_json, found)
+    changed = [whole | {"transactions": transaction} for transaction in transactions]
+    changed += [whole | {"withdrawals": withdrawal} for withdrawal in withdrawals]
+    for variant in (*variants(whole), *changed):
+        block, calls = decoded(variant, answers.Block), decoded(variant, answers.BlockWithCalls)
+        assert outcome(answers.payload_of_block, block) == outcome(payload_from_block_json, variant)
         ref = outcome(answers.ref_of_block, chain.rollup, calls)
-        assert ref == outcome(l2_ref_from_json, chain.rollup, found)
+        assert ref == outcome(l2_ref_from_json, chain.rollup, variant)
 
 
 def test_members_of_blocks_of_another_type_are_named(chain: ChainFixture) -> None:

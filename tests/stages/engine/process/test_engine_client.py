@@ -40,7 +40,6 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
-from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
 from tests.support.servers.http_listener import listening
@@ -71,34 +70,31 @@ def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert claims == {"iat": int(now[0])}, "also after the clock went back"
 
 
-def test_a_block_from_attributes_to_the_chain(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            genesis = chain.genesis.hash
-            attributes = chain.attributes(chain.genesis, 100, [chain.user])
-            state = Forkchoice(genesis, genesis, genesis)
-            started = await client.ask(ForkchoiceUpdate(state, attributes))
-            assert isinstance(started, ForkchoiceAnswer) and started.status == "VALID" and started.payload_id
-            payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
-            assert payload == chain.seal(chain.genesis, attributes)
-            assert isinstance(payload, ExecutionPayload)
-            answer = await client.ask(NewPayload(payload))
-            assert answer == PayloadAnswer("VALID", None, payload.block_hash)
-            assert await client.ask(ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))) == (
-                ForkchoiceAnswer("VALID")
-            )
-            assert await client.ask(GetBlock(1)) == payload
-            assert await client.ask(GetBlock(2)) is None
-            ref = chain.ref(payload)
-            for name in (1, "latest", payload.block_hash):
-                assert await client.ask(GetBlockRef(name)) == ref
-            assert await client.ask(GetBlockRefs(0, 3)) == (chain.genesis, ref)
-            assert await client.payloads(1, 1) == [payload]
-            assert await client.payloads(1, 2) is None
-            await client.close()
-
-    play(scene())
+async def test_a_block_from_attributes_to_the_chain(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+    async with engine.serving():
+        client = client_of(engine)
+        genesis = chain.genesis.hash
+        attributes = chain.attributes(chain.genesis, 100, [chain.user])
+        state = Forkchoice(genesis, genesis, genesis)
+        started = await client.ask(ForkchoiceUpdate(state, attributes))
+        assert isinstance(started, ForkchoiceAnswer) and started.status == "VALID" and started.payload_id
+        payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
+        assert payload == chain.seal(chain.genesis, attributes)
+        assert isinstance(payload, ExecutionPayload)
+        answer = await client.ask(NewPayload(payload))
+        assert answer == PayloadAnswer("VALID", None, payload.block_hash)
+        assert await client.ask(ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))) == (
+            ForkchoiceAnswer("VALID")
+        )
+        assert await client.ask(GetBlock(1)) == payload
+        assert await client.ask(GetBlock(2)) is None
+        ref = chain.ref(payload)
+        for name in (1, "latest", payload.block_hash):
+            assert await client.ask(GetBlockRef(name)) == ref
+        assert await client.ask(GetBlockRefs(0, 3)) == (chain.genesis, ref)
+        assert await client.payloads(1, 1) == [payload]
+        assert await client.payloads(1, 2) is None
+        await client.close()
     assert engine.calls[:4] == [
         *("engine_forkchoiceUpdatedV3", "engine_getPayloadV4"),
         *("engine_newPayloadV4", "engine_forkchoiceUpdatedV3"),
@@ -106,31 +102,27 @@ def test_a_block_from_attributes_to_the_chain(chain: ChainFixture, engine: FakeE
     assert len(engine.tokens) == 1
 
 
-def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+async def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
     """[WSK1, WSK4] A connection lost and a handshake refused are temporary errors that name the endpoint."""
+    server = WebSocketServer()
+    async with engine.serving(), listening(server.app) as (url,):
+        server.forward_to(engine.url)
+        client = EngineClient(web_socket_url(url), SECRET, 5.0, engine.chain.rollup, Meter("engine"))
+        genesis = chain.genesis.hash
+        attributes = chain.attributes(chain.genesis, 100, [chain.user])
+        started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
+        assert isinstance(started, ForkchoiceAnswer) and started.payload_id
+        payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
+        assert isinstance(payload, ExecutionPayload)
+        assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
+        assert await client.ask(GetBlock(1)) is None
 
-    async def scene() -> None:
-        server = WebSocketServer()
-        async with engine.serving(), listening(server.app) as (url,):
-            server.forward_to(engine.url)
-            client = EngineClient(web_socket_url(url), SECRET, 5.0, engine.chain.rollup, Meter("engine"))
-            genesis = chain.genesis.hash
-            attributes = chain.attributes(chain.genesis, 100, [chain.user])
-            started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
-            assert isinstance(started, ForkchoiceAnswer) and started.payload_id
-            payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
-            assert isinstance(payload, ExecutionPayload)
-            assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
-            assert await client.ask(GetBlock(1)) is None
-
-            server.refuse = lambda: web.Response(status=401, headers={"Date": UNREADABLE_DATE})
-            await server.drop_connections()
-            with pytest.raises(TemporaryError, match=r"127.0.0.1:\d+: HTTP status 401 in the WebSocket handshake"):
-                await client.ask(GetBlock(0))
-            await client.close()
-        assert len(server.handshakes) == 2
-
-    play(scene())
+        server.refuse = lambda: web.Response(status=401, headers={"Date": UNREADABLE_DATE})
+        await server.drop_connections()
+        with pytest.raises(TemporaryError, match=r"127.0.0.1:\d+: HTTP status 401 in the WebSocket handshake"):
+            await client.ask(GetBlock(0))
+        await client.close()
+    assert len(server.handshakes) == 2
 
 
 @pytest.mark.parametrize(
@@ -143,228 +135,188 @@ def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutio
         ((*FORK_NAMES[1:10], "azul"), ("forkchoiceUpdatedV3", "getPayloadV5", "newPayloadV4")),
     ],
 )
-def test_method_versions_by_fork(play: Play, forks: tuple[str, ...], methods: tuple[str, ...]) -> None:
+async def test_method_versions_by_fork(forks: tuple[str, ...], methods: tuple[str, ...]) -> None:
     chain = chain_with(dict.fromkeys(forks, 0))
     engine = FakeExecutionEngine(chain)
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            genesis = chain.genesis.hash
-            attributes = chain.attributes(chain.genesis, 100)
-            started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
-            assert isinstance(started, ForkchoiceAnswer) and started.payload_id is not None
-            payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
-            assert isinstance(payload, ExecutionPayload)
-            await client.ask(NewPayload(payload))
-            await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
-            await client.close()
-
-    play(scene())
+    async with engine.serving():
+        client = client_of(engine)
+        genesis = chain.genesis.hash
+        attributes = chain.attributes(chain.genesis, 100)
+        started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
+        assert isinstance(started, ForkchoiceAnswer) and started.payload_id is not None
+        payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
+        assert isinstance(payload, ExecutionPayload)
+        await client.ask(NewPayload(payload))
+        await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
+        await client.close()
     assert engine.calls == [f"engine_{method}" for method in (*methods, "forkchoiceUpdatedV3")]
 
 
-def test_errors_and_statuses_of_the_engine(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+async def test_errors_and_statuses_of_the_engine(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     state = Forkchoice(ZERO_HASH, ZERO_HASH, ZERO_HASH)
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            engine.answers["engine_forkchoiceUpdatedV3"] = [
-                EngineFailure(-38002, "invalid forkchoice state"),
-                EngineFailure(-38003, "Invalid payload attributes", err="failed to force-include tx:\nnonce too high"),
-                EngineFailure(-32602, "Invalid params", err=7),
-                EngineFailure(-38003, "bad: the reason", err="the reason"),
-            ]
-            texts = ("invalid forkchoice state", "Invalid params", "bad: the reason")
-            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38002, texts[0])
-            reason = "Invalid payload attributes: failed to force-include tx: nonce too high"
-            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, reason)
-            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-32602, texts[1])
-            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, texts[2])
-            engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
-            assert await client.ask(NewPayload(payload)) == PayloadAnswer("INVALID", "bad root")
-            with pytest.raises(
-                TemporaryError, match="the answer to engine_newPayloadV4 is malformed: Expected `object`"
-            ):
-                await client.ask(NewPayload(payload))
-            engine.answers["eth_getBlockByNumber"] = [
-                *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
-                *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
-            ]
-            assert await client.ask(GetBlockRef("finalized")) is None
-            assert await client.ask(GetBlockRef("finalized")) is None
-            for text in ("busy", "cannot be read"):
-                with pytest.raises(TemporaryError, match=text):
-                    await client.ask(GetBlockRef("finalized"))
-            await client.close()
-
-    play(scene())
+    async with engine.serving():
+        client = client_of(engine)
+        engine.answers["engine_forkchoiceUpdatedV3"] = [
+            EngineFailure(-38002, "invalid forkchoice state"),
+            EngineFailure(-38003, "Invalid payload attributes", err="failed to force-include tx:\nnonce too high"),
+            EngineFailure(-32602, "Invalid params", err=7),
+            EngineFailure(-38003, "bad: the reason", err="the reason"),
+        ]
+        texts = ("invalid forkchoice state", "Invalid params", "bad: the reason")
+        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38002, texts[0])
+        reason = "Invalid payload attributes: failed to force-include tx: nonce too high"
+        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, reason)
+        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-32602, texts[1])
+        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, texts[2])
+        engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
+        assert await client.ask(NewPayload(payload)) == PayloadAnswer("INVALID", "bad root")
+        with pytest.raises(TemporaryError, match="the answer to engine_newPayloadV4 is malformed: Expected `object`"):
+            await client.ask(NewPayload(payload))
+        engine.answers["eth_getBlockByNumber"] = [
+            *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
+            *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
+        ]
+        assert await client.ask(GetBlockRef("finalized")) is None
+        assert await client.ask(GetBlockRef("finalized")) is None
+        for text in ("busy", "cannot be read"):
+            with pytest.raises(TemporaryError, match=text):
+                await client.ask(GetBlockRef("finalized"))
+        await client.close()
 
 
-def test_protocol_versions_are_signalled(engine: FakeExecutionEngine, play: Play) -> None:
+async def test_protocol_versions_are_signalled(engine: FakeExecutionEngine) -> None:
     """[PRV3]"""
     method = "engine_signalSuperchainV1"
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            engine.answers[method] = [
-                *("0x" + "09" * 32, EngineFailure(-32601, "Method not found")),
-                *(EngineFailure(-32000, "busy"), "0x09", None),
-            ]
-            assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) == b"\x09" * 32
-            assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) is None
-            for text in ("busy", "cannot be read", "malformed"):
-                with pytest.raises(TemporaryError, match=text):
-                    await client.signal_versions(b"\x01" * 32, b"\x02" * 32)
-            await client.close()
-
-    play(scene())
+    async with engine.serving():
+        client = client_of(engine)
+        engine.answers[method] = [
+            *("0x" + "09" * 32, EngineFailure(-32601, "Method not found")),
+            *(EngineFailure(-32000, "busy"), "0x09", None),
+        ]
+        assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) == b"\x09" * 32
+        assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) is None
+        for text in ("busy", "cannot be read", "malformed"):
+            with pytest.raises(TemporaryError, match=text):
+                await client.signal_versions(b"\x01" * 32, b"\x02" * 32)
+        await client.close()
     assert engine.calls == [method] * 5
 
 
-def test_how_far_the_sync_of_the_engine_is(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+async def test_how_far_the_sync_of_the_engine_is(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
     engine.head = chain.build(3)[3].hash
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            assert await client.ask(GetSyncProgress()) == SyncingBlocks(3, 3), "an engine that does not sync"
-            engine.answers["eth_syncing"] = [
-                {"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0xff", "stages": [{"name": "x"}]},
-                *({}, {"currentBlock": "0x1" + "0" * 16}, {"currentBlock": 7}, "odd", EngineFailure(-32601, "none")),
-            ]
-            assert await client.ask(GetSyncProgress()) == SyncingBlocks(16, 255)
-            assert await client.ask(GetSyncProgress()) == SyncingBlocks(0, 0)
-            for text in ("currentBlock", "currentBlock", "eth_syncing"):
-                with pytest.raises(TemporaryError, match=text):
-                    await client.ask(GetSyncProgress())
-            assert await client.ask(GetSyncProgress()) == ErrorAnswer(-32601, "none")
-            await client.close()
-
-    play(scene())
-
-
-def test_blocks_that_the_engine_has_pruned(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
-    """[STA18] One of a number is missing; that of a label is not, nor is one without its transactions."""
-    engine.head, engine.pruned = chain.build(3)[3].hash, 2
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            gone = EngineFailure(4444, "pruned history unavailable")
-            engine.answers["eth_getBlockByNumber"] = [gone, gone]
-            assert await client.ask(GetBlockRef(1)) is None
-            with pytest.raises(UnreadableAnswerError, match=r"pruned history unavailable \(its safe block\)"):
-                await client.ask(GetBlockRef("safe"))
-            with pytest.raises(UnreadableAnswerError, match="block 2: it came without transactions"):
-                await client.ask(GetBlockRef(2))
-            with pytest.raises(UnreadableAnswerError, match="does not have the hash"):
-                await client.ask(GetBlock(2))
-            assert await client.ask(GetBlockRefs(1, 3)) == (chain.build(3)[3],)
-            await client.close()
-
-    play(scene())
-
-
-def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine, play: Play) -> None:
-    async def scene() -> None:
-        async with engine.serving():
-            stranger = client_of(engine, b"\x01" * 32)
-            with pytest.raises(TemporaryError, match="HTTP status 40") as refused:
-                await stranger.ask(GetBlockRef("latest"))
-            assert refused.value.code is Code.ENGINE_AUTH
-            await stranger.close()
-            assert stranger.record.counts(True).error.startswith("HTTP status 401")
-            answering = client_of(engine)
-            await answering.ask(GetBlockRef("latest"))
-            assert not answering.record.counts(True).failing
-            await answering.payloads(0, 1)
-            assert (answering.record.counts(True).requests, answering.record.counts(True).errors) == (3, 0)
-            await answering.close()
+    async with engine.serving():
         client = client_of(engine)
-        with pytest.raises(TemporaryError, match="cannot connect"):
-            await client.ask(GetBlockRef("latest"))
-        with pytest.raises(TemporaryError, match="cannot connect"):
-            await client.payloads(1, 2)
-        assert (client.record.counts(True).requests, client.record.counts(True).errors) == (3, 2)
+        assert await client.ask(GetSyncProgress()) == SyncingBlocks(3, 3), "an engine that does not sync"
+        engine.answers["eth_syncing"] = [
+            {"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0xff", "stages": [{"name": "x"}]},
+            *({}, {"currentBlock": "0x1" + "0" * 16}, {"currentBlock": 7}, "odd", EngineFailure(-32601, "none")),
+        ]
+        assert await client.ask(GetSyncProgress()) == SyncingBlocks(16, 255)
+        assert await client.ask(GetSyncProgress()) == SyncingBlocks(0, 0)
+        for text in ("currentBlock", "currentBlock", "eth_syncing"):
+            with pytest.raises(TemporaryError, match=text):
+                await client.ask(GetSyncProgress())
+        assert await client.ask(GetSyncProgress()) == ErrorAnswer(-32601, "none")
         await client.close()
 
-    play(scene())
+
+async def test_blocks_that_the_engine_has_pruned(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+    """[STA18] One of a number is missing; that of a label is not, nor is one without its transactions."""
+    engine.head, engine.pruned = chain.build(3)[3].hash, 2
+    async with engine.serving():
+        client = client_of(engine)
+        gone = EngineFailure(4444, "pruned history unavailable")
+        engine.answers["eth_getBlockByNumber"] = [gone, gone]
+        assert await client.ask(GetBlockRef(1)) is None
+        with pytest.raises(UnreadableAnswerError, match=r"pruned history unavailable \(its safe block\)"):
+            await client.ask(GetBlockRef("safe"))
+        with pytest.raises(UnreadableAnswerError, match="block 2: it came without transactions"):
+            await client.ask(GetBlockRef(2))
+        with pytest.raises(UnreadableAnswerError, match="does not have the hash"):
+            await client.ask(GetBlock(2))
+        assert await client.ask(GetBlockRefs(1, 3)) == (chain.build(3)[3],)
+        await client.close()
+
+
+async def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine) -> None:
+    async with engine.serving():
+        stranger = client_of(engine, b"\x01" * 32)
+        with pytest.raises(TemporaryError, match="HTTP status 40") as refused:
+            await stranger.ask(GetBlockRef("latest"))
+        assert refused.value.code is Code.ENGINE_AUTH
+        await stranger.close()
+        assert stranger.record.counts(True).error.startswith("HTTP status 401")
+        answering = client_of(engine)
+        await answering.ask(GetBlockRef("latest"))
+        assert not answering.record.counts(True).failing
+        await answering.payloads(0, 1)
+        assert (answering.record.counts(True).requests, answering.record.counts(True).errors) == (3, 0)
+        await answering.close()
+    client = client_of(engine)
+    with pytest.raises(TemporaryError, match="cannot connect"):
+        await client.ask(GetBlockRef("latest"))
+    with pytest.raises(TemporaryError, match="cannot connect"):
+        await client.payloads(1, 2)
+    assert (client.record.counts(True).requests, client.record.counts(True).errors) == (3, 2)
+    await client.close()
 
 
 @pytest.mark.option("l2.engine-rpc-timeout")
 @pytest.mark.fault("F42")
 @pytest.mark.condition("C6")
-def test_a_slow_engine(engine: FakeExecutionEngine, play: Play) -> None:
-    async def scene() -> None:
-        engine.delay = 0.4
-        async with engine.serving():
-            client = client_of(engine, timeout=0.1)
-            with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s") as raised:
-                await client.ask(GetBlockRef("latest"))
-            assert raised.value.code is Code.ENGINE_SLOW, "it is up"
-            await client.close()
-
-    play(scene())
+async def test_a_slow_engine(engine: FakeExecutionEngine) -> None:
+    engine.delay = 0.4
+    async with engine.serving():
+        client = client_of(engine, timeout=0.1)
+        with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s") as raised:
+            await client.ask(GetBlockRef("latest"))
+        assert raised.value.code is Code.ENGINE_SLOW, "it is up"
+        await client.close()
 
 
-def test_a_block_with_another_hash_is_not_taken(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+async def test_a_block_with_another_hash_is_not_taken(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            engine.head = payload.block_hash
-            honest = engine.eth_getBlockByNumber("latest", True)
-            engine.answers["eth_getBlockByNumber"] = [{**honest, "gasUsed": "0x1"}]
-            with pytest.raises(TemporaryError, match="does not have the hash"):
-                await client.payload(1)
-            await client.close()
-
-    play(scene())
+    async with engine.serving():
+        client = client_of(engine)
+        engine.head = payload.block_hash
+        honest = engine.eth_getBlockByNumber("latest", True)
+        engine.answers["eth_getBlockByNumber"] = [{**honest, "gasUsed": "0x1"}]
+        with pytest.raises(TemporaryError, match="does not have the hash"):
+            await client.payload(1)
+        await client.close()
 
 
-def test_a_block_that_cannot_be_read_does_not_hide_others(
-    chain: ChainFixture, engine: FakeExecutionEngine, play: Play
+async def test_a_block_that_cannot_be_read_does_not_hide_others(
+    chain: ChainFixture, engine: FakeExecutionEngine
 ) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     block = block_json(payload)
     unreadable = [block | {"hash": "0x"}, block | {"hash": 5}, None, "odd", EngineFailure(-32000, "busy")]
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            engine.answers["eth_getBlockByNumber"] = [*unreadable, block]
-            assert await client.ask(GetBlockRefs(1, 6)) == (chain.ref(payload),)
-            engine.answers["eth_getBlockByNumber"] = [block, None]
-            assert await client.payloads(1, 2) is None
-            for bad, text in ((unreadable[0], "cannot be read: malformed block: hash: "), (unreadable[1], "`$.hash`")):
-                engine.answers["eth_getBlockByNumber"] = [block, bad]
-                with pytest.raises(TemporaryError, match=re.escape(text)) as raised:
-                    await client.payloads(1, 2)
-                host = engine.url.removeprefix("http://").removesuffix("/")
-                assert str(raised.value).startswith(f"execution engine {host}: the answer to eth_getBlockByNumber ")
-            await client.close()
-
-    play(scene())
+    async with engine.serving():
+        client = client_of(engine)
+        engine.answers["eth_getBlockByNumber"] = [*unreadable, block]
+        assert await client.ask(GetBlockRefs(1, 6)) == (chain.ref(payload),)
+        engine.answers["eth_getBlockByNumber"] = [block, None]
+        assert await client.payloads(1, 2) is None
+        for bad, text in ((unreadable[0], "cannot be read: malformed block: hash: "), (unreadable[1], "`$.hash`")):
+            engine.answers["eth_getBlockByNumber"] = [block, bad]
+            with pytest.raises(TemporaryError, match=re.escape(text)) as raised:
+                await client.payloads(1, 2)
+            host = engine.url.removeprefix("http://").removesuffix("/")
+            assert str(raised.value).startswith(f"execution engine {host}: the answer to eth_getBlockByNumber ")
+        await client.close()
 
 
-def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+async def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
-
-    async def scene() -> None:
-        async with engine.serving():
-            client = client_of(engine)
-            engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}, None]
-            for _ in range(4):
-                with pytest.raises(TemporaryError, match="eth_getProof"):
-                    await client.storage_root(b"\x16" * 20, payload)
-            await client.close()
-
-    play(scene())
+    async with engine.serving():
+        client = client_of(engine)
+        engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}, None]
+        for _ in range(4):
+            with pytest.raises(TemporaryError, match="eth_getProof"):
+                await client.storage_root(b"\x16" * 20, payload)
+        await client.close()
 
 
 class Engine:
@@ -404,10 +356,10 @@ def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
 
     class Reth(Engine):
         async def call(self, shape: Any, method: str, *params: Any) -> Any:
-            found = await super().call(shape, method, *params)
+            result = await super().call(shape, method, *params)
             if params[0]["code"] == OWN_VERSION["code"]:
                 raise RpcFailure(-32602, "Invalid params")
-            return found
+            return result
 
     engine = Reth(**{VERSIONS: RETH})
     assert identity(engine) == EngineIdentity("OP-Reth", "2.10.0", "RH")

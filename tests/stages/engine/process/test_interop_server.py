@@ -26,7 +26,7 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
-from tests.support.engine.engine_node import EngineNode, follow
+from tests.support.engine.engine_node import follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
 
 ABSENT = BlockId(9, b"\x99" * 32)
@@ -52,7 +52,7 @@ def error(response: InteropResponse) -> tuple[int, str | None]:
     return response.code, response.error
 
 
-def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     refs = follow(chain, engine, 3)
     engine.answers["eth_getBlockReceipts"] = [[{"status": "0x1"}], None, EngineFailure(-32000, "busy")]
     payload = chain.payloads[refs[2].hash]
@@ -63,8 +63,7 @@ def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) 
         "blockHash": to_hex(refs[2].hash),
     }
     assert output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         at = refs[2].timestamp
         for method, number in (("l2BlockRefByNumber", 2), ("l2BlockRefByTimestamp", at + 1)):
             assert result(await node.supervise(method, number=number)) == shown_l2(refs[2])
@@ -82,13 +81,11 @@ def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) 
         assert error(await node.supervise("outputV0AtTimestamp", number=1)) == (-32000, text)
         assert "no method" in str((await node.supervise("other")).error)
 
-    run_on(engine)(scene, interop=True)
-
 
 @pytest.mark.parametrize(
     ("said", "has_block", "text"), [("busy", True, "busy"), ("busy", False, "busy"), (None, False, "not found")]
 )
-def test_an_output_with_an_error_or_without_a_block_is_an_error(
+async def test_an_output_with_an_error_or_without_a_block_is_an_error(
     said: str | None,
     has_block: bool,
     text: str,
@@ -104,19 +101,15 @@ def test_an_output_with_an_error_or_without_a_block_is_an_error(
         return OutputResponse(request.id, said, block, bytes(32), bytes(32), bytes(32), None)
 
     monkeypatch.setattr(Reader, "output", output)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         response = await node.supervise("outputV0AtTimestamp", number=refs[2].timestamp)
         assert error(response) == (-32000, text)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     refs = follow(chain, engine, 3)
     good = tuple(refs[number].id for number in (3, 3, 2, 1, 0))
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         missing = (*good[:2], BlockId(77, bytes(32)), *good[3:])
         assert error(await node.supervise("reset", blocks=missing)) == (-39001, "safe reset target not found")
         wrong = (BlockId(3, b"\x01" * 32), *good[1:])
@@ -149,17 +142,14 @@ def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEn
         await node.until(lambda: node.status is not None and node.status.cross_unsafe == node.status.unsafe == refs[3])
         assert node.status is not None and node.status.safe == node.status.local_safe
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_a_block_that_was_read_before_a_reset_is_not_promoted(
+async def test_a_block_that_was_read_before_a_reset_is_not_promoted(
     chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
 ) -> None:
     """[IOP28] The L1 block of the promotion arrives after the reset."""
     refs = follow(chain, engine, 3)
     good = tuple(refs[number].id for number in (3, 2, 2, 1, 0))
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         assert result(await node.supervise("reset", blocks=good)) is None
         await node.until(lambda: node.status is not None and node.status.safe == refs[1])
         assert node.status is not None
@@ -177,15 +167,12 @@ def test_a_block_that_was_read_before_a_reset_is_not_promoted(
         assert result(await node.supervise("updateCrossSafe", blocks=promotion)) is None
         await node.until(lambda: engine.safe == refs[2].hash)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_an_invalid_block_is_replaced_and_its_output_is_pending(
+async def test_an_invalid_block_is_replaced_and_its_output_is_pending(
     chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
 ) -> None:
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         await node.supervise("resetPreInterop")
         await node.until(lambda: node.unsafe == 3)
         await node.supervise("invalidateBlock", blocks=(refs[3].id,))
@@ -207,30 +194,30 @@ def test_an_invalid_block_is_replaced_and_its_output_is_pending(
         now = result(await node.supervise("outputV0AtTimestamp", number=at))
         assert pending["blockHash"] == to_hex(refs[3].hash) and now["blockHash"] == to_hex(engine.head)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_interop_that_is_not_active(run_on: RunOn) -> None:
+async def test_interop_that_is_not_active(run_on: RunOn) -> None:
     engine = FakeExecutionEngine(chain_with())
     refs = follow(engine.chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         assert error(await node.supervise("anchorPoint")) == (-39003, "Interop inactive at genesis")
         response = await node.supervise("reset", blocks=(refs[3].id,) * 2 + (refs[2].id,) * 3)
         assert str(response.error).endswith("found to be reorged to is not interop-enabled")
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_events_are_sent_again_to_who_asks(
+    chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
+) -> None:
     follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         client = node.interop
 
         def numbers() -> list[int]:
-            found = [each for each in node.interop_messages if isinstance(each, InteropEvents)]
-            return [number for number, _ in found[-1].events] if found else []
+            interop_messages = [
+                interop_message
+                for interop_message in node.interop_messages
+                if isinstance(interop_message, InteropEvents)
+            ]
+            return [number for number, _ in interop_messages[-1].events] if interop_messages else []
 
         await node.until(lambda: bool(numbers()), lambda: client.send(InteropEventsRequest(0)))
         first = numbers()[0]
@@ -240,15 +227,12 @@ def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExec
         await node.supervise("resetPreInterop")
         await node.until(lambda: numbers() == [first + 1])
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+async def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     """A supervisor fetches the receipts of each block."""
     refs = follow(chain, engine, 3)
     engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 40
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         server, client = node.stage._interop, node.interop
         assert server is not None and client is not None
 
@@ -259,28 +243,29 @@ def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutio
                 client.send(InteropRequest(number, method, (block,)))
 
             def found() -> list[InteropResponse]:
-                return [each for each in node.interop_messages if isinstance(each, InteropResponse)]
+                return [
+                    interop_message
+                    for interop_message in node.interop_messages
+                    if isinstance(interop_message, InteropResponse)
+                ]
 
             await node.until(lambda: len(found()) == len(ids))
             return found()
 
         responses = await ask(range(40), "fetchReceipts", refs[2].id)
-        assert all(len(each.result) > 1_000_000 for each in responses)
+        assert all(len(response.result) > 1_000_000 for response in responses)
         assert (len(server.responses), server.responses.bytes) == (0, 0)
         for first in range(1000, 1000 + MAX_RESPONSES + 50, 50):
             await ask(range(first, first + 50), "updateFinalized", ABSENT)
         assert len(server.responses) == MAX_RESPONSES and server.responses.bytes < 100_000
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
+async def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
     chain: ChainFixture, run_on: RunOn
 ) -> None:
     engine = SlowEngine(chain)
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         engine.ready.clear()
         requests = [InteropRequest(number, "fetchReceipts", (refs[2].id,)) for number in range(101, 110)]
         requests.append(InteropRequest(201, "updateFinalized", (ABSENT,)))
@@ -291,21 +276,22 @@ def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
         assert result(await node.supervise("l2BlockRefByNumber", number=2)) == shown_l2(refs[2])
 
         def answered() -> list[int]:
-            return [each.id for each in node.interop_messages if isinstance(each, InteropResponse) and each.id > 100]
+            return [
+                interop_message.id
+                for interop_message in node.interop_messages
+                if isinstance(interop_message, InteropResponse) and interop_message.id > 100
+            ]
 
         assert not answered() and len(engine.slow) == MAX_RECEIPTS + 1
         engine.ready.set()
         await node.until(lambda: len(answered()) == len(requests))
         assert answered().index(201) < answered().index(202)
 
-    run_on(engine)(scene, interop=True)
 
-
-def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> None:
+async def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> None:
     engine = SlowEngine(chain)
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(interop=True) as node:
         engine.ready.clear()
         for number in range(101, 102 + MAX_CALLS):
             node.interop.send(InteropRequest(number, "fetchReceipts", (refs[2].id,)))
@@ -314,18 +300,16 @@ def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> N
         engine.ready.set()
         assert isinstance(result(await node.supervise("l2BlockRefByNumber", number=2)), dict)
 
-    run_on(engine)(scene, interop=True)
-
 
 def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
-    found = replacement_attributes(payload)
-    *kept, added = found.transactions
+    value = replacement_attributes(payload)
+    *kept, added = value.transactions
     assert kept == [raw for raw in payload.transactions if is_deposit(raw)] and chain.user not in kept
-    assert (found.timestamp, found.gas_limit, found.no_tx_pool) == (payload.timestamp, payload.gas_limit, True)
-    assert found.parent_beacon_root == payload.parent_beacon_root and found.prev_randao == payload.prev_randao
-    assert found.eip1559_params == payload.extra_data[1:9]
-    assert (found.min_base_fee is None) == (len(payload.extra_data) == 9)
+    assert (value.timestamp, value.gas_limit, value.no_tx_pool) == (payload.timestamp, payload.gas_limit, True)
+    assert value.parent_beacon_root == payload.parent_beacon_root and value.prev_randao == payload.prev_randao
+    assert value.eip1559_params == payload.extra_data[1:9]
+    assert (value.min_base_fee is None) == (len(payload.extra_data) == 9)
     deposit = decode_deposit(added)
     assert (deposit.to, deposit.mint, deposit.value, deposit.gas, deposit.is_system) == (
         ZERO_ADDRESS,
@@ -336,7 +320,7 @@ def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
     )
     assert payload.withdrawals_root is not None
     assert deposit.data == output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
-    replaced = chain.seal(chain.genesis, found)
+    replaced = chain.seal(chain.genesis, value)
     assert replaced_output(replaced) == (payload.state_root, payload.withdrawals_root, payload.block_hash)
     assert replaced_output(payload) is None
 

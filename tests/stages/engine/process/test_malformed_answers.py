@@ -79,7 +79,7 @@ def _body(request: bytes, answer: Any) -> bytes:
     if isinstance(calls, dict):
         return json.dumps({"jsonrpc": "2.0", "id": calls["id"], "result": answer}).encode()
     results = [*answer, *[None] * len(calls)]
-    return json.dumps([{"id": call["id"], "result": each} for call, each in zip(calls, results, strict=False)]).encode()
+    return json.dumps([{"id": call["id"], "result": item} for call, item in zip(calls, results, strict=False)]).encode()
 
 
 async def _ask(client: EngineClient, call: EngineCall | str, head: ExecutionPayload) -> Any:
@@ -119,8 +119,8 @@ def test_any_json_in_place_of_any_part_of_an_answer(
             await client.close()
 
     with asyncio.Runner() as runner:
-        found = runner.run(ask())
-        assert isinstance(found, TemporaryError) == (call == "storage_root"), "the answers are as they should be"
+        result = runner.run(ask())
+        assert isinstance(result, TemporaryError) == (call == "storage_root"), "the answers are as they should be"
 
         @settings(deadline=None, max_examples=100)
         @given(st.sampled_from(places), VALUES)

@@ -38,7 +38,6 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
-from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture, chain_with, make_rollup
 from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
 from tests.support.processes.stage_runner import run_within
@@ -59,26 +58,22 @@ def sealed(chain: ChainFixture) -> ExecutionPayload:
     return chain.payloads[chain.build(1)[1].hash]
 
 
-def test_the_two_calls_have_the_forms_of_the_conductor(chain: ChainFixture, play: Play) -> None:
+async def test_the_two_calls_have_the_forms_of_the_conductor(chain: ChainFixture) -> None:
     payload = sealed(chain)
     assert payload.parent_beacon_root is not None
-
-    async def scene() -> None:
-        meter = Meter("engine")
-        async with FakeConductor().serving() as conductor, client_of(conductor.url, 1.0, meter) as client:
-            assert conductor.requests == [], "the connection is made with the first call"
-            assert await client.ask(GetLeader()) == Leadership(True)
-            assert await client.ask(CommitPayload(payload)) == Committed()
-            conductor.is_leader = False
-            assert await client.ask(GetLeader()) == Leadership(False)
-        leader, commit, _ = conductor.requests
-        assert (leader["method"], leader["params"]) == ("conductor_leader", [])
-        assert (commit["method"], commit["params"]) == ("conductor_commitUnsafePayload", [envelope_to_json(payload)])
-        assert conductor.committed == [payload]
-        labels = b'{method="conductor_leader",rpc="conductor"}'
-        assert b"rpc_client_requests_total" + labels + b" 2.0" in meter.text()
-
-    play(scene())
+    meter = Meter("engine")
+    async with FakeConductor().serving() as conductor, client_of(conductor.url, 1.0, meter) as client:
+        assert conductor.requests == [], "the connection is made with the first call"
+        assert await client.ask(GetLeader()) == Leadership(True)
+        assert await client.ask(CommitPayload(payload)) == Committed()
+        conductor.is_leader = False
+        assert await client.ask(GetLeader()) == Leadership(False)
+    leader, commit, _ = conductor.requests
+    assert (leader["method"], leader["params"]) == ("conductor_leader", [])
+    assert (commit["method"], commit["params"]) == ("conductor_commitUnsafePayload", [envelope_to_json(payload)])
+    assert conductor.committed == [payload]
+    labels = b'{method="conductor_leader",rpc="conductor"}'
+    assert b"rpc_client_requests_total" + labels + b" 2.0" in meter.text()
 
 
 def test_an_envelope_without_beacon_root_has_no_such_member() -> None:
@@ -98,58 +93,46 @@ FAILURES: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "text"), [row[1:] for row in FAILURES], ids=[row[0] for row in FAILURES])
-def test_a_failure_is_tried_twice_and_names_the_conductor(answer: Any, text: str, play: Play) -> None:
-    async def scene() -> None:
-        async with FakeConductor().serving() as conductor, client_of(conductor.url, 5.0) as client:
-            conductor.answers = [answer] * 3
-            began = time.monotonic()
-            with pytest.raises(TemporaryError) as caught:
-                await client.ask(GetLeader())
-            assert time.monotonic() - began >= PAUSE_SECONDS
-            assert text in str(caught.value) and client.name in str(caught.value)
-            assert len(conductor.requests) == ATTEMPTS
-            conductor.answers = [answer]
-            assert await client.ask(GetLeader()) == Leadership(True), "the second attempt counts"
-
-    play(scene())
+async def test_a_failure_is_tried_twice_and_names_the_conductor(answer: Any, text: str) -> None:
+    async with FakeConductor().serving() as conductor, client_of(conductor.url, 5.0) as client:
+        conductor.answers = [answer] * 3
+        began = time.monotonic()
+        with pytest.raises(TemporaryError) as caught:
+            await client.ask(GetLeader())
+        assert time.monotonic() - began >= PAUSE_SECONDS
+        assert text in str(caught.value) and client.name in str(caught.value)
+        assert len(conductor.requests) == ATTEMPTS
+        conductor.answers = [answer]
+        assert await client.ask(GetLeader()) == Leadership(True), "the second attempt counts"
 
 
-def test_a_refused_commit_is_a_failure(chain: ChainFixture, play: Play) -> None:
-    async def scene() -> None:
-        async with FakeConductor(is_leader=False).serving() as conductor, client_of(conductor.url, 5.0) as client:
-            with pytest.raises(TemporaryError, match=NOT_LEADER):
-                await client.ask(CommitPayload(sealed(chain)))
-            assert conductor.committed == []
-
-    play(scene())
+async def test_a_refused_commit_is_a_failure(chain: ChainFixture) -> None:
+    async with FakeConductor(is_leader=False).serving() as conductor, client_of(conductor.url, 5.0) as client:
+        with pytest.raises(TemporaryError, match=NOT_LEADER):
+            await client.ask(CommitPayload(sealed(chain)))
+        assert conductor.committed == []
 
 
-def test_a_hanging_conductor_costs_one_timeout_with_all_attempts(play: Play) -> None:
-    async def scene() -> None:
-        async with FakeConductor().serving() as conductor, client_of(conductor.url, 0.3) as client:
-            conductor.hold.clear()
-            began = time.monotonic()
-            with pytest.raises(TemporaryError, match=r"no answer within 0\.3 s"):
-                await client.ask(GetLeader())
-            assert time.monotonic() - began >= 0.3
-            assert len(conductor.requests) == 1, "no time is left for a second attempt"
-            conductor.hold.set()
+async def test_a_hanging_conductor_costs_one_timeout_with_all_attempts() -> None:
+    async with FakeConductor().serving() as conductor, client_of(conductor.url, 0.3) as client:
+        conductor.hold.clear()
+        began = time.monotonic()
+        with pytest.raises(TemporaryError, match=r"no answer within 0\.3 s"):
+            await client.ask(GetLeader())
+        assert time.monotonic() - began >= 0.3
+        assert len(conductor.requests) == 1, "no time is left for a second attempt"
+        conductor.hold.set()
+        assert await client.ask(GetLeader()) == Leadership(True)
+
+
+async def test_a_conductor_that_is_away_is_named_and_used_once_it_is_there() -> None:
+    async with FakeConductor().serving() as conductor:
+        port = int(conductor.url.split(":")[-1].strip("/"))
+    async with client_of(conductor.url, 5.0) as client:
+        with pytest.raises(TemporaryError, match=f"127.0.0.1:{port}: cannot connect"):
+            await client.ask(GetLeader())
+        async with conductor.serving(port):
             assert await client.ask(GetLeader()) == Leadership(True)
-
-    play(scene())
-
-
-def test_a_conductor_that_is_away_is_named_and_used_once_it_is_there(play: Play) -> None:
-    async def scene() -> None:
-        async with FakeConductor().serving() as conductor:
-            port = int(conductor.url.split(":")[-1].strip("/"))
-        async with client_of(conductor.url, 5.0) as client:
-            with pytest.raises(TemporaryError, match=f"127.0.0.1:{port}: cannot connect"):
-                await client.ask(GetLeader())
-            async with conductor.serving(port):
-                assert await client.ask(GetLeader()) == Leadership(True)
-
-    play(scene())
 
 
 def test_no_call_takes_longer_than_a_commit_may() -> None:
@@ -195,11 +178,11 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
 
 def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
     """The text of a status that cannot be had for that reason."""
-    found = with_client(app, lambda client: client.ask(), timeout)
-    assert isinstance(found, FollowUnread) and found.reason is reason and "secret-key" not in found.text
-    assert found.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
-    assert found.text.startswith("127.0.0.1:")
-    return found.text
+    result = with_client(app, lambda client: client.ask(), timeout)
+    assert isinstance(result, FollowUnread) and result.reason is reason and "secret-key" not in result.text
+    assert result.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
+    assert result.text.startswith("127.0.0.1:")
+    return result.text
 
 
 def test_the_heads_of_a_node() -> None:
@@ -295,14 +278,10 @@ def test_a_slow_node() -> None:
     assert "no answer within 0.2 s" in failure_of(app_for_every_path(handler), FollowReason.NO_ANSWER, timeout=0.2)
 
 
-def test_a_node_behind_a_web_socket() -> None:
+async def test_a_node_behind_a_web_socket() -> None:
     """[WSK1]"""
     server = WebSocketServer({"optimism_syncStatus": lambda: STATUS, "optimism_rollupConfig": lambda: CONFIG})
-
-    async def main() -> None:
-        async with listening(server.app) as (url,):
-            client = FollowClient(web_socket_url(url), 5.0, CHAIN.rollup)
-            assert (await client.status()).safe == REFS[4]
-            await client.close()
-
-    run_within(30, main)
+    async with listening(server.app) as (url,):
+        client = FollowClient(web_socket_url(url), 5.0, CHAIN.rollup)
+        assert (await client.status()).safe == REFS[4]
+        await client.close()

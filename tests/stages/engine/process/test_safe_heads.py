@@ -33,9 +33,8 @@ from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId
-from tests.stages.engine.conftest import Play, Run
+from tests.stages.engine.conftest import Run
 from tests.support.chains.chain_fixture import ChainFixture, make_rollup
-from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
 from tests.support.engine.safe_head_writer import entries_of
 from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
@@ -48,67 +47,55 @@ def database(chain: ChainFixture, path: Path) -> SafeHeadDatabase:
     return SafeHeadDatabase(EngineConfig("", b"", 1.0, safedb_path=str(path), **settings))
 
 
-def test_calls_are_made_in_their_order(chain: ChainFixture, play: Play, tmp_path: Path) -> None:
+async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path) -> None:
     """[SDB5, RPC35]"""
-
-    async def scene() -> None:
-        safe_heads = database(chain, tmp_path / "safe")
-        assert await safe_heads.at_l1(SafeHeadRequest(1, 5)) == SafeHeadResponse(1, "not found", NONE, NONE)
-        calls = (safe_heads.write(RecordSafeHead(entry(5, 9))), safe_heads.at_l1(SafeHeadRequest(2, 7)))
-        written, found = await asyncio.gather(*calls)
-        assert written == SafeHeadsWritten() and found == SafeHeadResponse(2, None, block(5), block(9))
-        await safe_heads.close(5.0)
-        store = SafeHeadStore(str(tmp_path / "safe"), chain.rollup)
-        assert store.at_l1(5) == entry(5, 9)
-        store.close()
-
-    play(scene())
+    safe_heads = database(chain, tmp_path / "safe")
+    assert await safe_heads.at_l1(SafeHeadRequest(1, 5)) == SafeHeadResponse(1, "not found", NONE, NONE)
+    calls = (safe_heads.write(RecordSafeHead(entry(5, 9))), safe_heads.at_l1(SafeHeadRequest(2, 7)))
+    written, result = await asyncio.gather(*calls)
+    assert written == SafeHeadsWritten() and result == SafeHeadResponse(2, None, block(5), block(9))
+    await safe_heads.close(5.0)
+    store = SafeHeadStore(str(tmp_path / "safe"), chain.rollup)
+    assert store.at_l1(5) == entry(5, 9)
+    store.close()
 
 
-def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, play: Play, tmp_path: Path) -> None:
+async def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, tmp_path: Path) -> None:
     """[SDB6, RPC44]"""
-
-    async def scene() -> None:
-        safe_heads = database(chain, tmp_path / "safe")
-        unfilled = await safe_heads.l1_of(L1AtSafeHeadRequest(0, 9))
-        assert unfilled.error == "l1 at safe head not found"
-        for each in (entry(5, 9), entry(6, 12)):
-            await safe_heads.write(RecordSafeHead(each))
-        found = await safe_heads.l1_of(L1AtSafeHeadRequest(1, 10))
-        assert found == SafeHeadResponse(1, None, block(6), block(12))
-        above = await safe_heads.l1_of(L1AtSafeHeadRequest(2, 13))
-        assert above.error == "l1 at safe head not found"
-        before = await safe_heads.l1_of(L1AtSafeHeadRequest(3, 8))
-        assert before.error == "l1 at safe head history unavailable"
-        await safe_heads.close(5.0)
-
-    play(scene())
+    safe_heads = database(chain, tmp_path / "safe")
+    unfilled = await safe_heads.l1_of(L1AtSafeHeadRequest(0, 9))
+    assert unfilled.error == "l1 at safe head not found"
+    for item in (entry(5, 9), entry(6, 12)):
+        await safe_heads.write(RecordSafeHead(item))
+    result = await safe_heads.l1_of(L1AtSafeHeadRequest(1, 10))
+    assert result == SafeHeadResponse(1, None, block(6), block(12))
+    above = await safe_heads.l1_of(L1AtSafeHeadRequest(2, 13))
+    assert above.error == "l1 at safe head not found"
+    before = await safe_heads.l1_of(L1AtSafeHeadRequest(3, 8))
+    assert before.error == "l1 at safe head history unavailable"
+    await safe_heads.close(5.0)
 
 
-def test_a_file_that_cannot_be_opened_is_tried_again(chain: ChainFixture, play: Play, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_opened_is_tried_again(chain: ChainFixture, tmp_path: Path) -> None:
     """[SDB3]"""
     (tmp_path / "safe").mkdir()
-
-    async def scene() -> None:
-        safe_heads = database(chain, tmp_path / "safe")
-        with pytest.raises(TemporaryError, match=r"is a directory .*safedb\.path"):
-            await safe_heads.write(RecordSafeHead(entry(5, 9)))
-        response = await safe_heads.at_l1(SafeHeadRequest(1, 5))
-        assert response.error is not None
-        assert response.error.startswith("failed to get safe head at l1 block 0x5: safe head database ")
-        (tmp_path / "safe").rmdir()
-        assert await safe_heads.write(RecordSafeHead(entry(5, 9))) == SafeHeadsWritten()
-        await safe_heads.close(5.0)
-
-    play(scene())
+    safe_heads = database(chain, tmp_path / "safe")
+    with pytest.raises(TemporaryError, match=r"is a directory .*safedb\.path"):
+        await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    response = await safe_heads.at_l1(SafeHeadRequest(1, 5))
+    assert response.error is not None
+    assert response.error.startswith("failed to get safe head at l1 block 0x5: safe head database ")
+    (tmp_path / "safe").rmdir()
+    assert await safe_heads.write(RecordSafeHead(entry(5, 9))) == SafeHeadsWritten()
+    await safe_heads.close(5.0)
 
 
-def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, play: Play, tmp_path: Path) -> None:
+async def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, tmp_path: Path) -> None:
     """[SDB7]"""
     lines: list[Record] = []
     before = log.configuration()
-
-    async def scene() -> None:
+    log.configure("engine", Level.INFO, lines.append)
+    try:
         safe_heads = database(chain, tmp_path / "safe")
         await safe_heads.write(RecordSafeHead(entry(5, 9)))
         await safe_heads.write(ResetSafeHeads(l2_ref(9, origin=4), None))
@@ -122,21 +109,16 @@ def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, play: Play, tmp_p
         assert len(lines) == 2 and "has a gap" in lines[1].message
         assert (await safe_heads.at_l1(SafeHeadRequest(2, 9))).error == "safe head history unavailable"
         await safe_heads.close(5.0)
-
-    log.configure("engine", Level.INFO, lines.append)
-    try:
-        play(scene())
     finally:
         log.configure(*before)
 
 
 @pytest.mark.option("safedb.path")
-def test_a_node_records_what_it_derives(
+async def test_a_node_records_what_it_derives(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run, tmp_path: Path
 ) -> None:
     """[SDB2, SDB8]: genesis at L1 block 0, then the last block of each L1 block."""
-
-    async def scene(node: EngineNode) -> None:
+    async with run(safedb_path=str(tmp_path / "safe")) as node:
         start = await node.start()
         safe = [chain.genesis]
         for sequence, derived_from in enumerate((101, 101, 103), start=1):
@@ -145,10 +127,8 @@ def test_a_node_records_what_it_derives(
             safe.append(applied.safe_head)
         wanted = {0: (0, 0), 100: (0, 0), 101: (101, 2), 102: (101, 2), 103: (103, 3), 2**64 - 1: (103, 3)}
         for request, (number, (l1, l2)) in enumerate(wanted.items()):
-            found = await node.safe_head(SafeHeadRequest(request, number))
-            assert found == SafeHeadResponse(request, None, chain.l1_ref(l1).id, safe[l2].id)
-
-    run(scene, safedb_path=str(tmp_path / "safe"))
+            result = await node.safe_head(SafeHeadRequest(request, number))
+            assert result == SafeHeadResponse(request, None, chain.l1_ref(l1).id, safe[l2].id)
 
 
 ROLLUP = make_rollup()
@@ -168,28 +148,28 @@ def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
 def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
     """Writes of a node: each safe head above the one before, and resets, mostly to earlier blocks, after which L1 may
     have another branch from any block on. No block is safe before its L1 origin."""
-    found: list[SafeHeadWrite] = []
+    result: list[SafeHeadWrite] = []
     model = SafeHeadModel()
     l1 = safe = branch = 0
     for _ in range(draw(st.integers(1, 25))):
         if draw(st.integers(0, 3)):
             l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(1, 3))
-            found.append(RecordSafeHead(entry(l1, safe, branch)))
+            result.append(RecordSafeHead(entry(l1, safe, branch)))
         elif model.entries and not draw(st.integers(0, 5)):
             last = draw(st.sampled_from([None, *model.entries]))
-            found.append(KeepSafeHeads(last))
+            result.append(KeepSafeHeads(last))
             l1, safe = (l1, safe) if last is None else (last.l1_block.number, last.safe_head.number)
         elif not draw(st.integers(0, 5)):
             l1, safe = l1 + draw(st.integers(0, 9)), safe + draw(st.integers(1, 9))
-            found.append(ResetSafeHeads(l2_ref(safe, draw(st.integers(0, l1)), branch), None))
+            result.append(ResetSafeHeads(l2_ref(safe, draw(st.integers(0, l1)), branch), None))
         else:
             branch, safe = draw(st.integers(0, 3)), draw(st.integers(0, safe))
             reached = model.l1_of(safe)
             origin = draw(st.integers(0, l1 if reached is None else reached.l1_block.number))
             l1 = draw(st.integers(origin, max(origin, l1)))
-            found.append(ResetSafeHeads(l2_ref(safe, origin, branch), L1_GENESIS if safe == 0 else None))
-        model.write(found[-1])
-    return found
+            result.append(ResetSafeHeads(l2_ref(safe, origin, branch), L1_GENESIS if safe == 0 else None))
+        model.write(result[-1])
+    return result
 
 
 @given(histories())
@@ -249,8 +229,8 @@ def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap() -> None:
         if write is not None:
             store.write(write)
         for number, l2 in ((102, 0), (103, 1)):
-            found = store.at_l1(number)
-            assert found is not None and found.safe_head.number == l2
+            result = store.at_l1(number)
+            assert result is not None and result.safe_head.number == l2
         for number in (104, 105, 106):
             with pytest.raises(HistoryUnavailableError):
                 store.at_l1(number)
@@ -283,7 +263,7 @@ def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
             present = False
         elif kind == "reset":
             safe = data.draw(st.sampled_from([safe, safe, data.draw(st.integers(0, safe))]))
-            truth = [each for each in truth if each[1] <= safe]
+            truth = [item for item in truth if item[1] <= safe]
             l1 = data.draw(st.integers(max(1, truth[-1][0]), l1))
             origin = max(0, truth[-1][0] - data.draw(st.integers(0, 3)))
             store.write(ResetSafeHeads(l2_ref(safe, origin), L1_GENESIS if safe == 0 else None, supervised=True))
@@ -296,14 +276,14 @@ def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
                 store.write(RecordSafeHead(entry(l1, truth[-1][1])))
         for number in range(l1 if present else 0):
             with contextlib.suppress(HistoryUnavailableError):
-                found = store.at_l1(number)
+                result = store.at_l1(number)
                 wanted = max(l2 for source, l2 in truth if source <= number)
-                assert found is None or found.safe_head.number == wanted, (truth, number)
+                assert result is None or result.safe_head.number == wanted, (truth, number)
         for number in range(truth[-1][1] + 1):
             with contextlib.suppress(HistoryUnavailableError):
-                found = store.l1_of(number)
+                result = store.l1_of(number)
                 wanted = next(source for source, l2 in truth if l2 >= number)
-                assert found is None or found.l1_block.number == wanted, (truth, number)
+                assert result is None or result.l1_block.number == wanted, (truth, number)
     store.close()
 
 
@@ -424,10 +404,10 @@ def test_a_history_from_genesis_has_no_gap() -> None:
 @pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
 def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry]) -> None:
     store = store_at(MEMORY)
-    for each in own:
-        store.write(RecordSafeHead(each))
+    for item in own:
+        store.write(RecordSafeHead(item))
     added = store.add_past(PAST, ENTRIES)
-    known = [PAST.before, *(each for each in ENTRIES if each.l1_block.number < own[0].l1_block.number), *own]
+    known = [PAST.before, *(entry for entry in ENTRIES if entry.l1_block.number < own[0].l1_block.number), *own]
     assert added == len(known) - len(own) and entries_of(store) == known
 
 

@@ -37,15 +37,15 @@ class Node:
         """The store of another life."""
         settings = {"sequencer_enabled": True, "admin_state_file": str(self.admin) if admin else None, **config}
         rollup = self.chain.rollup
-        given = EngineConfig(
+        engine_config = EngineConfig(
             "", b"", 1.0, "geth", rollup, self.chain.l1_chain, sequencer_state_file=str(self.state), **settings
         )
-        return SequencerStore(given)
+        return SequencerStore(engine_config)
 
     def begins(self, **config: Any) -> tuple[bool, bool]:
         """Whether another life begins with the sequencer started, and in recover mode."""
-        found = self.store(**config).load()
-        return not found.sequencer_stopped, found.sequencer_recover
+        result = self.store(**config).load()
+        return not result.sequencer_stopped, result.sequencer_recover
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_the_last_state_is_kept(tmp_path: Path) -> None:
     for state in STATES:
         file.store(state)
         assert SequencerStateFile(path).load() == state
-    assert [each.name for each in tmp_path.iterdir()] == ["sequencer.state"]
+    assert [item.name for item in tmp_path.iterdir()] == ["sequencer.state"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
         file.store(started=started)
         assert AdminStateFile(str(path)).load() == AdminState(started)
     assert path.read_text() == '{"sequencerStarted":false}\n'
-    assert [each.name for each in path.parent.iterdir()] == ["state.json"]
+    assert [item.name for item in path.parent.iterdir()] == ["state.json"]
     assert stat.S_IMODE(path.stat().st_mode) & 0o700 == 0o600
 
 

@@ -20,15 +20,14 @@ from rollup_node.stages.messages.engine import (
     L2BlocksRequest,
 )
 from rollup_node.stages.protocol.output_root import output_root
-from tests.stages.engine.conftest import Play, Run, RunOn
+from tests.stages.engine.conftest import Run, RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, sequencing_engine
 
 
-def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-
-    async def scene(node: EngineNode) -> None:
+async def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+    async with run(incarnation=5) as node:
         start = await node.start()
         assert start.safe_head == chain.genesis and start.base == chain.rollup.genesis.l1
         assert start.safe_config == start.base_config == chain.rollup.genesis.system_config
@@ -46,13 +45,12 @@ def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeEx
         assert node.health == ()
         assert b'refs_number{layer="l2",type="l2_safe"} 3.0' in node.meter.text()
 
-    run(scene, incarnation=5)
 
-
-def test_consolidates_then_builds_beyond_the_tip(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_consolidates_then_builds_beyond_the_tip(
+    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
+) -> None:
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run() as node:
         start = await node.start()
         assert start.safe_head == refs[0]
         calls = len(engine.calls)
@@ -63,13 +61,10 @@ def test_consolidates_then_builds_beyond_the_tip(chain: ChainFixture, engine: Fa
         applied = await node.derive(start, 4, refs[3], chain.attributes(refs[3], 100), 102)
         assert applied.safe_head.number == 4 and engine.head == applied.safe_head.hash
 
-    run(scene)
 
-
-def test_an_l1_reorg_gives_a_new_start(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_an_l1_reorg_gives_a_new_start(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 12)
-
-    async def scene(node: EngineNode) -> None:
+    async with run() as node:
         first = await node.start()
         await node.derive(first, 1, refs[0], chain.attributes(refs[0], 100), 101)
         chain.reorg("b", 102)
@@ -83,36 +78,29 @@ def test_an_l1_reorg_gives_a_new_start(chain: ChainFixture, engine: FakeExecutio
         await node.until(lambda: len(node.starts) > count, lambda: node.blocks.send(late))
         assert node.starts[-1] == second, "attributes of an old start are answered with the new one"
 
-    run(scene)
 
-
-def test_an_engine_that_goes_away_loses_nothing(
-    chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
+async def test_an_engine_that_goes_away_loses_nothing(
+    chain: ChainFixture, engine: FakeExecutionEngine, tmp_path: Path
 ) -> None:
-
-    async def scene() -> None:
-        async with engine.serving():
-            node = EngineNode(chain, engine, tmp_path)
-        port = int(engine.url.split(":")[-1].strip("/"))
-        async with node.running():
-            await node.until(lambda: bool(node.health))
-            await node.until(lambda: any("cannot connect" in problem for problem in node.health))
-            async with engine.serving(port):
-                start = await node.start()
-                engine.answers["engine_getPayloadV4"] = [EngineFailure(-32000, "restarting")]
-                applied = await node.derive(start, 1, chain.genesis, chain.attributes(chain.genesis, 100), 101)
-                assert applied.outcome is AttributesOutcome.ACCEPTED
-
-    play(scene())
+    async with engine.serving():
+        node = EngineNode(chain, engine, tmp_path)
+    port = int(engine.url.split(":")[-1].strip("/"))
+    async with node.running():
+        await node.until(lambda: bool(node.health))
+        await node.until(lambda: any("cannot connect" in problem for problem in node.health))
+        async with engine.serving(port):
+            start = await node.start()
+            engine.answers["engine_getPayloadV4"] = [EngineFailure(-32000, "restarting")]
+            applied = await node.derive(start, 1, chain.genesis, chain.attributes(chain.genesis, 100), 101)
+            assert applied.outcome is AttributesOutcome.ACCEPTED
 
 
-def test_an_idle_engine_that_goes_away_is_noticed(
+async def test_an_idle_engine_that_goes_away_is_noticed(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rollup_node.stages.engine.process.stage.WATCH_SECONDS", 0.2)
     follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run() as node:
         await node.start()
         engine.answers["eth_chainId"] = ["0x1", EngineFailure(-32603, "out of order")]
         host = engine.url.removeprefix("http://").removesuffix("/")
@@ -120,19 +108,15 @@ def test_an_idle_engine_that_goes_away_is_noticed(
             problem = f"watch: execution engine {host}: {text}"
             await node.until(partial(node.has_problem, problem))
 
-    run(scene)
 
-
-def test_an_engine_that_stays_away_is_watched_with_pauses(
+async def test_an_engine_that_stays_away_is_watched_with_pauses(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While its calls are known to fail, none is made that would end its silence."""
     monkeypatch.setattr("rollup_node.stages.engine.process.stage.WATCH_SECONDS", 0.1)
     follow(chain, engine, 3)
     steps = 0
-
-    async def scene(node: EngineNode) -> None:
-        nonlocal steps
+    async with run() as node:
         await node.start()
         monkeypatch.setattr(type(node.stage._status), "engine_fails", property(lambda _: True))
         watch = next(task for task in node.stage.periodic_tasks if task.name == "watch")
@@ -141,27 +125,23 @@ def test_an_engine_that_stays_away_is_watched_with_pauses(
             assert pause > 0.0
             await asyncio.sleep(pause)
             steps += 1
-
-    run(scene)
     assert steps == 3
 
 
-def test_an_l1_that_cannot_be_asked_is_waited_for(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-
-    async def scene(node: EngineNode) -> None:
+async def test_an_l1_that_cannot_be_asked_is_waited_for(
+    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
+) -> None:
+    async with run() as node:
         node.l1_error = Problem(None, "", "endpoint is away")
         await node.until(lambda: any("endpoint is away" in line for line in node.failures))
         assert node.starts == []
         node.l1_error = None
         await node.start()
 
-    run(scene)
 
-
-def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 6)
-
-    async def scene(node: EngineNode) -> None:
+    async with run() as node:
         start = await node.start()
         for sequence in (1, 2, 3):
             parent = refs[sequence - 1]
@@ -173,18 +153,15 @@ def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, r
         node.move_l1(107, 105)
         await node.until(lambda: engine.finalized == refs[3].hash)
 
-    run(scene)
 
-
-def test_blocks_for_overlap_rules(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_blocks_for_overlap_rules(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run() as node:
         start = await node.start()
         await node.until(
             lambda: bool(node.overlap_blocks), lambda: node.blocks.send(L2BlocksRequest(start.reset, 1, 3))
         )
-        assert [each.ref for each in node.overlap_blocks[0].blocks] == refs[1:]
+        assert [block.ref for block in node.overlap_blocks[0].blocks] == refs[1:]
         assert node.overlap_blocks[0].blocks[0].transactions == chain.payloads[refs[1].hash].transactions
         node.overlap_blocks.clear()
         await node.until(
@@ -192,36 +169,30 @@ def test_blocks_for_overlap_rules(chain: ChainFixture, engine: FakeExecutionEngi
         )
         assert node.overlap_blocks[-1].blocks == () and "does not have all" in (node.overlap_blocks[-1].error or "")
 
-    run(scene)
-
 
 # --- control and sequencing ----------------------------------------------------------------------------------------
 
 
-def test_output_at_block(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_output_at_block(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     refs = follow(chain, engine, 3)
-
-    async def scene(node: EngineNode) -> None:
+    async with run() as node:
         await node.start()
-        found = await node.output(OutputRequest(1, 2))
+        result = await node.output(OutputRequest(1, 2))
         payload = chain.payloads[refs[2].hash]
-        assert isinstance(found, OutputResponse) and found.error is None and found.block == refs[2]
-        assert found.withdrawal_storage_root == payload.withdrawals_root and found.state_root == payload.state_root
-        assert found.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
-        assert found.status is not None and found.status.unsafe == refs[3]
+        assert isinstance(result, OutputResponse) and result.error is None and result.block == refs[2]
+        assert result.withdrawal_storage_root == payload.withdrawals_root and result.state_root == payload.state_root
+        assert result.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
+        assert result.status is not None and result.status.unsafe == refs[3]
         missing = await node.output(OutputRequest(2, 99))
         assert missing.error is not None and missing.error.endswith("not found")
 
-    run(scene)
-
 
 @pytest.mark.option("sequencer.enabled")
-def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
+async def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
     engine, clock = sequencing_engine(), chain_clock(speed=5)
     user = engine.chain.user
     engine.pool = [user]
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(clock=clock, sequencer_enabled=True, sequencer_l1_confs=0) as node:
         await node.until(lambda: node.status is not None and node.status.sequencer_active)
         await node.until(lambda: len(engine.canonical()) >= 3)
         assert user in engine.canonical()[2].transactions
@@ -242,31 +213,25 @@ def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
         assert times == list(range(1_001, 1_001 + len(times)))
         assert b"transactions_sequenced_total" in node.meter.text()
 
-    run_on(engine)(scene, clock=clock, sequencer_enabled=True, sequencer_l1_confs=0)
 
-
-def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn) -> None:
+async def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn) -> None:
     """[SEQ28] It is published already. No other block is sequenced."""
     engine, clock = sequencing_engine(), chain_clock()
     published: list[bytes] = []
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(clock=clock, sequencer_enabled=True, sequencer_l1_confs=0, p2p=True) as node:
         await node.until(lambda: bool(node.published))
         engine.delay = 0.2
         await node.until(lambda: node.published[-1].payload.block_number == 2)
         published.append(node.published[-1].payload.block_hash)
         assert engine.head == node.published[0].payload.block_hash
-
-    run_on(engine)(scene, clock=clock, sequencer_enabled=True, sequencer_l1_confs=0, p2p=True)
     assert engine.head == published[0] and len(engine.canonical()) == 2
 
 
 @pytest.mark.fault("F42")
-def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> None:
+async def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> None:
     engine = sequencing_engine(l1_step=2)
     chain = engine.chain
-
-    async def scene(node: EngineNode) -> None:
+    async with run_on(engine)(clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0) as node:
         await node.until(lambda: any(chain.ref(p).l1_origin.number >= 101 for p in engine.canonical().values()))
         first = node.status
         chain.reorg("b", 101)
@@ -280,5 +245,3 @@ def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> Non
             origin = chain.ref(payload).l1_origin
             assert origin == chain.l1_ref(origin.number).id, "no block is left on the old branch"
         assert first is not None and node.status is not None and node.status.reset > first.reset
-
-    run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)

@@ -11,7 +11,6 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.stages.engine.conftest import Play
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.timing.conditions import until
 
@@ -43,84 +42,67 @@ class Observer:
     def metric(self, line: str) -> float:
         """The value of a metric with its labels."""
         lines = self.meter.text().decode().splitlines()
-        return next(float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} "))
+        return next(float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} "))
 
 
-def test_the_length_of_the_unsafe_queue(tmp_path: Path, play: Play) -> None:
+async def test_the_length_of_the_unsafe_queue(tmp_path: Path) -> None:
     """[RPC94]"""
-
-    async def scene() -> None:
-        observer = Observer(tmp_path)
-        async with running_buses(observer.buses):
-            await until(lambda: observer.queues == [0])
-            observer.publisher.set_queue_length(7)
-            await until(lambda: observer.queues == [0, 7])
-
-    play(scene())
+    observer = Observer(tmp_path)
+    async with running_buses(observer.buses):
+        await until(lambda: observer.queues == [0])
+        observer.publisher.set_queue_length(7)
+        await until(lambda: observer.queues == [0, 7])
 
 
-def test_how_the_execution_engine_answers(tmp_path: Path, play: Play) -> None:
+async def test_how_the_execution_engine_answers(tmp_path: Path) -> None:
     """[RPC94]"""
-
-    async def scene() -> None:
-        observer = Observer(tmp_path)
-        observer.record.answered(0.004)
-        async with running_buses(observer.buses):
-            observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
-            expected = EndpointCounts("engine-api", "engine:1", True, 1, 0, 0, 4.0, False, "", 0, 0)
-            await until(lambda: observer.endpoints == [expected])
-
-    play(scene())
+    observer = Observer(tmp_path)
+    observer.record.answered(0.004)
+    async with running_buses(observer.buses):
+        observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
+        expected = EndpointCounts("engine-api", "engine:1", True, 1, 0, 0, 4.0, False, "", 0, 0)
+        await until(lambda: observer.endpoints == [expected])
 
 
-def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path, play: Play) -> None:
+async def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path) -> None:
     refs = chain.build(8)
+    observer = Observer(tmp_path)
+    async with running_buses(observer.buses):
+        status = EngineStatus(3, refs[8], refs[2], refs[2], refs[4], refs[0], True, True)
+        observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
+        assert observer.metric("sequencer_active") == 0
+        observer.publisher.publish(status)
+        await until(lambda: bool(observer.status) and observer.status[-1] == status)
 
-    async def scene() -> None:
-        observer = Observer(tmp_path)
-        async with running_buses(observer.buses):
-            status = EngineStatus(3, refs[8], refs[2], refs[2], refs[4], refs[0], True, True)
-            observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
-            assert observer.metric("sequencer_active") == 0
-            observer.publisher.publish(status)
-            await until(lambda: bool(observer.status) and observer.status[-1] == status)
-
-        head = refs[8]
-        assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == 8
-        assert observer.metric('refs_number{layer="l1_origin",type="l2_unsafe"}') == head.l1_origin.number
-        assert observer.metric('refs_number{layer="l2",type="l2_cross_unsafe"}') == 8
-        assert observer.metric('refs_number{layer="l2",type="l2_pending_safe"}') == 4
-        assert observer.metric('refs_number{layer="l2",type="l2_local_safe"}') == 2
-        assert observer.metric('refs_number{layer="l2",type="l2_finalized"}') == 0
-        assert observer.metric('refs_seqnr{type="l2_unsafe"}') == head.sequence_number
-        assert observer.metric('refs_time{layer="l2",type="l2_unsafe"}') == head.timestamp
-        assert observer.metric('refs_hash{layer="l2",type="l2_unsafe"}') == float(
-            int.from_bytes(head.hash[:8], "little")
-        )
-        assert observer.metric('refs_latency{layer="l2",type="l2_unsafe"}') < 0
-        assert observer.metric("sequencer_active") == 1
-
-    play(scene())
+    head = refs[8]
+    assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == 8
+    assert observer.metric('refs_number{layer="l1_origin",type="l2_unsafe"}') == head.l1_origin.number
+    assert observer.metric('refs_number{layer="l2",type="l2_cross_unsafe"}') == 8
+    assert observer.metric('refs_number{layer="l2",type="l2_pending_safe"}') == 4
+    assert observer.metric('refs_number{layer="l2",type="l2_local_safe"}') == 2
+    assert observer.metric('refs_number{layer="l2",type="l2_finalized"}') == 0
+    assert observer.metric('refs_seqnr{type="l2_unsafe"}') == head.sequence_number
+    assert observer.metric('refs_time{layer="l2",type="l2_unsafe"}') == head.timestamp
+    assert observer.metric('refs_hash{layer="l2",type="l2_unsafe"}') == float(int.from_bytes(head.hash[:8], "little"))
+    assert observer.metric('refs_latency{layer="l2",type="l2_unsafe"}') < 0
+    assert observer.metric("sequencer_active") == 1
 
 
-def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, play: Play) -> None:
-    async def scene() -> None:
-        observer = Observer(tmp_path)
-        publisher = observer.publisher
-        async with running_buses(observer.buses):
-            publisher.set_problem("start", Problem(None, "", "searching"))
-            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0), Code.RETRYING)
-            publisher.set_runtime_problems((Problem(None, "watch", "on another chain"),))
-            expected = ("searching", "RETRYING: drive: away", "watch: on another chain")
-            await until(lambda: bool(observer.health) and observer.health[-1] == expected)
-            assert observer.metric("activity_problems") == 2
-            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "busy", 2.0), Code.ENGINE_ANSWER)
-            publisher.set_problem("start", None)
-            publisher.set_runtime_problems(())
-            await until(lambda: observer.health[-1] == ("ENGINE-ANSWER: drive: busy",))
-            publisher.clear_failure("drive")
-            publisher.clear_failure("finalize")
-            await until(lambda: observer.health[-1] == ())
-            assert observer.metric("activity_problems") == 0
-
-    play(scene())
+async def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path) -> None:
+    observer = Observer(tmp_path)
+    publisher = observer.publisher
+    async with running_buses(observer.buses):
+        publisher.set_problem("start", Problem(None, "", "searching"))
+        publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0), Code.RETRYING)
+        publisher.set_runtime_problems((Problem(None, "watch", "on another chain"),))
+        expected = ("searching", "RETRYING: drive: away", "watch: on another chain")
+        await until(lambda: bool(observer.health) and observer.health[-1] == expected)
+        assert observer.metric("activity_problems") == 2
+        publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "busy", 2.0), Code.ENGINE_ANSWER)
+        publisher.set_problem("start", None)
+        publisher.set_runtime_problems(())
+        await until(lambda: observer.health[-1] == ("ENGINE-ANSWER: drive: busy",))
+        publisher.clear_failure("drive")
+        publisher.clear_failure("finalize")
+        await until(lambda: observer.health[-1] == ())
+        assert observer.metric("activity_problems") == 0

@@ -155,11 +155,11 @@ def test_empty_in_the_activation_blocks_of_some_forks(fork: str, empty: bool) ->
 
 
 def window(chain: ChainFixture, head: int, *numbers: int) -> L1Window:
-    found = L1Window()
-    found.note_head(chain.l1_ref(head))
+    l1_window = L1Window()
+    l1_window.note_head(chain.l1_ref(head))
     for number in numbers:
-        found.note_block(chain.l1(number))
-    return found
+        l1_window.note_block(chain.l1(number))
+    return l1_window
 
 
 def tip(chain: ChainFixture, origin: int, timestamp: int) -> L2BlockRef:
@@ -197,8 +197,8 @@ def test_stays_on_the_origin_until_the_drift_is_used_up(chain: ChainFixture) -> 
 
 @pytest.mark.fault("F55")
 def test_past_the_drift_a_known_next_block_is_waited_for_in_empty_blocks(chain: ChainFixture) -> None:
-    found = selector(chain).select(tip(chain, 104, T + 1_799), window(chain, 200, 104, 105))
-    assert found == chain.l1(105)
+    result = selector(chain).select(tip(chain, 104, T + 1_799), window(chain, 200, 104, 105))
+    assert result == chain.l1(105)
 
 
 def test_an_origin_that_is_not_canonical_resets(chain: ChainFixture) -> None:

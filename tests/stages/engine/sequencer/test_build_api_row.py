@@ -213,7 +213,7 @@ def test_a_reset_lets_an_open_request_begin_again(chain: ChainFixture) -> None:
     harness.answer(parent)
     harness.sleep()
     harness.run_until_idle()
-    response = next(each for each in responses_of(harness) if each.id == 1)
+    response = next(item for item in responses_of(harness) if item.id == 1)
     assert response.error is None and response.payload_id is not None
 
 

@@ -89,7 +89,7 @@ def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, erro
     harness.answer(pending, answer)
     assert harness.responses == [ControlResponse(1, error, None)], "repetitions are the same request"
     assert harness.status.sequencer_active == (error is None) == bool(harness.logged("sequencer started"))
-    assert not [each for each in harness.step() if each.purpose is CallPurpose.LEADER]
+    assert not [item for item in harness.step() if item.purpose is CallPurpose.LEADER]
 
 
 def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
@@ -151,8 +151,8 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
         assert again.call == commit.call
         commit = again
     text = f"failed to commit unsafe payload to conductor: {AWAY.reason}"
-    assert [each.fields["reason"] for each in harness.done(Lasts)] == [text] * 3
-    shown = [each.problem and str(each.problem) for each in harness.done(ShowProblem) if each.name == "sequencer"]
+    assert [item.fields["reason"] for item in harness.done(Lasts)] == [text] * 3
+    shown = [item.problem and str(item.problem) for item in harness.done(ShowProblem) if item.name == "sequencer"]
     assert shown == [f"sequencer: {text}"], "the same problem is shown once"
     assert harness.done(WorkFailed) == []
     harness.answer(commit, Committed())
@@ -205,7 +205,7 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
     harness.step()
     assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
     assert harness.published == [] and not harness.status.sequencer_active
-    shown = [each.problem and str(each.problem) for each in harness.done(ShowProblem) if each.name == "sequencer"]
+    shown = [item.problem and str(item.problem) for item in harness.done(ShowProblem) if item.name == "sequencer"]
     assert shown[-1:] in ([], [None]), "a stopped sequencer has no problem"
 
 
@@ -276,7 +276,10 @@ def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: 
         harness.answer(commit, AWAY)
     harness.request(start_request(harness, 2))
     harness.request(OverrideLeaderRequest(3))
-    assert [(each.id, each.error) for each in harness.responses[1:]] == [(2, "sequencer already running"), (3, None)]
+    assert [(response.id, response.error) for response in harness.responses[1:]] == [
+        (2, "sequencer already running"),
+        (3, None),
+    ]
     assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
     (insert,) = harness.step()
     assert insert.call == NewPayload(commit.call.payload)
@@ -321,7 +324,7 @@ def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() ->
     harness.request(StopSequencerRequest(1))
     for pending in harness.step():
         harness.answer(pending, AWAY)
-    assert [each.id for each in harness.responses] == [1] and harness.responses[0].error is None
+    assert [response.id for response in harness.responses] == [1] and harness.responses[0].error is None
 
 
 def test_admin_requests_are_bounded_and_known() -> None:

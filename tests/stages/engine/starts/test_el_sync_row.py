@@ -314,8 +314,8 @@ def test_what_failed_is_no_problem_any_more_once_the_sync_is_skipped() -> None:
             break
         harness.wait(0.5)
     assert harness.el_sync.state is ELSyncState.FINISHED
-    assert [each.task for each in harness.done(act.WorkFailed)].count("EL sync") > 1
-    assert [each.task for each in harness.done(act.WorkRecovered)] == ["EL sync"]
+    assert [item.task for item in harness.done(act.WorkFailed)].count("EL sync") > 1
+    assert [item.task for item in harness.done(act.WorkRecovered)] == ["EL sync"]
 
 
 def test_rate_and_time_left() -> None:
@@ -330,11 +330,11 @@ def test_rate_and_time_left() -> None:
 def test_only_the_last_samples_count() -> None:
     progress = SyncProgress()
     for count in range(SAMPLES * 2):
-        found = progress.add(count, 10**6, float(count))
-    assert found.rate == 1.0
+        result = progress.add(count, 10**6, float(count))
+    assert result.rate == 1.0
     for count in range(SAMPLES):
-        found = progress.add(SAMPLES * 2 + 9 * count, 10**6, float(SAMPLES * 2 + count))
-    assert found.rate == 9.0
+        result = progress.add(SAMPLES * 2 + 9 * count, 10**6, float(SAMPLES * 2 + count))
+    assert result.rate == 9.0
 
 
 def test_no_new_block_is_a_hint_at_peers() -> None:

@@ -30,10 +30,10 @@ class Searcher:
         self.calls.append(call)
         if isinstance(call, GetL1BlockRef):
             return self.chain.l1_ref(call.number)
-        found = self.engine.answer(call)
-        if isinstance(call, GetBlockRefs) and isinstance(found, tuple):
-            return tuple(ref for ref in found if ref.number not in self.holes)
-        return found
+        result = self.engine.answer(call)
+        if isinstance(call, GetBlockRefs) and isinstance(result, tuple):
+            return tuple(ref for ref in result if ref.number not in self.holes)
+        return result
 
     def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
         search = search or PipelineStartSearch(self.chain.rollup)
@@ -51,8 +51,8 @@ def test_l1_block_0_is_found_for_the_l2_genesis(chain: ChainFixture) -> None:
     """[SDB8]"""
     refs = chain.build(3)
     assert Searcher(chain, refs[3]).run().l1_genesis is None, "not wanted"
-    found = Searcher(chain, refs[3]).run(PipelineStartSearch(chain.rollup, find_l1_genesis=True))
-    assert found.l1_genesis == chain.l1_ref(0).id
+    result = Searcher(chain, refs[3]).run(PipelineStartSearch(chain.rollup, find_l1_genesis=True))
+    assert result.l1_genesis == chain.l1_ref(0).id
     later = PipelineStartSearch(chain.rollup, find_l1_genesis=True, safe=refs[2])
     assert Searcher(chain, refs[3]).run(later).l1_genesis is None, "the safe head is another block"
 
@@ -129,9 +129,9 @@ def test_a_chain_synced_without_finality_starts_where_the_engine_has_blocks(
     """[STA2] The base lies a channel timeout of 50 blocks below the safe head, and the engine needs both."""
     chain = chain_with(l1_step=2, seq_window_size=2)
     refs = chain.build(200, per_epoch=1)
-    found = PrunedEngine(chain, refs, pruned, bodiless).run()
-    assert found.heads == Heads(refs[200], refs[safe], refs[safe], refs[safe])
-    assert found.safe == refs[safe] and found.base.base == refs[safe - 50].l1_origin
+    result = PrunedEngine(chain, refs, pruned, bodiless).run()
+    assert result.heads == Heads(refs[200], refs[safe], refs[safe], refs[safe])
+    assert result.safe == refs[safe] and result.base.base == refs[safe - 50].l1_origin
 
 
 def test_a_walk_fails_at_a_block_without_its_transactions(chain: ChainFixture) -> None:
@@ -145,9 +145,9 @@ def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
     chain = chain_with(l1_step=2)
     refs = chain.build(100, per_epoch=1)
     searcher = Searcher(chain, refs[100])
-    found = searcher.run(PipelineStartSearch(chain.rollup, safe=refs[90]))
-    assert found.heads is None and found.safe == refs[90]
-    assert found.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
+    result = searcher.run(PipelineStartSearch(chain.rollup, safe=refs[90]))
+    assert result.heads is None and result.safe == refs[90]
+    assert result.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
     assert not searcher.ranges(), "no heads are searched for"
 
 
@@ -160,12 +160,12 @@ def test_with_alt_da_the_base_lies_where_no_input_can_be_challenged_any_more() -
     """Derivation starts again at the safe head, and knows none of the inputs that were used up to there [ADA14]."""
     chain = with_alt_da()
     refs = chain.build(200, per_epoch=1)
-    found = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, safe=refs[190]))
-    assert found.heads is None and found.safe == refs[190]
-    assert found.base.base.number == refs[190].l1_origin.number - 80
+    result = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, safe=refs[190]))
+    assert result.heads is None and result.safe == refs[190]
+    assert result.base.base.number == refs[190].l1_origin.number - 80
     generic = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(None, "GenericCommitment", 50, 30))
-    found = Searcher(chain, refs[200]).run(PipelineStartSearch(generic, safe=refs[190]))
-    assert found.base.base.number == refs[190].l1_origin.number - 50, "nothing of it is challenged"
+    result = Searcher(chain, refs[200]).run(PipelineStartSearch(generic, safe=refs[190]))
+    assert result.base.base.number == refs[190].l1_origin.number - 50, "nothing of it is challenged"
 
 
 @pytest.mark.parametrize(("safe", "start", "base"), [(190, 118, 68), (110, 109, 30), (150, 118, 68)])
@@ -175,16 +175,16 @@ def test_a_search_for_heads_looks_back_from_the_safe_head_of_before(safe: int, s
     refs = chain.build(200, per_epoch=1)
     searcher = Searcher(chain, refs[200])
     searcher.engine.safe = refs[safe].hash
-    found = searcher.run()
-    assert (found.safe, found.base.base.number - GENESIS_L1) == (refs[start], base)
+    result = searcher.run()
+    assert (result.safe, result.base.base.number - GENESIS_L1) == (refs[start], base)
 
 
 def test_heads_that_derivation_has_not_reached_have_no_challenges() -> None:
     chain = with_alt_da()
     refs = chain.build(200, per_epoch=1)
     heads = Heads(refs[200], refs[190], refs[190], refs[190])
-    found = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, heads=heads))
-    assert found.base.base.number == refs[190].l1_origin.number - 50
+    result = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, heads=heads))
+    assert result.base.base.number == refs[190].l1_origin.number - 50
 
 
 def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
@@ -207,8 +207,8 @@ def test_heads_that_are_known_need_only_a_base(chain: ChainFixture) -> None:
     refs = chain.build(8)
     heads = Heads(refs[8], refs[4], refs[4], refs[4])
     searcher = Searcher(chain, refs[8])
-    found = searcher.run(PipelineStartSearch(chain.rollup, heads=heads))
-    assert (found.heads, found.safe) == (heads, refs[4])
+    result = searcher.run(PipelineStartSearch(chain.rollup, heads=heads))
+    assert (result.heads, result.safe) == (heads, refs[4])
     assert searcher.calls[0] == GetBlock(refs[4].hash)
     search = PipelineStartSearch(chain.rollup, heads=heads)
     with pytest.raises(MissingBlockError, match="is to be its safe head"):

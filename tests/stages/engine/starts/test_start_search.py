@@ -84,10 +84,10 @@ def test_without_a_reorg_the_walk_ends_at_the_finalized_block(chain: ChainFixtur
 
 def test_a_full_window_below_the_tip_is_safe(chain: ChainFixture) -> None:
     refs = chain.build(300)
-    found = Engine(refs, 0, 250).run(chain)
+    result = Engine(refs, 0, 250).run(chain)
     canonical = refs[300].l1_origin.number
-    assert found.unsafe == refs[300] and found.finalized == refs[0]
-    child = refs[found.safe.number + 1]
+    assert result.unsafe == refs[300] and result.finalized == refs[0]
+    child = refs[result.safe.number + 1]
     assert child.sequence_number == 0
     assert child.l1_origin.number + chain.rollup.seq_window_size < canonical
     assert refs[child.number + 6].l1_origin.number + chain.rollup.seq_window_size >= canonical
@@ -101,22 +101,22 @@ def test_the_window_counts_only_below_the_safe_label(chain: ChainFixture) -> Non
 def test_an_l1_reorg_discards_the_unsafe_blocks_on_it(chain: ChainFixture) -> None:
     refs = chain.build(30)
     chain.reorg("b", refs[27].l1_origin.number)
-    found = Engine(refs, 3, 20).run(chain)
-    assert found.unsafe == refs[23], "the last block whose origin is still canonical"
-    assert found.safe == refs[3]
+    result = Engine(refs, 3, 20).run(chain)
+    assert result.unsafe == refs[23], "the last block whose origin is still canonical"
+    assert result.safe == refs[3]
 
 
 def test_origins_that_l1_does_not_show_yet_keep_the_tip(chain: ChainFixture) -> None:
     refs = chain.build(30)
-    found = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
-    assert found.unsafe == refs[30]
+    result = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
+    assert result.unsafe == refs[30]
 
 
 def test_a_reorg_below_an_invisible_tip_discards_it_all(chain: ChainFixture) -> None:
     refs = chain.build(30)
     chain.reorg("b", refs[12].l1_origin.number)
-    found = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
-    assert found.unsafe == refs[11]
+    result = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
+    assert result.unsafe == refs[11]
 
 
 def test_a_reorg_that_is_too_deep() -> None:
@@ -241,8 +241,8 @@ def test_a_parent_on_another_l1_branch(chain: ChainFixture) -> None:
 def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     refs = chain.build(60)
     engine = Engine(refs, 10, 20)
-    found = engine.run(chain, skip_check=True)
-    assert found == heads(refs[60], refs[10], refs[10])
+    result = engine.run(chain, skip_check=True)
+    assert result == heads(refs[60], refs[10], refs[10])
     walked = [need for need in engine.needs if isinstance(need, NeedParent)]
     assert len(walked) == 10
 
@@ -262,16 +262,16 @@ def test_alternative_da_may_look_back_farther(chain: ChainFixture) -> None:
 
 def chain_of_epochs(lengths: Iterable[int]) -> list[L2BlockInfo]:
     """An L2 chain whose epochs have these numbers of blocks; the first is that of genesis."""
-    found: list[L2BlockInfo] = []
+    result: list[L2BlockInfo] = []
     for epoch, length in enumerate(lengths):
         origin = BlockId(GENESIS_L1 + epoch, bytes(28) + epoch.to_bytes(4, "big"))
         for sequence_number in range(length):
-            number = len(found)
+            number = len(result)
             ref = L2BlockRef(number.to_bytes(32, "big"), number, bytes(32), 2 * number, origin, sequence_number)
-            found.append(
+            result.append(
                 L2BlockInfo(ref, GENESIS_TIME + L1_TIME * epoch, SystemConfig(bytes(20), ref.hash, ref.hash, 0))
             )
-    return found
+    return result
 
 
 def plain_walk(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_back: int = 0) -> Base:
@@ -321,8 +321,8 @@ def test_few_blocks_are_read(timeout: int, granite: int) -> None:
     chain = chain_of_epochs(6 + (epoch * epoch) % 5 - 2 for epoch in range(2_000))
     times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}
     rollup = make_rollup(times, channel_timeout=timeout)
-    found, reads = search(rollup, chain, len(chain) - 1)
-    assert found == plain_walk(rollup, chain, len(chain) - 1)
+    result, reads = search(rollup, chain, len(chain) - 1)
+    assert result == plain_walk(rollup, chain, len(chain) - 1)
     assert reads <= (50 if timeout == 20 else 12)
 
 

@@ -77,7 +77,7 @@ def until(harness: CoreHarness, condition: Callable[[], bool]) -> None:
 
 
 def is_open(harness: CoreHarness, work: CallPurpose) -> bool:
-    return any(each.purpose is work for each in harness.open)
+    return any(item.purpose is work for item in harness.open)
 
 
 def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
@@ -88,11 +88,11 @@ def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
     build(harness, 2)
     assert harness.keeps.refused == [] and len(harness.keeps.signed) == top + 2
     chain = harness.engine.canonical()
-    assert [chain[each.block_number] for each in signed] == signed, "no block was built a second time"
+    assert [chain[item.block_number] for item in signed] == signed, "no block was built a second time"
     assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(top - 1, top)]
     (ended,) = harness.logged(BACK)
     assert (ended["head"].hash, ended["blocks"]) == (signed[-1].block_hash, 2)
-    shown = [each.problem for each in harness.done(ShowProblem) if each.name == PROBLEM]
+    shown = [item.problem for item in harness.done(ShowProblem) if item.name == PROBLEM]
     assert shown[0] is not None and "lacks the latest blocks" in str(shown[0]) and shown[-1] is None
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_built_while_the_p2p_process_is_silent_for_a_while() -> None:
     latest, harness.latest = harness.latest, None
     at = lose(harness, 2)
     until(harness, lambda: len(harness.done(RequestLatestBlocks)) > 4)
-    assert height(harness) == at and not any(isinstance(each.call, GetPayload) for each in harness.open)
+    assert height(harness) == at and not any(isinstance(item.call, GetPayload) for item in harness.open)
     problem = harness.done(ShowProblem)[-1]
     assert (
         problem.name == PROBLEM and problem.problem is not None and "waits for the p2p process" in problem.problem.text
@@ -143,8 +143,8 @@ def test_without_an_answer_other_blocks_are_built_and_not_signed() -> None:
     build(harness, 3)
     assert harness.now.monotonic >= before + PATIENCE_SECONDS
     assert harness.logged(WITHOUT)[-1]["reason"] == NO_ANSWER
-    assert [each.block_number for each in harness.keeps.refused] == [signed - 1, signed]
-    numbers = [each.block_number for each in harness.keeps.signed]
+    assert [item.block_number for item in harness.keeps.refused] == [signed - 1, signed]
+    numbers = [item.block_number for item in harness.keeps.signed]
     assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > signed, "one block of each height"
 
 
@@ -152,15 +152,15 @@ def test_blocks_whose_origin_was_replaced_are_not_put_back() -> None:
     """[SEQ40] The engine loses its blocks while L1 is reorganised below some of them."""
     harness = sequencing(8)
     signed = list(harness.keeps.signed)
-    origins = [harness.chain.ref(each).l1_origin.number for each in signed]
+    origins = [harness.chain.ref(item).l1_origin.number for item in signed]
     assert origins[-1] > origins[4] > 100
     harness.chain.reorg("b", origins[-1])
     harness.move_l1(harness.l1_head)
     at = lose(harness, 6)
     build(harness, 4)
-    kept = [each for each, origin in zip(signed, origins, strict=True) if origin < origins[-1]]
+    kept = [item for item, origin in zip(signed, origins, strict=True) if origin < origins[-1]]
     chain = harness.engine.canonical()
-    assert [chain[each.block_number] for each in kept] == kept and len(kept) > at
+    assert [chain[item.block_number] for item in kept] == kept and len(kept) > at
     assert chain[signed[-1].block_number] != signed[-1]
     reason = harness.logged(WITHOUT)[-1]["reason"]
     assert reason is not None and " was replaced by " in reason
@@ -207,7 +207,7 @@ def blocks_of_others(harness: CoreHarness, on: int, count: int) -> list[Executio
         attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
         others.append(harness.chain.seal(ref, attributes))
         ref = harness.chain.ref(others[-1])
-    harness.engine.lost |= {each.block_hash for each in others}
+    harness.engine.lost |= {other.block_hash for other in others}
     return others
 
 
@@ -220,10 +220,10 @@ def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
     before = harness.now.monotonic
     until(harness, lambda: harness.now.monotonic > before + OTHERS_SECONDS / 2)
     assert height(harness) == at and harness.keeps.refused == []
-    for each in reversed(others[:-1]):
-        harness.gossip(each)
+    for other in reversed(others[:-1]):
+        harness.gossip(other)
     until(harness, lambda: others[-1].block_number in harness.engine.canonical())
-    assert all(harness.engine.canonical()[each.block_number] == each for each in others)
+    assert all(harness.engine.canonical()[other.block_number] == other for other in others)
 
 
 def test_an_engine_that_refuses_one_of_them() -> None:
@@ -235,7 +235,7 @@ def test_an_engine_that_refuses_one_of_them() -> None:
     reason = harness.logged(WITHOUT)[-1]["reason"]
     assert reason is not None and reason.startswith(f"the execution engine refuses block {at + 1}: ")
     assert reason.endswith(": bad state root")
-    assert [each.block_number for each in harness.keeps.refused] == [top - 1, top]
+    assert [item.block_number for item in harness.keeps.refused] == [top - 1, top]
 
 
 def test_an_l1_that_does_not_answer_is_waited_for() -> None:
@@ -257,7 +257,7 @@ def test_an_l1_that_does_not_answer_is_waited_for() -> None:
 def answer_but(harness: CoreHarness, work: CallPurpose) -> None:
     """Answers all calls but those of this work, or lets time pass."""
     harness.step()
-    others = [each for each in harness.open if each.purpose is not work]
+    others = [item for item in harness.open if item.purpose is not work]
     if others:
         harness.answer(others[0])
     elif not harness.open:
@@ -281,7 +281,7 @@ def test_a_stopped_sequencer_gets_its_blocks_back_and_can_be_started_on_them() -
     until(harness, lambda: height(harness) == last.number)
     harness.request(StartSequencerRequest(4, harness.chain.genesis.hash))
     harness.request(StartSequencerRequest(5, last.hash))
-    errors = {each.id: each.error for each in harness.responses if isinstance(each, ControlResponse)}
+    errors = {response.id: response.error for response in harness.responses if isinstance(response, ControlResponse)}
     assert errors[4] is not None and "block hash does not match" in errors[4] and errors[5] is None
     build(harness, 1)
     assert harness.keeps.refused == [] and len(harness.logged("sequencer started")) == 2
@@ -303,8 +303,8 @@ def test_a_verifier_gets_the_blocks_of_its_peers_back() -> None:
     """[SEQ43]"""
     harness = started(chain_with(), p2p=True)
     blocks = [harness.chain.payloads[ref.hash] for ref in harness.chain.build(6)[1:]]
-    for each in blocks[:5]:
-        harness.gossip(each)
+    for block in blocks[:5]:
+        harness.gossip(block)
         harness.run_until_idle()
     harness.engine.lose(3)
     harness.gossip(blocks[5])

@@ -164,8 +164,8 @@ def test_an_engine_that_fetches_is_asked_again_until_there_is_no_gap() -> None:
 )
 def test_a_refused_chain_drops_the_block(answer: object) -> None:
     fetch = inserted()
-    found = fetch.answer(UPDATE, answer, HEADS)
-    assert isinstance(found, DroppedUnsafeBlock) and (found.number, found.hash) == (9, REFS[9].hash)
+    result = fetch.answer(UPDATE, answer, HEADS)
+    assert isinstance(result, DroppedUnsafeBlock) and (result.number, result.hash) == (9, REFS[9].hash)
     assert fetch.target is None and fetch.next(HEADS) is None
 
 
@@ -175,8 +175,8 @@ def test_a_chain_without_our_pending_safe_head_is_left() -> None:
     assert fetch.answer(UPDATE, ForkchoiceAnswer("VALID"), HEADS) is None
     with pytest.raises(TemporaryError, match="the engine does not show block 2 below it"):
         fetch.answer(GetBlockRef(2), None, HEADS)
-    found = fetch.answer(GetBlockRef(2), msgspec.structs.replace(REFS[2], hash=REFS[7].hash), HEADS)
-    assert isinstance(found, DroppedUnsafeBlock) and "instead of our safe head 2:" in found.reason
+    result = fetch.answer(GetBlockRef(2), msgspec.structs.replace(REFS[2], hash=REFS[7].hash), HEADS)
+    assert isinstance(result, DroppedUnsafeBlock) and "instead of our safe head 2:" in result.reason
     assert fetch.taken is None and fetch.next(HEADS) is None
 
 
@@ -184,8 +184,8 @@ def test_a_chain_without_our_pending_safe_head_is_left() -> None:
 def test_an_invalid_block_is_dropped(status: str) -> None:
     fetch = GapFetch(CHAIN.rollup)
     fetch.begin(ABOVE)
-    found = fetch.answer(NewPayload(ABOVE), PayloadAnswer(status, "bad state root"), HEADS)
-    assert isinstance(found, DroppedUnsafeBlock) and "bad state root" in found.reason
+    result = fetch.answer(NewPayload(ABOVE), PayloadAnswer(status, "bad state root"), HEADS)
+    assert isinstance(result, DroppedUnsafeBlock) and "bad state root" in result.reason
 
 
 @pytest.mark.parametrize("answer", [ErrorAnswer(-32000, "busy"), PayloadAnswer("ODD"), None], ids=str)
@@ -202,8 +202,8 @@ def test_other_answers_end_the_attempt(answer: object) -> None:
 def test_a_block_of_no_rollup_is_dropped() -> None:
     bad = msgspec.structs.replace(ABOVE, transactions=ABOVE.transactions[1:])
     fetch = GapFetch(CHAIN.rollup)
-    found = fetch.begin(bad)
-    assert isinstance(found, DroppedUnsafeBlock) and found.hash == ABOVE.block_hash and fetch.next(HEADS) is None
+    result = fetch.begin(bad)
+    assert isinstance(result, DroppedUnsafeBlock) and result.hash == ABOVE.block_hash and fetch.next(HEADS) is None
     assert fetch.answer(NewPayload(bad), PayloadAnswer("VALID"), HEADS) is None
 
 
@@ -323,7 +323,7 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
     for what, number, branch, other, size in steps:
         if what == "add":
             payload = block(number + 1, branch, other, (bytes(size),))
-            fresh = all(each.block_hash != payload.block_hash for each in model)
+            fresh = all(item.block_hash != payload.block_hash for item in model)
             if fresh:
                 model.append(payload)
                 model.sort(key=lambda each: each.block_number)
@@ -332,7 +332,7 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
             assert queue.add(payload) == (fresh and payload in model)
         elif what == "drop":
             payload = block(number + 1, branch)
-            model = [each for each in model if each.block_hash != payload.block_hash]
+            model = [item for item in model if item.block_hash != payload.block_hash]
             queue.drop(payload.block_hash)
         else:
             at = msgspec.structs.replace(queue_heads(number, branch=branch), safe=ref(min(other, number)))

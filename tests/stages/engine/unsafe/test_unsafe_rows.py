@@ -37,7 +37,7 @@ class Gap:
             self.refs += self.branch(self.refs[-1], 1, ())
         self.engine = ModelEngine(self.chain)
         self.engine.head = self.refs[tip].hash
-        self.engine.lost = {each.hash for each in self.refs[tip + 1 :]}
+        self.engine.lost = {ref.hash for ref in self.refs[tip + 1 :]}
         self.harness: CoreHarness = started(self.chain, self.engine, **config)
         self.syncs = syncs
         self.calls: list[PendingCall] = []
@@ -56,8 +56,8 @@ class Gap:
             self.gossip_ref(self.refs[number])
 
     def gossip_ref(self, *refs: L2BlockRef) -> None:
-        for each in refs:
-            self.harness.gossip(self.chain.payloads[each.hash])
+        for ref in refs:
+            self.harness.gossip(self.chain.payloads[ref.hash])
 
     def run(self, seconds: int) -> None:
         """Lets time pass; an engine that `syncs` has fetched the chain a second after it was pointed at a block."""
@@ -80,23 +80,23 @@ class Gap:
     @property
     def heads(self) -> tuple[int, int]:
         """The numbers of unsafe and safe head."""
-        found = self.harness.status
-        assert found.unsafe is not None and found.safe is not None
-        return found.unsafe.number, found.safe.number
+        status = self.harness.status
+        assert status.unsafe is not None and status.safe is not None
+        return status.unsafe.number, status.safe.number
 
     @property
     def requested(self) -> list[int]:
         """The blocks above the gaps that were requested from peers."""
-        return [each.gap_end.block_number for each in self.harness.done(act.RequestGap)]
+        return [item.gap_end.block_number for item in self.harness.done(act.RequestGap)]
 
     @property
     def inserted(self) -> list[int]:
         """The blocks that the engine was given to fetch the chain up to."""
-        return [each.call.payload.block_number for each in self.calls if isinstance(each.call, NewPayload)]
+        return [call.call.payload.block_number for call in self.calls if isinstance(call.call, NewPayload)]
 
     @property
     def problem(self) -> str | None:
-        shown = [each for each in self.harness.actions if isinstance(each, act.FetchLasts | act.FetchEnded)]
+        shown = [action for action in self.harness.actions if isinstance(action, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
 
 
@@ -186,7 +186,7 @@ def test_an_engine_that_lost_its_tip_while_it_fetched_leads_to_a_new_start() -> 
     gap.engine.lose(4)
     gap.harness.derive()
     gap.run(2)
-    reasons = [each.reason for each in gap.harness.done(act.ResetStarted)]
+    reasons = [item.reason for item in gap.harness.done(act.ResetStarted)]
     assert reasons == [
         f"the engine answers SYNCING to a forkchoice update: it does not have block {gap.refs[6]} any more"
     ]
@@ -211,9 +211,9 @@ def test_one_syncing_answer_to_a_consolidation_before_finality_passes_it() -> No
     gap.harness.move_l1(gap.harness.l1_head, finalized=gap.harness.l1_head)
     gap.harness.report_idle()
     gap.run(12)
-    found = gap.harness.core.heads
-    assert found is not None and found.finalized.number == safe + 1 < found.safe.number
-    assert (gap.engine.safe, gap.engine.finalized) == (found.safe.hash, found.finalized.hash)
+    heads = gap.harness.core.heads
+    assert heads is not None and heads.finalized.number == safe + 1 < heads.safe.number
+    assert (gap.engine.safe, gap.engine.finalized) == (heads.safe.hash, heads.finalized.hash)
     assert not gap.harness.done(act.ResetStarted) and not gap.harness.failing
 
 
@@ -259,12 +259,12 @@ def test_a_block_that_nobody_has_the_ancestors_of_does_not_hide_the_live_chain()
     """[UNS6] The lowest block is of a chain given up: the highest one gets its turn."""
     gap = Gap(6, p2p=True, fill_gaps=False)
     dead = gap.branch(gap.refs[4], 8)
-    gap.engine.lost |= {each.hash for each in dead}
+    gap.engine.lost |= {item.hash for item in dead}
     gap.gossip_ref(dead[-1])
     gap.gossip(20, 21)
     gap.run(int(STALE_SECONDS) + 3 * TICK)
     assert gap.inserted[0] == 12 and gap.inserted[-1] == 21
-    gap.engine.lost -= {each.hash for each in gap.refs}
+    gap.engine.lost -= {ref.hash for ref in gap.refs}
     gap.run(2 * TICK)
     assert gap.heads[0] == 21 and gap.problem is None
 

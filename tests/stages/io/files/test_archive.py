@@ -14,20 +14,20 @@ from tests.support.processes.stage_runner import run_within
 
 @pytest.fixture
 def lines() -> list[Record]:
-    found: list[Record] = []
-    log.configure("test", Level.INFO, found.append)
-    return found
+    result: list[Record] = []
+    log.configure("test", Level.INFO, result.append)
+    return result
 
 
 def _read(folder: Path, *names: str) -> list[bytes | None]:
-    found: list[bytes | None] = []
+    result: list[bytes | None] = []
 
     async def main() -> None:
         archive = Archive(str(folder), get_logger("test"))
-        found.extend([await archive.read(name, 1000) for name in names])
+        result.extend([await archive.read(name, 1000) for name in names])
 
     run_within(10, main)
-    return found
+    return result
 
 
 def _keep(folder: Path, entries: dict[str, bytes]) -> None:
@@ -45,7 +45,7 @@ def test_entries_are_kept_and_replaced(tmp_path: Path, lines: list[Record]) -> N
     _keep(folder, {"a/b": b"second"})
     assert _read(folder, "a/b", "a/c.gz", "a/none", "none/a") == [b"second", b"{}" * 400, None, None]
     assert gzip.decompress((folder / "a" / "c.gz").read_bytes()) == b"{}" * 400
-    assert sorted(each.name for each in (folder / "a").iterdir()) == ["b", "c.gz"] and lines == []
+    assert sorted(item.name for item in (folder / "a").iterdir()) == ["b", "c.gz"] and lines == []
 
 
 def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> None:
@@ -70,17 +70,13 @@ def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> No
 
 
 @pytest.mark.condition("C15")
-def test_what_cannot_be_written_is_a_condition_that_ends(tmp_path: Path, lines: list[Record]) -> None:
+async def test_what_cannot_be_written_is_a_condition_that_ends(tmp_path: Path, lines: list[Record]) -> None:
     (tmp_path / "a").write_text("no folder")
-
-    async def main() -> None:
-        archive = Archive(str(tmp_path), get_logger("test"))
-        for _ in range(3):
-            await archive.keep("a/b", b"x")
-        (tmp_path / "a").unlink()
+    archive = Archive(str(tmp_path), get_logger("test"))
+    for _ in range(3):
         await archive.keep("a/b", b"x")
-
-    run_within(10, main)
+    (tmp_path / "a").unlink()
+    await archive.keep("a/b", b"x")
     failed, ended = lines
     assert failed.fields["code"] == "ARCHIVE-UNWRITABLE" and failed.fields["error"] == "File exists"
     assert ended.message == "the archive can be written again" and ended.fields["tried"] == 3

@@ -118,14 +118,11 @@ def test_headers_of_several_lines_are_refused() -> None:
 
 
 @over_both
-def test_requests_at_a_time_have_a_connection_each() -> None:
-    async def main() -> None:
-        async with client_of(server) as client:
-            for _ in range(2):
-                await asyncio.gather(*(ask(client) for _ in range(3)))
-
+async def test_requests_at_a_time_have_a_connection_each() -> None:
     server = Server(*[OK] * 6)
-    run_within(30, main)
+    async with client_of(server) as client:
+        for _ in range(2):
+            await asyncio.gather(*(ask(client) for _ in range(3)))
     assert sorted(number for number, _ in server.requests) == [1, 1, 2, 2, 3, 3]
 
 
@@ -152,18 +149,15 @@ def test_an_answer_in_drips_ends_at_the_deadline() -> None:
     assert str(error) == "name: no answer within 0.1 s" and isinstance(error, NoAnswerError)
 
 
-def test_a_host_that_cannot_be_reached_in_time_is_not_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_that_cannot_be_reached_in_time_is_not_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect(*_: Any, **__: Any) -> None:
         await asyncio.sleep(20.0)
 
-    async def main() -> EndpointError:
-        monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect)
-        client = HttpClient("http://127.0.0.1:1/", "name")
-        with pytest.raises(EndpointError) as caught:
-            await ask(client, 0.05)
-        return caught.value
-
-    error = run_within(30, main)
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect)
+    client = HttpClient("http://127.0.0.1:1/", "name")
+    with pytest.raises(EndpointError) as caught:
+        await ask(client, 0.05)
+    error = caught.value
     assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
 
 
@@ -181,46 +175,40 @@ def test_an_endless_body_ends_at_its_bound() -> None:
 
 
 @over_both
-def test_a_cancelled_request_closes_its_connection() -> None:
+async def test_a_cancelled_request_closes_its_connection() -> None:
     arrived = asyncio.Event()
 
     async def hold(_: StreamWriter) -> None:
         arrived.set()
 
-    async def main() -> None:
-        server = Server(hold, OK)
-        async with client_of(server) as client:
-            request = asyncio.ensure_future(ask(client))
-            await arrived.wait()
-            request.cancel()
-            assert await server.closed.get() == 1
-            assert await ask(client) == b"{}"
-
-    run_within(30, main)
+    server = Server(hold, OK)
+    async with client_of(server) as client:
+        request = asyncio.ensure_future(ask(client))
+        await arrived.wait()
+        request.cancel()
+        assert await server.closed.get() == 1
+        assert await ask(client) == b"{}"
 
 
 @over_both
-def test_requests_in_flight_fail_when_the_transport_is_closed() -> None:
+async def test_requests_in_flight_fail_when_the_transport_is_closed() -> None:
     arrived = asyncio.Event()
 
     async def hold(_: StreamWriter) -> None:
         arrived.set()
 
-    async def main() -> None:
-        server = Server(hold, OK)
-        async with client_of(server) as client:
-            request = asyncio.ensure_future(ask(client))
-            await arrived.wait()
-            await client.close()
-            with pytest.raises(EndpointError, match=r"the connection failed \(closed\)"):
-                await request
-            assert await ask(client) == b"{}"
-
-    run_within(30, main)
+    server = Server(hold, OK)
+    async with client_of(server) as client:
+        request = asyncio.ensure_future(ask(client))
+        await arrived.wait()
+        await client.close()
+        with pytest.raises(EndpointError, match=r"the connection failed \(closed\)"):
+            await request
+        assert await ask(client) == b"{}"
 
 
 @over_both
-def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a time, and when the server sends what nobody asked for."""
     release = asyncio.Event()
 
@@ -229,26 +217,23 @@ def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         await release.wait()
         writer.write(OK)
 
-    async def main() -> None:
-        server = Server(OK, more_later, OK)
-        async with client_of(server) as client:
-            monkeypatch.setattr(connection, "IDLE_SECONDS", 0.01)
-            await ask(client, 0.05)
-            assert await server.closed.get() == 1
-            monkeypatch.undo()
-            await ask(client)
-            release.set()
-            assert await server.closed.get() == 2
-            assert await ask(client) == b"{}"
-        assert [number for number, _ in server.requests] == [1, 2, 3]
-
-    run_within(30, main)
+    server = Server(OK, more_later, OK)
+    async with client_of(server) as client:
+        monkeypatch.setattr(connection, "IDLE_SECONDS", 0.01)
+        await ask(client, 0.05)
+        assert await server.closed.get() == 1
+        monkeypatch.undo()
+        await ask(client)
+        release.set()
+        assert await server.closed.get() == 2
+        assert await ask(client) == b"{}"
+    assert [number for number, _ in server.requests] == [1, 2, 3]
 
 
 @over_both
 @pytest.mark.parametrize("cut", [1, 15, 200])
 def test_a_compressed_answer(cut: int) -> None:
-    text = b"".join(b"%d" % each for each in range(10_000))
+    text = b"".join(b"%d" % item for item in range(10_000))
     data = gzip.compress(text)
     response = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data)
 
@@ -280,7 +265,7 @@ def test_answers_that_cannot_be_decompressed(data: bytes, encoding: bytes, text:
         (b"", "name: the connection failed (closed by the server before its answer)", 2),
     ],
 )
-def test_a_server_that_does_not_read_the_whole_request(early: bytes, text: str, connections: int) -> None:
+async def test_a_server_that_does_not_read_the_whole_request(early: bytes, text: str, connections: int) -> None:
     """The rest is not sent, though the server keeps the connection open."""
     ended: asyncio.Queue[None] = asyncio.Queue()
 
@@ -295,51 +280,38 @@ def test_a_server_that_does_not_read_the_whole_request(early: bytes, text: str, 
         writer.close()
         ended.put_nowait(None)
 
-    async def main() -> None:
-        async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=1000) as listener:
-            client = HttpClient(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", "name")
-            try:
-                assert str((await client.post(bytes(64 << 20), 20, LIMIT)).status) == text
-            except EndpointError as error:
-                assert str(error) == text
-            for _ in range(connections):
-                await ended.get()
-            await client.close()
-
-    run_within(30, main)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=1000) as listener:
+        client = HttpClient(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", "name")
+        try:
+            assert str((await client.post(bytes(64 << 20), 20, LIMIT)).status) == text
+        except EndpointError as error:
+            assert str(error) == text
+        for _ in range(connections):
+            await ended.get()
+        await client.close()
 
 
-def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_found(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    async def main() -> None:
-        client = HttpClient("http://nowhere.invalid:1", "name")
-        with pytest.raises(EndpointError, match=r"^name: cannot connect \(Name or service not known\)$"):
-            await ask(client)
-
     monkeypatch.setattr(socket, "getaddrinfo", not_found)
-    run_within(30, main)
+    client = HttpClient("http://nowhere.invalid:1", "name")
+    with pytest.raises(EndpointError, match=r"^name: cannot connect \(Name or service not known\)$"):
+        await ask(client)
 
 
-def test_a_host_name_that_no_host_can_have() -> None:
-    async def main() -> None:
-        client = HttpClient("http://a..b:1", "name")
-        with pytest.raises(EndpointError, match=r"^name: cannot connect \(the host name is invalid\)$"):
-            await ask(client)
-
-    run_within(30, main)
+async def test_a_host_name_that_no_host_can_have() -> None:
+    client = HttpClient("http://a..b:1", "name")
+    with pytest.raises(EndpointError, match=r"^name: cannot connect \(the host name is invalid\)$"):
+        await ask(client)
 
 
-def test_a_host_whose_addresses_all_refuse() -> None:
+async def test_a_host_whose_addresses_all_refuse() -> None:
     """localhost has two addresses; there is one reason."""
-
-    async def main() -> None:
-        client = HttpClient("http://localhost:1", "name")
-        with pytest.raises(EndpointError, match=r"^name: cannot connect \(Connection refused\)$"):
-            await ask(client)
-
-    run_within(30, main)
+    client = HttpClient("http://localhost:1", "name")
+    with pytest.raises(EndpointError, match=r"^name: cannot connect \(Connection refused\)$"):
+        await ask(client)
 
 
 # --- other requests --------------------------------------------------------------------------------------------------
@@ -364,30 +336,23 @@ def test_a_body_is_taken_as_it_arrives() -> None:
 
 
 @over_both
-def test_another_context_than_before_means_another_connection() -> None:
+async def test_another_context_than_before_means_another_connection() -> None:
     contexts = [ANY_CONTEXT if Tls.client is None else Tls.client, ANY_CONTEXT]
-
-    async def main() -> None:
-        server = Server(OK, OK, OK)
-        async with url_of(server) as url:
-            client = HttpClient(url, "name", None, lambda: contexts.pop(0))
+    server = Server(OK, OK, OK)
+    async with url_of(server) as url:
+        client = HttpClient(url, "name", None, lambda: contexts.pop(0))
+        await ask(client)
+        if Tls.client is not None:
+            with pytest.raises(EndpointError, match="certificate not accepted"):
+                await ask(client)
+        with pytest.raises(IndexError):
             await ask(client)
-            if Tls.client is not None:
-                with pytest.raises(EndpointError, match="certificate not accepted"):
-                    await ask(client)
-            with pytest.raises(IndexError):
-                await ask(client)
-                await ask(client)
-            await client.close()
-
-    run_within(30, main)
+            await ask(client)
+        await client.close()
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[", "ftp://127.0.0.1/", "http:///x"])
-def test_what_is_no_url_of_http(url: str) -> None:
-    async def main() -> None:
-        client = HttpClient(url, "name")
-        with pytest.raises(EndpointError, match=r"^name: cannot connect \(it has no URL of HTTP\)$"):
-            await ask(client)
-
-    run_within(30, main)
+async def test_what_is_no_url_of_http(url: str) -> None:
+    client = HttpClient(url, "name")
+    with pytest.raises(EndpointError, match=r"^name: cannot connect \(it has no URL of HTTP\)$"):
+        await ask(client)

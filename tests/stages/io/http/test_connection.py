@@ -326,21 +326,18 @@ def test_when_a_connection_is_kept(scene: Scene, data: bytes, status: int, is_op
     assert (outcome.answer.status, outcome.is_open) == (status, is_open)
 
 
-def test_an_idle_connection_holds_no_answer() -> None:
-    async def references() -> int:
-        connection, loop = HttpConnection(), asyncio.get_running_loop()
-        wire = Wire(connection)
-        exchange = loop.create_task(connection.exchange(b"", b"", LIMIT, loop.time() + 60))
-        await asyncio.sleep(0)
-        connection.data_received(HELLO)
-        response = await exchange
-        assert connection.is_open
-        found = sys.getrefcount(response.body)
-        wire.abort()
-        await asyncio.sleep(0)
-        return found
-
-    assert asyncio.run(references()) == 2, "those of the response and of the call"
+async def test_an_idle_connection_holds_no_answer() -> None:
+    connection, loop = HttpConnection(), asyncio.get_running_loop()
+    wire = Wire(connection)
+    exchange = loop.create_task(connection.exchange(b"", b"", LIMIT, loop.time() + 60))
+    await asyncio.sleep(0)
+    connection.data_received(HELLO)
+    response = await exchange
+    assert connection.is_open
+    result = sys.getrefcount(response.body)
+    wire.abort()
+    await asyncio.sleep(0)
+    assert result == 2, "those of the response and of the call"
 
 
 TEXT = b"0123456789" * 500_000

@@ -24,9 +24,9 @@ def test_requests_errors_and_the_last_failure() -> None:
     )
     now = 1005.0
     record.failed(EndpointError("host:1", "gone\n" + "x" * 1000))
-    found = record.counts(True)
-    assert (found.errors, found.throttled, found.error_at, found.throttled_at) == (2, 1, 1005, 1000)
-    assert found.error.startswith("gone") and len(found.error) == MAX_ERROR and "\n" not in found.error
+    result = record.counts(True)
+    assert (result.errors, result.throttled, result.error_at, result.throttled_at) == (2, 1, 1005, 1000)
+    assert result.error.startswith("gone") and len(result.error) == MAX_ERROR and "\n" not in result.error
     record.answered(0.01)
     assert not record.counts(True).failing
     assert record.counts(False, "is\nbehind").verdict == "is behind"

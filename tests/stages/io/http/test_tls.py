@@ -87,26 +87,22 @@ def test_certificates_that_are_not_accepted(served: Certificate, text: str) -> N
     assert tls_code(str(error)) is Code.TLS_CERTIFICATE
 
 
-def test_the_host_name_is_sent_and_checked() -> None:
+async def test_the_host_name_is_sent_and_checked() -> None:
     names: list[str | None] = []
     context = server_context(certificate("server", AUTHORITY))
     context.sni_callback = lambda _, name, __: names.append(name)
     context.set_alpn_protocols(["http/1.1", "h2"])
     other = server_context(certificate("server", AUTHORITY, host="elsewhere.example"))
-
-    async def main() -> None:
-        async with serving(answer, context, "localhost") as url:
-            assert await ask(url) == b"{}"
-            assert await ask(url.replace("localhost", "127.0.0.1")) == b"{}"
-        async with serving(answer, other, "localhost") as url:
-            with pytest.raises(EndpointError, match="Hostname mismatch, certificate is not valid for 'localhost'"):
-                await ask(url)
-
-    run_within(30, main)
+    async with serving(answer, context, "localhost") as url:
+        assert await ask(url) == b"{}"
+        assert await ask(url.replace("localhost", "127.0.0.1")) == b"{}"
+    async with serving(answer, other, "localhost") as url:
+        with pytest.raises(EndpointError, match="Hostname mismatch, certificate is not valid for 'localhost'"):
+            await ask(url)
     assert names == ["localhost", None]
 
 
-def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the file that OpenSSL reads; with them http/1.1 is negotiated."""
     (tmp_path / "ca.pem").write_bytes(AUTHORITY.pem)
     context = server_context(certificate("server", AUTHORITY))
@@ -117,7 +113,7 @@ def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeypatch: 
         protocols.append(writer.get_extra_info("ssl_object").selected_alpn_protocol())
         await answer(reader, writer)
 
-    async def main() -> None:
+    try:
         async with serving(serve, context) as url:
             client = HttpClient(url, "name")
             http_client._system_tls.cache_clear()
@@ -127,9 +123,6 @@ def test_the_authorities_of_the_system_are_trusted(tmp_path: Path, monkeypatch: 
             http_client._system_tls.cache_clear()
             assert (await client.post(b"{}", 20, LIMIT)).body == b"{}"
             await client.close()
-
-    try:
-        run_within(30, main)
     finally:
         http_client._system_tls.cache_clear()
     assert protocols == ["http/1.1"]

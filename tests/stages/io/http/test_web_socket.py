@@ -71,7 +71,7 @@ def test_calls_and_batches_share_one_connection() -> None:
 
     with_client(server, use, max_batch=3, max_concurrency=5)
     assert len(server.handshakes) == 1
-    assert [len(each) for each in server.requests if isinstance(each, list)] == [3, 3]
+    assert [len(request) for request in server.requests if isinstance(request, list)] == [3, 3]
 
 
 def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
@@ -85,8 +85,8 @@ def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
                 await server.answer_properly(socket, held.pop())
 
     async def use(client: JsonRpcClient) -> None:
-        found = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
-        assert found == [["eth_x", [n]] for n in range(12)]
+        result = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
+        assert result == [["eth_x", [n]] for n in range(12)]
 
     with_client(WebSocketServer(answer=answer), use, max_concurrency=4)
 
@@ -95,9 +95,9 @@ def test_errors_with_and_without_an_id() -> None:
     """An error about a request that could not be read is that of the only one, and of none of several."""
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        each = request if isinstance(request, dict) else request[0]
-        request_id = each["id"] if each["method"] == "a" else None
-        await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": each["method"]}})
+        item = request if isinstance(request, dict) else request[0]
+        request_id = item["id"] if item["method"] == "a" else None
+        await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": item["method"]}})
 
     async def use(client: JsonRpcClient) -> None:
         for method in ("a", "b"):
@@ -130,7 +130,7 @@ def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -
         assert await connected_again(client) == ["eth_x", []]
 
     with_client(server, use)
-    assert [each["method"] for each in server.requests].count("engine_newPayloadV4") == 1
+    assert [request["method"] for request in server.requests].count("engine_newPayloadV4") == 1
     assert len(server.handshakes) == 2
 
 
@@ -145,7 +145,7 @@ def test_every_handshake_has_a_token_of_its_own() -> None:
         await connected_again(client)
 
     with_client(server, use, headers=lambda: {"Authorization": next(tokens)})
-    assert [each["Authorization"] for each in server.handshakes] == ["one", "two"]
+    assert [handshake["Authorization"] for handshake in server.handshakes] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -205,22 +205,18 @@ def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch)
     assert 5 <= attempts <= 8 < calls
 
 
-def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK5]"""
     monkeypatch.setattr(web_socket, "FIRST_PAUSE", 3.0)
     accepted: list[asyncio.StreamWriter] = []
-
-    async def main() -> None:
-        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
-        client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
-        for _ in range(2):
-            assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
-        await client.close()
-        server.close()
-        for writer in accepted:
-            writer.close()
-
-    run_within(20, main)
+    server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+    client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
+    for _ in range(2):
+        assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
+    await client.close()
+    server.close()
+    for writer in accepted:
+        writer.close()
     assert len(accepted) == 1
 
 
@@ -246,8 +242,8 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
         held.append(request)
 
     async def release(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        for each in [*held, request]:
-            await server.answer_properly(socket, each)
+        for item in [*held, request]:
+            await server.answer_properly(socket, item)
 
     server = WebSocketServer()
 
@@ -257,8 +253,8 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
         server.answer = hold
         calls = [client.call("eth_x") for _ in range(late)]
         batches = [client.batch([("eth_y", []), ("eth_z", [])]) for _ in range(late)]
-        found = await asyncio.gather(*calls, *batches, return_exceptions=True)
-        texts = {str(each).partition(": ")[2] for each in found}
+        result = await asyncio.gather(*calls, *batches, return_exceptions=True)
+        texts = {str(item).partition(": ")[2] for item in result}
         assert texts == {"no answer within 0.2 s", "no answer within 0.4 s"}
         server.answer = release
         assert await client.call("eth_x", 1, timeout=SECONDS) == ["eth_x", [1]]
@@ -324,7 +320,9 @@ async def _raw_server(frames: Callable[[asyncio.StreamWriter], Awaitable[None]])
 
 
 @pytest.mark.parametrize("fragmented", [False, True])
-def test_a_message_of_a_gigabyte_is_refused_by_its_length(fragmented: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_of_a_gigabyte_is_refused_by_its_length(
+    fragmented: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """[WSK2] Neither one frame nor many make the process grow by more than the limit, which is smaller here."""
     assert web_socket.MAX_MESSAGE == 1 << 28
     limit = 1 << 26
@@ -344,17 +342,14 @@ def test_a_message_of_a_gigabyte_is_refused_by_its_length(fragmented: bool, monk
             while transport.get_write_buffer_size() > 1 << 20 and not transport.is_closing():
                 await asyncio.sleep(0.001)
 
-    async def main() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(AnswerTooLargeError, match=f"a message is longer than {limit} bytes"):
         async with _raw_server(write) as url:
             client = JsonRpcClient(url, timeout=30.0)
             try:
                 await client.call("eth_x")
             finally:
                 await client.close()
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(AnswerTooLargeError, match=f"a message is longer than {limit} bytes"):
-        run_within(60, main)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < (3 * limit // 2 if fragmented else 32 << 20)
 
@@ -397,18 +392,14 @@ def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is()
 
 
 @pytest.mark.fault("F8")
-def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK1]"""
     monkeypatch.setattr(web_socket, "HEARTBEAT", 0.2)
-
-    async def main() -> None:
-        async with _raw_server(lambda _: asyncio.sleep(5)) as url:
-            client = JsonRpcClient(url, timeout=5.0)
-            with pytest.raises(EndpointError, match=r"was lost \(no pong within 0.1 s\)"):
-                await client.call("eth_x")
-            await client.close()
-
-    run_within(20, main)
+    async with _raw_server(lambda _: asyncio.sleep(5)) as url:
+        client = JsonRpcClient(url, timeout=5.0)
+        with pytest.raises(EndpointError, match=r"was lost \(no pong within 0.1 s\)"):
+            await client.call("eth_x")
+        await client.close()
 
 
 def test_an_answer_of_more_than_32_mib_is_taken() -> None:

@@ -91,17 +91,17 @@ def test_from_zero(role: str) -> None:
     meter = Meter(role)
     assert meter.text() == b""
     meter.expose(role)
-    found = series(meter)
+    result = series(meter)
     own = [metric for metric in TABLE if not metric.processes or role in metric.processes]
     for metric in own:
         suffix = "_count" if metric.type is MetricType.HISTOGRAM else ""
         for exposed in metric.exposed():
             for values in metric.series if metric.labels else ((),):
-                value = found[exposed.name + suffix, tuple(sorted(zip(metric.labels, values, strict=True)))]
+                value = result[exposed.name + suffix, tuple(sorted(zip(metric.labels, values, strict=True)))]
                 assert value == metric.initial or (math.isnan(value) and math.isnan(metric.initial))
     assert "op_node_default_activity_problems" in LABELLED_FAMILIES
     names = {exposed.name for metric in own for exposed in metric.exposed()}
-    assert {name for name, _ in found} <= {
+    assert {name for name, _ in result} <= {
         name + suffix for name in names for suffix in ("", "_sum", "_count", "_bucket")
     }
 
@@ -111,9 +111,9 @@ def test_what_is_set_is_not_set_again_by_the_zeros_of_another_name() -> None:
     meter.expose("engine")
     meter.count("pipeline_resets")
     meter.set("unsafe_payloads_buffer_len", 3)
-    found = series(meter)
-    assert found["op_node_default_pipeline_resets_total", ()] == 1
-    assert found["op_node_default_unsafe_payloads_buffer_len", ()] == 3
+    result = series(meter)
+    assert result["op_node_default_pipeline_resets_total", ()] == 1
+    assert result["op_node_default_unsafe_payloads_buffer_len", ()] == 3
 
 
 def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
@@ -131,9 +131,9 @@ def test_a_histogram_of_values_that_may_be_negative_has_a_sum() -> None:
     meter.observe("sequencer_building_diff_seconds", -1.5)
     meter.observe("sequencer_building_diff_seconds", 0.25)
     meter.observe("sequencer_sealing_seconds", 0.5)
-    found = series(meter)
-    assert found["op_node_default_sequencer_building_diff_seconds_sum", ()] == -1.25
-    assert found["op_node_default_sequencer_sealing_seconds_sum", ()] == 0.5
+    result = series(meter)
+    assert result["op_node_default_sequencer_building_diff_seconds_sum", ()] == -1.25
+    assert result["op_node_default_sequencer_sealing_seconds_sum", ()] == 0.5
 
 
 def test_every_role_is_one_of_the_processes() -> None:

@@ -20,8 +20,8 @@ def test_the_number_of_stacks_is_bounded(monkeypatch) -> None:  # type: ignore[n
     table = StackTable()
     for line in range(6):
         table.add((("f", "a.py", line),), (1,))
-    found = table.samples()
-    assert len(found) == 4 and found[-1] == Sample(OTHER, (3,))
+    result = table.samples()
+    assert len(result) == 4 and result[-1] == Sample(OTHER, (3,))
 
 
 def test_processes_become_labels() -> None:
@@ -56,20 +56,20 @@ PROFILE = Profile(
 
 
 def test_a_profile_is_read_back() -> None:
-    found = decode(encode(PROFILE))
-    assert found.sample_types == [("samples", "count"), ("cpu", "nanoseconds")]
-    assert found.samples == [
+    result = decode(encode(PROFILE))
+    assert result.sample_types == [("samples", "count"), ("cpu", "nanoseconds")]
+    assert result.samples == [
         ([LEAF, ROOT], [3, 30_000_000], {"process": "l1", "thread": "MainThread"}),
         ([ROOT], [1, 1 << 40], {}),
         ([("leaf", "/x/a.py", 301)], [0, 0], {}),
     ]
-    assert found.comments == ["first", "second"] and found.period_type == ("cpu", "nanoseconds")
-    assert found.numbers == {9: 1_700_000_000_000_000_000, 10: 2_000_000_000, 12: 10_000_000}
+    assert result.comments == ["first", "second"] and result.period_type == ("cpu", "nanoseconds")
+    assert result.numbers == {9: 1_700_000_000_000_000_000, 10: 2_000_000_000, 12: 10_000_000}
 
 
 def test_a_profile_without_samples_is_valid() -> None:
-    found = decode(encode(Profile("mutex", (("contentions", "count"),))))
-    assert found.samples == [] and found.sample_types == [("contentions", "count")]
+    result = decode(encode(Profile("mutex", (("contentions", "count"),))))
+    assert result.samples == [] and result.sample_types == [("contentions", "count")]
 
 
 def test_a_profile_as_text() -> None:

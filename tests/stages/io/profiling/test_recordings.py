@@ -43,11 +43,11 @@ def test_cpu_time_goes_to_the_stacks_that_use_it(monkeypatch: pytest.MonkeyPatch
 
     def watched_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
         """As for the recording; notes the CPU time of the threads that burn."""
-        found = thread_stacks()
-        for thread_id, (thread, stack) in found.items():
+        result = thread_stacks()
+        for thread_id, (thread, stack) in result.items():
             if any(function.endswith("burn") for function, _, _ in stack):
                 seen[thread.name].append(recordings._thread_cpu_time(thread_id) or 0)
-        return found
+        return result
 
     def burn() -> None:
         deadline = time.monotonic() + BURN_SECONDS
@@ -102,8 +102,8 @@ def test_allocations_are_summed_by_stack() -> None:
     expected: dict[Stack, tuple[int, int]] = {}
     for trace in snapshot.traces:
         frames = [
-            (f"{each.filename.rsplit('/', 1)[-1]}:{each.lineno}", each.filename, each.lineno)
-            for each in trace.traceback
+            (f"{item.filename.rsplit('/', 1)[-1]}:{item.lineno}", item.filename, item.lineno)
+            for item in trace.traceback
         ]
         stack = tuple(reversed(frames))
         count, size = expected.get(stack, (0, 0))
@@ -154,16 +154,13 @@ def test_there_are_no_mutexes() -> None:
     assert profile.samples == () and profile.comments == (NO_MUTEXES,)
 
 
-def test_every_kind_is_known() -> None:
-    async def scenario() -> None:
-        for kind in KINDS:
-            recording = new_recording(kind)
-            recording.begin()
-            assert ended(recording).kind == kind
-        with pytest.raises(ValueError, match="no such profile: trace"):
-            new_recording("trace")
-
-    asyncio.run(scenario())
+async def test_every_kind_is_known() -> None:
+    for kind in KINDS:
+        recording = new_recording(kind)
+        recording.begin()
+        assert ended(recording).kind == kind
+    with pytest.raises(ValueError, match="no such profile: trace"):
+        new_recording("trace")
 
 
 def test_the_stacks_of_threads() -> None:
@@ -176,7 +173,7 @@ def test_the_stacks_of_threads() -> None:
     thread = threading.Thread(target=wait_for_the_end, name="waiting")
     thread.start()
     begun.wait(10)
-    stacks = {found.name: stack for found, stack in thread_stacks().values()}
+    stacks = {result.name: stack for result, stack in thread_stacks().values()}
     ended.set()
     thread.join()
     names = [function.rsplit(".", 1)[-1] for function, _, _ in stacks["waiting"]]
@@ -206,14 +203,11 @@ def test_the_whole_stack_of_a_task_that_waits() -> None:
     asyncio.run(scenario())
 
 
-def test_a_deep_stack_is_cut() -> None:
+async def test_a_deep_stack_is_cut() -> None:
     async def deep(levels: int) -> None:
         await (deep(levels - 1) if levels else asyncio.sleep(10))
 
-    async def scenario() -> None:
-        task = asyncio.create_task(deep(200))
-        await asyncio.sleep(0)
-        assert len(task_stack(task)) == MAX_FRAMES
-        task.cancel()
-
-    asyncio.run(scenario())
+    task = asyncio.create_task(deep(200))
+    await asyncio.sleep(0)
+    assert len(task_stack(task)) == MAX_FRAMES
+    task.cancel()

@@ -28,7 +28,7 @@ from rollup_node.stages.messages.l1 import (
 )
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
+from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import (
     DEPOSITOR_KEY,
     INBOX,

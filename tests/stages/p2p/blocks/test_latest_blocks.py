@@ -22,14 +22,14 @@ class Own:
     """What this node sequenced: blocks of which payloads are kept, and blocks of which it only knows the parents."""
 
     def __init__(self, kept: list[ExecutionPayload], known: list[ExecutionPayload] | None = None) -> None:
-        self._kept = {each.block_hash: each for each in kept}
-        self._known = {each.block_hash: record(each) for each in [*kept, *(known or [])]}
+        self._kept = {item.block_hash: item for item in kept}
+        self._known = {item.block_hash: record(item) for item in [*kept, *(known or [])]}
         self.last = record(kept[-1]) if kept else None
 
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
-        found = self._known.get(block_hash)
-        assert found is None or found.number == number
-        return found
+        _known = self._known.get(block_hash)
+        assert _known is None or _known.number == number
+        return _known
 
     def payload(self, block_hash: Hash) -> ExecutionPayload | None:
         return self._kept.get(block_hash)
@@ -45,16 +45,16 @@ def at(number: int) -> BlockId:
 
 
 def latest(own: Own | None, *peers: ExecutionPayload) -> LatestBlocks:
-    found = LatestBlocks(own)
-    for each in peers:
-        found.add(each)
-    return found
+    latest_blocks = LatestBlocks(own)
+    for peer in peers:
+        latest_blocks.add(peer)
+    return latest_blocks
 
 
 def test_own_blocks_above_the_head() -> None:
-    found = latest(Own(BLOCKS[:5]))
-    assert found.above(at(3)) == tuple(BLOCKS[3:5])
-    assert found.above(at(5)) == () and found.above(at(9)) == ()
+    result = latest(Own(BLOCKS[:5]))
+    assert result.above(at(3)) == tuple(BLOCKS[3:5])
+    assert result.above(at(5)) == () and result.above(at(9)) == ()
 
 
 def test_a_head_of_another_chain_gets_none() -> None:
@@ -63,12 +63,12 @@ def test_a_head_of_another_chain_gets_none() -> None:
 
 
 def test_at_most_so_many_at_once_the_lowest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = latest(Own(BLOCKS))
-    assert found.above(at(1)) == tuple(BLOCKS[1 : MAX_BLOCKS + 1])
+    result = latest(Own(BLOCKS))
+    assert result.above(at(1)) == tuple(BLOCKS[1 : MAX_BLOCKS + 1])
     monkeypatch.setattr(latest_blocks, "MAX_BYTES", 3 * sum(map(len, BLOCKS[0].transactions)))
-    assert found.above(at(1)) == tuple(BLOCKS[1:4])
+    assert result.above(at(1)) == tuple(BLOCKS[1:4])
     monkeypatch.setattr(latest_blocks, "MAX_BYTES", 1)
-    assert found.above(at(1)) == (BLOCKS[1],), "a block that is larger comes alone"
+    assert result.above(at(1)) == (BLOCKS[1],), "a block that is larger comes alone"
 
 
 def test_own_blocks_whose_lower_ones_are_not_kept_or_not_known() -> None:
@@ -95,15 +95,15 @@ def test_the_longer_of_two_chains() -> None:
 
 
 def test_the_blocks_of_peers_are_bounded() -> None:
-    found = latest(None, *BLOCKS[: MAX_RECENT + 3])
-    assert found.recent == BLOCKS[3 : MAX_RECENT + 3]
+    result = latest(None, *BLOCKS[: MAX_RECENT + 3])
+    assert result.recent == BLOCKS[3 : MAX_RECENT + 3]
 
 
 @given(own=st.sets(st.integers(1, 20)), peers=st.lists(st.integers(1, 20), max_size=16), head=st.integers(1, 20))
 def test_what_is_returned_descends_from_the_head_in_order(own: set[int], peers: list[int], head: int) -> None:
     mine = Own([BLOCKS[number - 1] for number in sorted(own)])
-    found = latest(mine, *(BLOCKS[number - 1] for number in peers)).above(at(head))
-    numbers = [each.block_number for each in found]
+    result = latest(mine, *(BLOCKS[number - 1] for number in peers)).above(at(head))
+    numbers = [item.block_number for item in result]
     assert all(number in own or number in peers for number in numbers)
     assert all(low < high for low, high in pairwise([head, *numbers]))
     if own and max(own) > head and all(number in own or number in peers for number in range(head + 1, max(own))):

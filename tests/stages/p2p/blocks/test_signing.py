@@ -59,8 +59,8 @@ def test_malformed_signatures_have_no_signer() -> None:
         assert recover_address(digest, bad) is None
     chance = random.Random(3)
     for _ in range(300):
-        found = recover_address(digest, chance.randbytes(65))
-        assert found is None or len(found) == 20
+        result = recover_address(digest, chance.randbytes(65))
+        assert result is None or len(result) == 20
 
 
 @pytest.mark.parametrize("secret", [b"", bytes(32), b"\xff" * 32, bytes(33)])

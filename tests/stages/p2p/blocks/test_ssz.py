@@ -98,9 +98,9 @@ def test_offsets_must_be_exact(version: int) -> None:
         bad += [with_number(data, WITHDRAWALS_AT, at) for at in (first - 1, len(data) + 1, len(data) - 1, 0)]
         bad += [data + bytes(43), data + bytes(17 * 44)]
         assert ssz.decode(data + bytes(2 * 44), version).withdrawal_count == 2
-    for each in bad:
+    for item in bad:
         with pytest.raises(SszError):
-            ssz.decode(each, version)
+            ssz.decode(item, version)
 
 
 def test_the_number_of_transactions_is_bounded() -> None:
@@ -141,16 +141,16 @@ def test_any_bytes_decode_or_raise(version: int) -> None:
             )
         data = data[: chance.randint(0, len(data))] if chance.random() < 0.3 else data
         try:
-            found = ssz.decode(bytes(data), version)
+            result = ssz.decode(bytes(data), version)
         except SszError:
             continue
-        assert ssz.encode(found.payload, version) == bytes(data[: len(data) - 44 * found.withdrawal_count])
+        assert ssz.encode(result.payload, version) == bytes(data[: len(data) - 44 * result.withdrawal_count])
 
 
 def test_real_blocks(shared_data: Path) -> None:
     for item in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
         header = decode_header(bytes.fromhex(item["header_rlp"]))
-        transactions = tuple(bytes.fromhex(each) for each in item["txs"])
+        transactions = tuple(bytes.fromhex(entry) for entry in item["txs"])
         payload = payload_of_header(header, bytes.fromhex(item["hash"][2:]), transactions)
         data = ssz.encode(payload, 3)
         assert decoded(data, 3, payload.parent_beacon_root) == payload

@@ -60,8 +60,8 @@ def test_topics_are_validated_whatever_fork_is_active(version: int) -> None:
 def test_compression_and_size() -> None:
     harness = ValidatorHarness()
     for failure in SnappyFailure:
-        found = harness.validate_content(failure)
-        assert failure_of(found) is Failure.SNAPPY and failure.value in str(found)
+        result = harness.validate_content(failure)
+        assert failure_of(result) is Failure.SNAPPY and failure.value in str(result)
     assert failure_of(harness.validate_content(bytes(65))) is Failure.TOO_SMALL
     assert failure_of(harness.validate_content(bytes(66))) is Failure.SIGNATURE
 
@@ -69,8 +69,8 @@ def test_compression_and_size() -> None:
 def test_without_a_signer_blocks_are_ignored() -> None:
     harness = ValidatorHarness()
     harness.validator.signers.update(bytes(20), 0.0)
-    found = harness.validate_block(block())
-    assert failure_of(found) is Failure.NO_SIGNER and found.result is ValidationResult.IGNORE
+    result = harness.validate_block(block())
+    assert failure_of(result) is Failure.NO_SIGNER and result.result is ValidationResult.IGNORE
     assert failure_of(harness.validate_content(bytes(66))) is Failure.NO_SIGNER
 
 
@@ -152,13 +152,13 @@ def test_blob_gas() -> None:
 def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
     harness = ValidatorHarness()
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
-    assert [failure_of(harness.validate_block(each)) for each in blocks[:5]] == [None] * 5
+    assert [failure_of(harness.validate_block(block)) for block in blocks[:5]] == [None] * 5
     assert (
         failure_of(harness.validate_block(blocks[0])) is Failure.SEEN
         and harness.validate_block(blocks[0]).result is ValidationResult.IGNORE
     )
     assert failure_of(harness.validate_block(blocks[5])) is None
-    assert [failure_of(harness.validate_block(each)) for each in (blocks[6], blocks[0])] == [
+    assert [failure_of(harness.validate_block(item)) for item in (blocks[6], blocks[0])] == [
         Failure.TOO_MANY_AT_HEIGHT
     ] * 2
 

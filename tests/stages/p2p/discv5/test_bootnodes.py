@@ -18,12 +18,12 @@ COMMANDS = [Path("tools/commands/config.py")]
 
 
 def test_public_bootnodes_parse() -> None:
-    found = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
-    assert len(found) == 13
-    records = [record for record in found if isinstance(record, Enr)]
+    result = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
+    assert len(result) == 13
+    records = [record for record in result if isinstance(record, Enr)]
     assert [record.opstack for record in records] == [OpStackEntry(8453, 0)] * 5
     assert all(record.udp(4) is not None for record in records)
-    named = [enode.host for enode in found if isinstance(enode, Enode) and enode.address is None]
+    named = [enode.host for enode in result if isinstance(enode, Enode) and enode.address is None]
     assert named == ["bootnode.conduit.xyz"]
 
 

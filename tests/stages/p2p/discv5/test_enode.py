@@ -25,11 +25,11 @@ KEY = secp256k1.public_key(secret_of("enode"), compressed=False)[1:].hex()
     ],
 )
 def test_enode_urls(rest: str, host: str, port: int) -> None:
-    found = parse_bootnode(f" enode://{KEY}@{rest}\n")
-    assert isinstance(found, Enode)
-    assert (found.host, found.port, found.address is None) == (host, port, "example" in host)
-    assert found.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
-    contact = found.contact(parse_ip("127.0.0.9"))
+    bootnode = parse_bootnode(f" enode://{KEY}@{rest}\n")
+    assert isinstance(bootnode, Enode)
+    assert (bootnode.host, bootnode.port, bootnode.address is None) == (host, port, "example" in host)
+    assert bootnode.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
+    contact = bootnode.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
     assert contact.node_id == crypto.node_id(crypto.public_key(secret_of("enode")))
 

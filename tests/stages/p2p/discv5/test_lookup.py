@@ -93,9 +93,9 @@ def test_ever_closer_nodes_do_not_make_a_lookup_endless() -> None:
 
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
 def test_query_distances(node: bytes, target: bytes) -> None:
-    found = query_distances(node, target)
-    assert found[0] == log_distance(node, target)
-    assert len(set(found)) == 3 and all(0 <= distance <= 256 for distance in found)
+    result = query_distances(node, target)
+    assert result[0] == log_distance(node, target)
+    assert len(set(result)) == 3 and all(0 <= distance <= 256 for distance in result)
 
 
 def test_query_distances_at_the_bounds() -> None:

@@ -95,8 +95,8 @@ def test_any_items_decode_or_raise(kind: int, item: rlp.Item) -> None:
 
 @pytest.mark.parametrize(("count", "answers"), [(0, 1), (1, 1), (3, 1), (4, 2), (16, 6), (40, 6)])
 def test_records_are_split_over_responses_that_fit(count: int, answers: int) -> None:
-    found = messages.nodes_messages(b"12345678", [rlp.encode_list([bytes(297)])] * count)
-    assert len(found) == answers and all(part.total == answers for part in found)
-    assert sum(len(part.records) for part in found) == min(count, 16)
+    result = messages.nodes_messages(b"12345678", [rlp.encode_list([bytes(297)])] * count)
+    assert len(result) == answers and all(part.total == answers for part in result)
+    assert sum(len(part.records) for part in result) == min(count, 16)
     head = 16 + 23 + 32 + 16
-    assert all(head + len(messages.encode(part)) <= packets.MAX_PACKET_BYTES for part in found)
+    assert all(head + len(messages.encode(part)) <= packets.MAX_PACKET_BYTES for part in result)

@@ -133,9 +133,9 @@ def test_challenges_are_limited_per_address_and_in_total() -> None:
     packet = pair.b.decode(pair.a.encode_random(pair.b.node_id).datagram, A_ENDPOINT, NOW)
     assert isinstance(packet, MessagePacket)
     one = [pair.b.encode_whoareyou(packet, A_ENDPOINT, None, NOW) for _ in range(100)]
-    assert sum(isinstance(found, bytes) for found in one) == 60
+    assert sum(isinstance(result, bytes) for result in one) == 60
     many = [pair.b.encode_whoareyou(packet, endpoint(f"127.0.{n >> 8}.{n & 255}"), None, NOW) for n in range(2000)]
-    assert sum(isinstance(found, bytes) for found in many) == 540
+    assert sum(isinstance(result, bytes) for result in many) == 540
     known = contact_of(record_of("known", "127.8.8.8"))
     assert isinstance(pair.b.encode_whoareyou(packet, known.endpoint, known, NOW), bytes)
     assert pair.b.encode_whoareyou(packet, endpoint("127.8.8.9"), known, NOW) is PacketDrop.TOO_MANY_CHALLENGES

@@ -112,8 +112,8 @@ def test_challenges_expire_and_are_bounded_per_node() -> None:
     kept = Challenges()
     for number in range(5):
         kept.add(NODE, ENDPOINT, SentChallenge(bytes([number]), None, 10.0 + number, number), 9.0)
-    assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 9.0)] == [4, 3, 2]
-    assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 13.0)] == [4]
+    assert [result.challenge_data[0] for result in kept.pending(NODE, ENDPOINT, 9.0)] == [4, 3, 2]
+    assert [result.challenge_data[0] for result in kept.pending(NODE, ENDPOINT, 13.0)] == [4]
     assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
     kept.remove(NODE, ENDPOINT)
     assert kept.pending(NODE, ENDPOINT, 9.0) == () and len(kept) == 0

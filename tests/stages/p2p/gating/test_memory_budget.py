@@ -53,8 +53,8 @@ def test_dropping_keeps_the_budget_and_spares_small_peers(changes: list[tuple[in
         budget.add((holder, peer), bytes([peer]), change)
         held[holder, peer] = max(0, held.get((holder, peer), 0) + change)
         while (dropped := budget.next_dropped()) is not None:
-            holding = {each for (_, each), count in held.items() if count}
-            of_peer = sum(count for (_, each), count in held.items() if each == dropped[1])
+            holding = {item for (_, item), count in held.items() if count}
+            of_peer = sum(count for (_, item), count in held.items() if item == dropped[1])
             assert of_peer > 100 // len(holding) and held[dropped]
             budget.add(dropped, bytes([dropped[1]]), -held.pop(dropped))
         assert budget.total == sum(held.values()) <= 100

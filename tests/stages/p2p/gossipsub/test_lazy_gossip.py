@@ -18,7 +18,7 @@ def test_ihave_is_sent_outside_of_the_mesh_for_three_heartbeats() -> None:
     harness.accept(members[0], b"block")
     for _ in range(3):
         harness.heartbeats()
-        assert [(each.topic, list(each.ids)) for each in harness.sent_to(non_member).ihave] == [
+        assert [(item.topic, list(item.ids)) for item in harness.sent_to(non_member).ihave] == [
             (TOPIC, [id_of(b"block")])
         ]
     harness.heartbeats()
@@ -128,7 +128,7 @@ def test_published_messages_are_announced_and_served() -> None:
     non_member = harness.add_peer("out")
     harness.router.publish(TOPIC, compressed(b"own"), harness.now)
     harness.heartbeats()
-    assert [list(each.ids) for each in harness.sent_to(non_member).ihave] == [[id_of(b"own")]]
+    assert [list(item.ids) for item in harness.sent_to(non_member).ihave] == [[id_of(b"own")]]
     harness.receive_control(non_member, iwant=[id_of(b"own")])
     assert harness.sent_to(non_member).messages[0].data == compressed(b"own")
     assert len(members) == 8

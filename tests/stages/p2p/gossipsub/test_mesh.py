@@ -220,13 +220,13 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
         else:
             harness.heartbeats()
             # As in go-libp2p, a full mesh without enough outbound peers gets them in addition.
-            assert len(harness.mesh) <= 12 + 2 and all(harness.scorer.score(each) >= 0 for each in harness.mesh)
+            assert len(harness.mesh) <= 12 + 2 and all(harness.scorer.score(item) >= 0 for item in harness.mesh)
             candidates = [
-                each
-                for each in harness.router.peers.topic_peers(TOPIC)
-                if each not in harness.mesh
-                and harness.scorer.score(each) >= 0
-                and not harness.router.meshes.backoff.blocks_graft(TOPIC, each)
+                topic_peer
+                for topic_peer in harness.router.peers.topic_peers(TOPIC)
+                if topic_peer not in harness.mesh
+                and harness.scorer.score(topic_peer) >= 0
+                and not harness.router.meshes.backoff.blocks_graft(TOPIC, topic_peer)
             ]
             assert len(harness.mesh) >= 6 or not candidates
     assert set(harness.mesh) <= set(harness.router.peers.states)

@@ -23,8 +23,8 @@ def test_messages_are_announced_for_three_windows_and_cached_for_twelve() -> Non
     for age in range(13):
         assert cache.gossip_ids("t") == ([A] if age < 3 else [])
         assert cache.gossip_ids("u") == []
-        found = cache.get_for_peer(A, b"peer")
-        assert found == ((CachedMessage("t", b"frame"), age + 1) if age < 12 else None)
+        for_peer = cache.get_for_peer(A, b"peer")
+        assert for_peer == ((CachedMessage("t", b"frame"), age + 1) if age < 12 else None)
         cache.shift()
     assert len(cache) == 0
 

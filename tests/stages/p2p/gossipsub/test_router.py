@@ -57,13 +57,13 @@ def test_unsubscribing_leaves_the_mesh() -> None:
 def test_a_message_is_forwarded_after_its_validation_result() -> None:
     harness = RouterHarness()
     a, b, c = harness.add_members(3)
-    found = harness.receive_message(a, b"block")
-    assert found == [UnvalidatedMessage(id_of(b"block"), TOPIC, a, b"block")]
+    result = harness.receive_message(a, b"block")
+    assert result == [UnvalidatedMessage(id_of(b"block"), TOPIC, a, b"block")]
     assert not harness.sent_to(b).messages
-    assert harness.router.report_validation_result(found[0].id, ValidationResult.ACCEPT, harness.now) == 2
+    assert harness.router.report_validation_result(result[0].id, ValidationResult.ACCEPT, harness.now) == 2
     assert harness.sent_to(b).messages == harness.sent_to(c).messages == [PubsubMessage(TOPIC, compressed(b"block"))]
     assert not harness.sent_to(a).messages
-    assert harness.router.report_validation_result(found[0].id, ValidationResult.ACCEPT, harness.now) == 0, (
+    assert harness.router.report_validation_result(result[0].id, ValidationResult.ACCEPT, harness.now) == 0, (
         "a second result changes nothing"
     )
 
@@ -95,10 +95,10 @@ def test_a_duplicate_during_validation_is_delivered_once() -> None:
 def test_several_messages_in_one_rpc() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
-    found = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, compressed(bytes([n]))) for n in range(5)]))
-    assert [each.content for each in found] == [bytes([n]) for n in range(5)]
-    for each in found:
-        harness.router.report_validation_result(each.id, ValidationResult.ACCEPT, harness.now)
+    result = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, compressed(bytes([n]))) for n in range(5)]))
+    assert [item.content for item in result] == [bytes([n]) for n in range(5)]
+    for item in result:
+        harness.router.report_validation_result(item.id, ValidationResult.ACCEPT, harness.now)
     assert len(harness.sent_to(b).messages) == 5
 
 
@@ -328,6 +328,6 @@ def test_peers_that_reconnect_and_leave() -> None:
 def test_malformed_rpcs_are_reported() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
-    found = harness.router.receive_rpc(a, b"\x12\x05ab", harness.now)
-    assert isinstance(found, MalformedRpc) and "ends within" in found.error
+    result = harness.router.receive_rpc(a, b"\x12\x05ab", harness.now)
+    assert isinstance(result, MalformedRpc) and "ends within" in result.error
     assert read_frames([]) == []

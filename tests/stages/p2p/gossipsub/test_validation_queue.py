@@ -18,9 +18,9 @@ def test_pending_messages_are_bounded_and_may_be_sent_again() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     unvalidated = [
-        found
+        result
         for number in range(MAX_PENDING_MESSAGES + 5)
-        for found in harness.receive_message(a, number.to_bytes(4, "big"))
+        for result in harness.receive_message(a, number.to_bytes(4, "big"))
     ]
     assert len(unvalidated) == len(harness.router.validation_queue.pending) == MAX_PENDING_MESSAGES
     assert harness.receive_message(a, b"late") == []

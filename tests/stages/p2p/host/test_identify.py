@@ -25,20 +25,20 @@ def test_missing_fields_are_none() -> None:
 def test_unsupported_addresses_are_skipped() -> None:
     quic = bytes.fromhex("04c000020191020001cd03")
     raw = protobuf.bytes_field(2, quic) + protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(4, quic)
-    found = identify.decode(raw)
-    assert found.listen_addresses == (HERE,) and found.observed_address is None
+    result = identify.decode(raw)
+    assert result.listen_addresses == (HERE,) and result.observed_address is None
 
 
 def test_lists_and_texts_are_bounded() -> None:
     raw = b"".join(
         protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(3, f"/p/{number}") for number in range(300)
     )
-    found = identify.decode(raw + protobuf.bytes_field(6, "a\x1b[31m\n" + "b" * 5000))
-    assert len(found.listen_addresses) == 64 and len(found.protocols) == 256
+    result = identify.decode(raw + protobuf.bytes_field(6, "a\x1b[31m\n" + "b" * 5000))
+    assert len(result.listen_addresses) == 64 and len(result.protocols) == 256
     assert (
-        found.agent_version is not None
-        and found.agent_version.startswith("a?[31m?b")
-        and len(found.agent_version) == 256
+        result.agent_version is not None
+        and result.agent_version.startswith("a?[31m?b")
+        and len(result.agent_version) == 256
     )
     with pytest.raises(IdentifyError):
         identify.decode(protobuf.varint_field(9, 1) * 2000)

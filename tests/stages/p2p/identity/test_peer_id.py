@@ -57,15 +57,15 @@ NODE_ID = "b8a0722ae6cb48cde0b4ae1f1a642f0e3c3af545e7acbd38b07251b3990914f1"
     ("text", "cid", "key", "signature"), [SECP256K1, ED25519, RSA], ids=["secp256k1", "ed25519", "rsa"]
 )
 def test_foreign_keys(text: str, cid: str, key: str, signature: str) -> None:
-    found = decode_public_key(bytes.fromhex(key))
-    assert found.encode().hex() == key
-    assert peer_id_text(found.peer_id) == text
-    assert parse_peer_id(text) == parse_peer_id(cid) == found.peer_id
-    assert verify(found, HELLO, bytes.fromhex(signature))
-    assert not verify(found, b"hello!", bytes.fromhex(signature))
-    assert not verify(found, HELLO, bytes.fromhex(signature)[:-1] + b"\x00")
-    assert not verify(found, HELLO, b"")
-    assert not verify(found, HELLO, bytes(5000))
+    public_key = decode_public_key(bytes.fromhex(key))
+    assert public_key.encode().hex() == key
+    assert peer_id_text(public_key.peer_id) == text
+    assert parse_peer_id(text) == parse_peer_id(cid) == public_key.peer_id
+    assert verify(public_key, HELLO, bytes.fromhex(signature))
+    assert not verify(public_key, b"hello!", bytes.fromhex(signature))
+    assert not verify(public_key, HELLO, bytes.fromhex(signature)[:-1] + b"\x00")
+    assert not verify(public_key, HELLO, b"")
+    assert not verify(public_key, HELLO, bytes(5000))
 
 
 def test_network_identity() -> None:
@@ -73,8 +73,8 @@ def test_network_identity() -> None:
     assert peer_id_text(identity.peer_id) == SECP256K1[0]
     assert identity.public_key.encode().hex() == SECP256K1[2]
     assert verify(identity.public_key, HELLO, identity.sign(HELLO))
-    found = node_id(identity.public_key)
-    assert found is not None and found.hex() == NODE_ID
+    result = node_id(identity.public_key)
+    assert result is not None and result.hex() == NODE_ID
     assert repr(identity) == f"NetworkIdentity({SECP256K1[0]})"
     assert identity.secret.hex() not in repr(identity)
 

@@ -30,8 +30,8 @@ def on_origin(rollup: RollupConfig, number: int, origin: BlockId, **changes: Any
 async def request_all(node: P2pNode, blocks: list[ExecutionPayload]) -> None:
     """The engine process hands blocks over once, with their numbers as ids, and does not wait for answers."""
     await node.until(lambda: node.stage.signers.current)
-    for each in blocks:
-        node.engine.send(publish_request(each))
+    for payload in blocks:
+        node.engine.send(publish_request(payload))
 
 
 def is_second(error: str | None) -> bool:
@@ -116,13 +116,13 @@ async def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
         await source.until(lambda: server.bodies)
         await request_all(source, blocks[1:])
         await source.until(lambda: len(source.publish_errors) == 3)
-        dropped = [each.block_number for each in blocks[:3]]
+        dropped = [block.block_number for block in blocks[:3]]
         reason = "too many newer blocks wait for the signer"
         assert source.publish_errors == dict.fromkeys(dropped, reason)
         assert (await source.call("peerStats"))["connected"] == 0, "the process serves others meanwhile"
         server.is_open.set()
         await source.until(lambda: len(source.publish_errors) == len(blocks))
-        kept = [each.block_number for each in blocks[3:]]
+        kept = [block.block_number for block in blocks[3:]]
         assert list(source.publish_errors)[3:] == kept[::-1]
         assert {source.publish_errors[number] for number in kept} == {None}
 
@@ -175,8 +175,8 @@ async def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_
         blocks = timed_chain(rollup, 5, first=MAX_WAITING)
         others = [msgspec.structs.replace(blocks[0], gas_used=5)]
         others[0] = msgspec.structs.replace(others[0], block_hash=payload_block_hash(others[0]))
-        for each in blocks[1:]:
-            changed = msgspec.structs.replace(each, parent_hash=others[-1].block_hash, gas_used=5)
+        for block in blocks[1:]:
+            changed = msgspec.structs.replace(block, parent_hash=others[-1].block_hash, gas_used=5)
             others.append(msgspec.structs.replace(changed, block_hash=payload_block_hash(changed)))
         async with (
             SignerServer().running() as server,
@@ -187,10 +187,10 @@ async def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_
             source.publish_errors.clear()
             await source.until(lambda: len(server.bodies) == len(blocks))
             log.configure("p2p", Level.WARN, lines.append)
-            for each in others:
-                source.engine.send(publish_request(each, 100 + each.block_number))
+            for block in others:
+                source.engine.send(publish_request(block, 100 + block.block_number))
             await source.until(lambda: len(source.publish_errors) == len(others))
-            errors = [str(source.publish_errors[100 + each.block_number]) for each in others]
+            errors = [str(source.publish_errors[100 + other.block_number]) for other in others]
             assert errors[0].endswith("came first on the same parent")
             assert errors[1:] == ["not signed: its parent was refused, and is not derived from L1"] * 4
             assert len(server.bodies) == len(blocks)
@@ -248,8 +248,8 @@ async def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_resta
     head = BlockId(4, blocks[1].block_hash)
     options: dict[str, Any] = {"sequencer_key": KEY, "peerstore_path": str(tmp_path / "store")}
     async with P2pNode(1, rollup, tmp_path, **options).running() as node:
-        for each in blocks[:4]:
-            assert await node.publish(each) is None
+        for block in blocks[:4]:
+            assert await node.publish(block) is None
         assert await node.latest_above(head) == tuple(blocks[2:4])
         assert await node.latest_above(BlockId(6, blocks[3].block_hash)) == ()
     async with P2pNode(1, rollup, tmp_path, **options).running() as node:

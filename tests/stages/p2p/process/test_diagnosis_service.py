@@ -17,12 +17,12 @@ async def test_diagnosis(tmp_path: Path) -> None:
     async with P2pNode(2, rollup, tmp_path, **options).running() as node:
         await node.until(lambda: node.stage.host.dialer.last_errors)
         await node.until(lambda: node.stage.signers.current)
-        found = await node.call("diagnosis")
-        assert (found["peer"], found["chain_id"], found["is_listening"]) == (node.peer, 901, True)
-        assert list(found["dial_problems"].values()) == ["/ip4/127.0.0.1/tcp/1: Connection refused"]
-        assert found["static_missing"] == list(found["dial_problems"])
-        assert (found["inbound"], found["outbound"], found["inbound_ever"]) == (0, 0, 0)
-        assert found["gossip"]["signer"] == found["gossip"]["own_signer"] == f"0x{SIGNER.address.hex()}"
-        assert found["gossip"]["low"] == 6 and found["gossip"]["accepted_ago"] is None
-        assert found["discovery"]["ip"] == "127.0.0.1" and found["discovery"]["tcp"] == node.stage.host.port
-        assert found["problems"] == [] and found["departed"] == []
+        result = await node.call("diagnosis")
+        assert (result["peer"], result["chain_id"], result["is_listening"]) == (node.peer, 901, True)
+        assert list(result["dial_problems"].values()) == ["/ip4/127.0.0.1/tcp/1: Connection refused"]
+        assert result["static_missing"] == list(result["dial_problems"])
+        assert (result["inbound"], result["outbound"], result["inbound_ever"]) == (0, 0, 0)
+        assert result["gossip"]["signer"] == result["gossip"]["own_signer"] == f"0x{SIGNER.address.hex()}"
+        assert result["gossip"]["low"] == 6 and result["gossip"]["accepted_ago"] is None
+        assert result["discovery"]["ip"] == "127.0.0.1" and result["discovery"]["tcp"] == node.stage.host.port
+        assert result["problems"] == [] and result["departed"] == []

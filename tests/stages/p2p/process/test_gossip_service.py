@@ -128,8 +128,8 @@ async def test_blocks_are_gossiped_and_delivered_once(tmp_path: Path) -> None:
         for node in nodes:
             await node.wait_for_mesh()
         blocks = [now_block(number) for number in (1, 2, 3)]
-        for each in blocks:
-            assert await source.publish(each) is None
+        for block in blocks:
+            assert await source.publish(block) is None
         for node in (second, third):
             await node.wait_for_blocks(3)
             assert node.received_blocks == blocks
@@ -156,7 +156,7 @@ def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
     """The inbound gossip stream of a peer."""
     (connection,) = node.stage.host.connections_to_peer(peer)
     streams = connection.streams.values()
-    return next(each for each in streams if each.protocol in PROTOCOLS and each.direction is Direction.INBOUND)
+    return next(stream for stream in streams if stream.protocol in PROTOCOLS and stream.direction is Direction.INBOUND)
 
 
 async def test_the_same_block_is_gossiped_once(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ async def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypat
     rollup = chain_of_now()
     blocks = timed_chain(rollup, 20)
     async with P2pNode(1, rollup, tmp_path).running() as server:
-        server.own_chain = {each.block_number: each for each in blocks}
+        server.own_chain = {block.block_number: block for block in blocks}
         if slash:
             monkeypatch.setattr(payload_by_number, "protocols", lambda chain_id: protocols(chain_id)[::-1])
         async with P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node:
@@ -49,10 +49,12 @@ async def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
     nodes = [P2pNode(number, rollup, tmp_path) for number in (1, 2, 3, 4)]
     async with nodes[0].running(), nodes[1].running(), nodes[2].running(), nodes[3].running():
         nodes[1].payload_error = "the engine is away"
-        for each in blocks:
-            wrong = msgspec.structs.replace(each, gas_used=7)
-            nodes[2].own_chain[each.block_number] = msgspec.structs.replace(wrong, block_hash=payload_block_hash(wrong))
-            nodes[3].own_chain[each.block_number] = each
+        for block in blocks:
+            wrong = msgspec.structs.replace(block, gas_used=7)
+            nodes[2].own_chain[block.block_number] = msgspec.structs.replace(
+                wrong, block_hash=payload_block_hash(wrong)
+            )
+            nodes[3].own_chain[block.block_number] = block
         others = tuple(node.address for node in nodes)
         async with P2pNode(5, rollup, tmp_path, static=others).running() as node:
             await node.wait_for_sync_peers(4)
@@ -60,13 +62,15 @@ async def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
             request = UnsafeBlocksRequest(0, GapEnd(top.block_number, top.block_hash, top.parent_hash))
 
             def complete() -> bool:
-                return {each.block_number for each in node.received_blocks} == set(range(1, 8))
+                return {received_block.block_number for received_block in node.received_blocks} == set(range(1, 8))
 
             async with asyncio.timeout(25):
                 while not complete():
                     node.engine.send(request)
                     await asyncio.sleep(0.1)
-            assert {each.block_hash for each in node.received_blocks} == {each.block_hash for each in blocks[:7]}
+            assert {received_block.block_hash for received_block in node.received_blocks} == {
+                block.block_hash for block in blocks[:7]
+            }
             counts = node.stage.scorer.application
             liar = nodes[2].stage.host.peer_id
             assert counts.counts(nodes[1].stage.host.peer_id).error_responses > 0

@@ -136,7 +136,7 @@ def test_the_latest_blocks_above_a_head_are_sent_once_the_process_is_ready() -> 
     for block in BLOCKS[:4]:
         harness.server.send_block(block)
     head = BlockId(2, BLOCKS[1].block_hash)
-    assert harness.receive(ENGINE, LatestBlocksRequest(head)) == [(ENGINE, UnsafeBlock(each)) for each in BLOCKS[:4]]
+    assert harness.receive(ENGINE, LatestBlocksRequest(head)) == [(ENGINE, UnsafeBlock(block)) for block in BLOCKS[:4]]
     harness.is_ready = True
     sent = [(ENGINE, LatestBlocksResponse(head, tuple(BLOCKS[2:4])))]
     assert harness.receive(ENGINE, LatestBlocksRequest(head)) == sent

@@ -67,8 +67,8 @@ def test_malformed_responses_fail() -> None:
         response_of(block_message.encode_signed_part(tiny, 4)),
         response_of(bytes(32) + ssz.encode(payload, 3)),
     ]
-    for each in bad:
-        assert isinstance(payload_by_number.decode_response(config, 5, each), RequestFailed)
+    for item in bad:
+        assert isinstance(payload_by_number.decode_response(config, 5, item), RequestFailed)
 
 
 def test_the_block_hash_is_not_checked() -> None:

@@ -27,10 +27,10 @@ def test_all_blocks_are_released_once_in_any_order(order: list[int], trusted_aft
         if step == trusted_after:
             released += trust_block(quarantine, 12).blocks
         if number is not None:
-            found = quarantine.add(BLOCKS[number], b"p")
-            assert not found.rejected
-            released += found.blocks
-    assert sorted(each.block_number for each in released) == list(range(1, 13))
+            result = quarantine.add(BLOCKS[number], b"p")
+            assert not result.rejected
+            released += result.blocks
+    assert sorted(item.block_number for item in released) == list(range(1, 13))
     assert len(quarantine) == quarantine.bytes == 0
 
 
@@ -80,7 +80,7 @@ def test_the_sender_of_an_evicted_block_is_reported() -> None:
     quarantine = Quarantine()
     blocks = chain(MAX_BLOCKS + 2)
     rejected = [
-        found.rejected for found in (quarantine.add(each, each.block_number.to_bytes(2, "big")) for each in blocks)
+        result.rejected for result in (quarantine.add(block, block.block_number.to_bytes(2, "big")) for block in blocks)
     ]
     assert rejected[-2:] == [(b"\0\1",), (b"\0\2",)] and not any(rejected[:-2])
     assert len(quarantine) == MAX_BLOCKS

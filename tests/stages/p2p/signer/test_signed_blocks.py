@@ -55,7 +55,7 @@ def decide(blocks: SignedBlocks, wanted: BlockRecord, derived: int = 0, l1_hash:
 def signed(*wanted: BlockRecord) -> SignedBlocks:
     """After these blocks were signed."""
     blocks = SignedBlocks()
-    assert [decide(blocks, each) for each in wanted] == [None] * len(wanted)
+    assert [decide(blocks, item) for item in wanted] == [None] * len(wanted)
     return blocks
 
 
@@ -241,15 +241,15 @@ def l1_head(number: int, fork: int = 0, parent: int | None = None) -> L1BlockRef
 
 def chain_of(*heads: L1BlockRef) -> RecentL1Chain:
     chain = RecentL1Chain()
-    for each in heads:
-        chain.take(each)
+    for head in heads:
+        chain.take(head)
     return chain
 
 
 def known(chain: RecentL1Chain, *numbers: int) -> list[int | None]:
     """The forks of the blocks that are known."""
-    found = (chain.hash_of(number) for number in numbers)
-    return [None if each is None else each[0] for each in found]
+    result = (chain.hash_of(number) for number in numbers)
+    return [None if item is None else item[0] for item in result]
 
 
 def test_a_head_shows_itself_and_its_parent() -> None:
@@ -295,43 +295,43 @@ def name(number: int) -> bytes:
 
 def kept(found: KeptPayloads) -> list[int]:
     """The numbers of the kept payloads, the last one first."""
-    return [each.number for each in found.newest_first()]
+    return [item.number for item in found.newest_first()]
 
 
 def test_a_block_is_kept_once() -> None:
-    found = KeptPayloads()
-    assert found.add(7, name(7), 100) == KeptPayload(1, 7, name(7), 100)
-    assert found.add(7, name(7), 100) is None
-    assert found.find(name(7)) == KeptPayload(1, 7, name(7), 100) and found.find(name(8)) is None
-    assert kept(found) == [7] and found.lowest == 1
+    kept_payloads = KeptPayloads()
+    assert kept_payloads.add(7, name(7), 100) == KeptPayload(1, 7, name(7), 100)
+    assert kept_payloads.add(7, name(7), 100) is None
+    assert kept_payloads.find(name(7)) == KeptPayload(1, 7, name(7), 100) and kept_payloads.find(name(8)) is None
+    assert kept(kept_payloads) == [7] and kept_payloads.lowest == 1
 
 
 def test_the_latest_payloads_are_kept() -> None:
-    found = KeptPayloads()
+    kept_payloads = KeptPayloads()
     for number in range(1, MAX_PAYLOADS + 4):
-        found.add(number, name(number), 10)
-    assert kept(found) == list(range(MAX_PAYLOADS + 3, 3, -1)) and found.lowest == 4
-    assert found.find(name(3)) is None
+        kept_payloads.add(number, name(number), 10)
+    assert kept(kept_payloads) == list(range(MAX_PAYLOADS + 3, 3, -1)) and kept_payloads.lowest == 4
+    assert kept_payloads.find(name(3)) is None
 
 
 def test_the_last_payload_is_kept_whatever_its_size() -> None:
-    found = KeptPayloads()
-    found.add(1, name(1), 10)
-    found.add(2, name(2), MAX_PAYLOAD_BYTES + 1)
-    assert kept(found) == [2] and found.lowest == 2
-    found.add(3, name(3), 10)
-    assert kept(found) == [3]
+    kept_payloads = KeptPayloads()
+    kept_payloads.add(1, name(1), 10)
+    kept_payloads.add(2, name(2), MAX_PAYLOAD_BYTES + 1)
+    assert kept(kept_payloads) == [2] and kept_payloads.lowest == 2
+    kept_payloads.add(3, name(3), 10)
+    assert kept(kept_payloads) == [3]
 
 
 @given(st.lists(st.integers(1, MAX_PAYLOAD_BYTES // 2), max_size=40), st.integers(0, 40))
 def test_a_restart_changes_nothing(sizes: list[int], at: int) -> None:
     """The order is that of the positions, in whatever order they were read."""
-    found = again = KeptPayloads()
+    result = again = KeptPayloads()
     for number, size in enumerate(sizes):
         if number == at:
-            again = KeptPayloads(sorted(found.newest_first(), key=lambda each: each.hash[::-1]))
-        expected, got = found.add(number, name(number), size), again.add(number, name(number), size)
+            again = KeptPayloads(sorted(result.newest_first(), key=lambda each: each.hash[::-1]))
+        expected, got = result.add(number, name(number), size), again.add(number, name(number), size)
         assert number < at or expected == got
     if at < len(sizes):
-        assert kept(found) == kept(again) and found.lowest == again.lowest
-    assert sum(each.size for each in found.newest_first()) <= MAX_PAYLOAD_BYTES
+        assert kept(result) == kept(again) and result.lowest == again.lowest
+    assert sum(item.size for item in result.newest_first()) <= MAX_PAYLOAD_BYTES

@@ -20,16 +20,16 @@ def queue_of(*payloads: ExecutionPayload) -> SigningQueue:
 
 
 def next_number(queue: SigningQueue, now: float) -> int | None:
-    found = queue.next(now)
-    return None if found is None else found.payload.block_number
+    result = queue.next(now)
+    return None if result is None else result.payload.block_number
 
 
 def test_the_newest_is_signed_first() -> None:
     queue = queue_of(*BLOCKS[:3])
     order = []
-    while (found := queue.next(0.0)) is not None:
-        order.append(found.payload.block_number)
-        queue.remove(found)
+    while (result := queue.next(0.0)) is not None:
+        order.append(result.payload.block_number)
+        queue.remove(result)
         queue.succeeded()
     assert order == [3, 2, 1] and queue.delay(0.0) is None
 
@@ -62,7 +62,7 @@ def test_a_block_of_the_same_height_or_below_replaces_what_waits() -> None:
     queue = queue_of(*BLOCKS[:4])
     other = block(number=3, gas_used=5)
     dropped = queue.add(other, ignore)
-    assert [each.payload.block_number for each, _ in dropped] == [3, 4]
+    assert [item.payload.block_number for item, _ in dropped] == [3, 4]
     assert {reason for _, reason in dropped} == {"another block took its height before it was signed"}
     assert len(queue) == 3 and next_number(queue, 0.0) == 3
 
@@ -78,7 +78,7 @@ def test_an_older_block_that_comes_later_drops_no_descendant() -> None:
 def test_a_block_with_other_children_drops_them() -> None:
     queue = queue_of(BLOCKS[2], BLOCKS[3], BLOCKS[5])
     dropped = queue.add(block(number=2, gas_used=5), ignore)
-    assert [each.payload.block_number for each, _ in dropped] == [3, 4] and len(queue) == 2
+    assert [item.payload.block_number for item, _ in dropped] == [3, 4] and len(queue) == 2
 
 
 def test_a_block_that_was_dropped_and_added_again_is_another_one() -> None:
@@ -95,9 +95,9 @@ def test_a_repeated_block_waits_once_and_answers_all() -> None:
     errors: list[tuple[str, str | None]] = []
     for name in "ab":
         assert queue.add(BLOCKS[0], lambda error, name=name: errors.append((name, error))) == []  # type: ignore[misc]
-    found = queue.next(0.0)
-    assert found is not None and len(queue) == 1
-    for done in found.done:
+    result = queue.next(0.0)
+    assert result is not None and len(queue) == 1
+    for done in result.done:
         done(None)
     assert errors == [("a", None), ("b", None)]
 

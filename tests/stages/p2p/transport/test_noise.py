@@ -101,11 +101,11 @@ def sessions() -> tuple[SecureSession, SecureSession]:
 def test_the_stream_may_be_split_anywhere(writes: list[bytes], sizes: list[int]) -> None:
     ours, theirs = sessions()
     raw = b"".join(b"".join(ours.encrypt(data)) for data in writes)
-    found = b""
+    result = b""
     for size in [*sizes, len(raw)]:
-        found += b"".join(theirs.receive_data(raw[:size]))
+        result += b"".join(theirs.receive_data(raw[:size]))
         raw = raw[size:]
-    assert found == b"".join(writes)
+    assert result == b"".join(writes)
 
 
 @pytest.mark.parametrize("size", [0, 1, MAX_PLAINTEXT_BYTES, MAX_PLAINTEXT_BYTES + 1, 3 * MAX_PLAINTEXT_BYTES + 7])
@@ -114,8 +114,8 @@ def test_long_data_is_sent_in_several_frames(size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
     pieces = ours.encrypt(data[:size])
     assert len(pieces) == 2 * -(-size // MAX_PLAINTEXT_BYTES)
-    found = theirs.receive_data(b"".join(pieces))
-    assert b"".join(found) == data[:size] and all(len(part) <= MAX_PLAINTEXT_BYTES for part in found)
+    result = theirs.receive_data(b"".join(pieces))
+    assert b"".join(result) == data[:size] and all(len(part) <= MAX_PLAINTEXT_BYTES for part in result)
 
 
 def test_a_damaged_or_repeated_frame_raises() -> None:

@@ -26,9 +26,9 @@ def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedCon
             raw = writer.data_to_send()
             for size in [*sizes, len(raw)]:
                 part, raw = raw[:size], raw[size:]
-                found = reader.receive_data(part) if part else None
-                if found is not None:
-                    done[not is_ours] = found
+                result = reader.receive_data(part) if part else None
+                if result is not None:
+                    done[not is_ours] = result
     return done[True], done[False]
 
 
@@ -50,8 +50,8 @@ def test_bytes_right_after_the_upgrade_are_returned(early: bool) -> None:
         theirs.receive_data(ours.data_to_send())
         result = ours.receive_data(theirs.data_to_send())
     last = ours.data_to_send() + b"".join(result.session.encrypt(b"first stream"))
-    found = theirs.receive_data(last)
-    assert found is not None and found.early_data == b"first stream"
+    value = theirs.receive_data(last)
+    assert value is not None and value.early_data == b"first stream"
 
 
 def test_an_unexpected_peer_is_rejected() -> None:

@@ -263,10 +263,10 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario(rpc: RpcHarness) -> None:
         status, body = await rpc.get("/readyz")
-        found = orjson.loads(body)
-        assert status == 503 and found["ready"] is False
-        assert "l1: no status received yet" in found["reasons"]
-        assert "engine: L2 heads not known yet" in found["reasons"]
+        result = orjson.loads(body)
+        assert status == 503 and result["ready"] is False
+        assert "l1: no status received yet" in result["reasons"]
+        assert "engine: L2 heads not known yet" in result["reasons"]
         await rpc.until_ready()
         assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
         rpc.status["blobs"].set(Health((Problem(None, "", "beacon endpoint is away"),)))
@@ -288,9 +288,9 @@ def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(with_rpc: Run
     async def scenario(rpc: RpcHarness) -> None:
         await rpc.until_ready()
         status, body = await rpc.get("/readyz")
-        found = orjson.loads(body)
-        assert status == 200 and found["ready"] is True
-        (warning,) = found["warnings"]
+        result = orjson.loads(body)
+        assert status == 200 and result["ready"] is True
+        (warning,) = result["warnings"]
         assert warning.startswith("BUNDLE-UNCONFIRMED: lagoon activates in 1d")
         rpc.status["blobs"].set(Health((Problem(None, "", "beacon endpoint is away"),)))
         await rpc.until_unready()
@@ -354,9 +354,9 @@ def test_status_json(with_rpc: RunWithRpc) -> None:
         await rpc.until_ready()
         async with rpc.http.get(f"{rpc.url}/status.json") as response:
             assert (response.status, response.content_type) == (200, "application/json")
-            found = msgspec.json.decode(await response.read(), type=NodeStatus)
-        assert (found.version, found.chain.network, found.ready) == ("v1.2.3-dev", "test-net", True)
-        assert found.heads.safe is not None and found.heads.safe.number == 20
+            result = msgspec.json.decode(await response.read(), type=NodeStatus)
+        assert (result.version, result.chain.network, result.ready) == ("v1.2.3-dev", "test-net", True)
+        assert result.heads.safe is not None and result.heads.safe.number == 20
         async with rpc.http.get(f"{rpc.url}/status.json", headers={"Host": "evil.example"}) as response:
             assert response.status == 403
 

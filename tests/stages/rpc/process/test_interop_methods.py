@@ -55,33 +55,30 @@ class Engine:
         return await method.run(None, *parse_params(list(params), method.parsers))
 
 
-def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        engine = Engine(tmp_path)
-        async with running_buses(engine.buses), asyncio.timeout(10):
-            calls: list[tuple[str, tuple[Any, ...], InteropRequest]] = [
-                ("updateCrossUnsafe", (BLOCK,), InteropRequest(0, "updateCrossUnsafe", (ID,))),
-                ("updateCrossSafe", (BLOCK, BLOCK), InteropRequest(0, "updateCrossSafe", (ID, ID))),
-                ("invalidateBlock", ({**BLOCK, "timestamp": 9},), InteropRequest(0, "invalidateBlock", (ID,))),
-                ("reset", (BLOCK,) * 5, InteropRequest(0, "reset", (ID,) * 5)),
-                ("resetPreInterop", (), InteropRequest(0, "resetPreInterop")),
-                ("fetchReceipts", (BLOCK["hash"],), InteropRequest(0, "fetchReceipts", (BlockId(0, ID.hash),))),
-                ("outputV0AtTimestamp", (70,), InteropRequest(0, "outputV0AtTimestamp", number=70)),
-                (
-                    "provideL1",
-                    ({**BLOCK, "parentHash": "0x" + "02" * 32, "timestamp": 70},),
-                    InteropRequest(0, "provideL1", l1=BlockRef(ID.hash, 7, b"\x02" * 32, 70)),
-                ),
-            ]
-            for number, (name, params, request) in enumerate(calls, 1):
-                assert orjson.dumps(await engine.call(name, *params)) == b'"done"'
-                assert engine.calls[-1] == InteropRequest(number, name, request.blocks, request.l1, request.number)
-            engine.failing.add("reset")
-            with pytest.raises(JsonRpcError, match="conflicting block") as caught:
-                await engine.call("reset", *(BLOCK,) * 5)
-            assert caught.value.code == -39002 and orjson.dumps(caught.value.data) == b'{"number":3}'
-
-    asyncio.run(scenario())
+async def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    async with running_buses(engine.buses), asyncio.timeout(10):
+        calls: list[tuple[str, tuple[Any, ...], InteropRequest]] = [
+            ("updateCrossUnsafe", (BLOCK,), InteropRequest(0, "updateCrossUnsafe", (ID,))),
+            ("updateCrossSafe", (BLOCK, BLOCK), InteropRequest(0, "updateCrossSafe", (ID, ID))),
+            ("invalidateBlock", ({**BLOCK, "timestamp": 9},), InteropRequest(0, "invalidateBlock", (ID,))),
+            ("reset", (BLOCK,) * 5, InteropRequest(0, "reset", (ID,) * 5)),
+            ("resetPreInterop", (), InteropRequest(0, "resetPreInterop")),
+            ("fetchReceipts", (BLOCK["hash"],), InteropRequest(0, "fetchReceipts", (BlockId(0, ID.hash),))),
+            ("outputV0AtTimestamp", (70,), InteropRequest(0, "outputV0AtTimestamp", number=70)),
+            (
+                "provideL1",
+                ({**BLOCK, "parentHash": "0x" + "02" * 32, "timestamp": 70},),
+                InteropRequest(0, "provideL1", l1=BlockRef(ID.hash, 7, b"\x02" * 32, 70)),
+            ),
+        ]
+        for number, (name, params, request) in enumerate(calls, 1):
+            assert orjson.dumps(await engine.call(name, *params)) == b'"done"'
+            assert engine.calls[-1] == InteropRequest(number, name, request.blocks, request.l1, request.number)
+        engine.failing.add("reset")
+        with pytest.raises(JsonRpcError, match="conflicting block") as caught:
+            await engine.call("reset", *(BLOCK,) * 5)
+        assert caught.value.code == -39002 and orjson.dumps(caught.value.data) == b'{"number":3}'
 
 
 @pytest.mark.parametrize(
@@ -93,27 +90,21 @@ def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
         ("reset", (BLOCK,) * 4, "missing value for required argument 4"),
     ],
 )
-def test_malformed_parameters(tmp_path: Path, name: str, params: tuple[Any, ...], text: str) -> None:
-    async def scenario() -> None:
-        engine = Engine(tmp_path)
-        async with running_buses(engine.buses):
-            with pytest.raises(JsonRpcError, match=text):
-                await engine.call(name, *params)
-
-    asyncio.run(scenario())
+async def test_malformed_parameters(tmp_path: Path, name: str, params: tuple[Any, ...], text: str) -> None:
+    engine = Engine(tmp_path)
+    async with running_buses(engine.buses):
+        with pytest.raises(JsonRpcError, match=text):
+            await engine.call(name, *params)
 
 
-def test_events_are_asked_for_and_pulled(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        engine = Engine(tmp_path)
-        async with running_buses(engine.buses), asyncio.timeout(10):
-            while engine.client.stream.last < 2:
-                await engine.client.periodic_task.step()
-                await asyncio.sleep(0.01)
-            assert [await engine.call("pullEvent"), await engine.call("pullEvent")] == [{"reset": "1"}, {"reset": "2"}]
-            with pytest.raises(JsonRpcError, match="out of events"):
-                await engine.call("pullEvent")
-            with pytest.raises(JsonRpcError, match="notifications not supported"):
-                await engine.call("subscribe", "events")
-
-    asyncio.run(scenario())
+async def test_events_are_asked_for_and_pulled(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    async with running_buses(engine.buses), asyncio.timeout(10):
+        while engine.client.stream.last < 2:
+            await engine.client.periodic_task.step()
+            await asyncio.sleep(0.01)
+        assert [await engine.call("pullEvent"), await engine.call("pullEvent")] == [{"reset": "1"}, {"reset": "2"}]
+        with pytest.raises(JsonRpcError, match="out of events"):
+            await engine.call("pullEvent")
+        with pytest.raises(JsonRpcError, match="notifications not supported"):
+            await engine.call("subscribe", "events")

@@ -86,17 +86,17 @@ class Supervisor:
         self._last += 1
         await socket.send_json({"jsonrpc": "2.0", "id": self._last, "method": f"interop_{method}", "params": params})
         while True:
-            found = await socket.receive_json()
-            if found.get("id") == self._last:
-                return found
-            self._notifications.append(found)
+            result = await socket.receive_json()
+            if result.get("id") == self._last:
+                return result
+            self._notifications.append(result)
 
     async def notification(self, socket: ClientWebSocketResponse, kind: str) -> Any:
         """The next notification of an event of this kind; those before it are dropped."""
         while True:
-            found = self._notifications.popleft() if self._notifications else await socket.receive_json()
-            if kind in found["params"]["result"]["data"]:
-                return found
+            result = self._notifications.popleft() if self._notifications else await socket.receive_json()
+            if kind in result["params"]["result"]["data"]:
+                return result
 
 
 def run(directory: Path, scenario: Callable[[Supervisor], Awaitable[None]]) -> None:
@@ -127,14 +127,14 @@ def test_a_supervisor_manages_the_node_by_websocket(tmp_path: Path) -> None:
         await supervisor.node.until(lambda: engine.finalized == refs[1].hash)
         assert engine.safe == refs[2].hash
         assert (await supervisor.call(socket, "chainID"))["result"] == "901"
-        found = await supervisor.call(socket, "updateFinalized", {"hash": "0x" + "99" * 32})
-        assert found["error"]["code"] == -32000
+        result = await supervisor.call(socket, "updateFinalized", {"hash": "0x" + "99" * 32})
+        assert result["error"]["code"] == -32000
         assert (await supervisor.call(socket, "unsubscribe", subscription))["result"] is True
         assert (await supervisor.call(socket, "unsubscribe", subscription))["error"]["code"] == -32000
         await socket.send_str("nonsense")
         assert (await socket.receive_json())["error"]["code"] == -32700
         await socket.send_json([{"jsonrpc": "2.0", "id": 7, "method": "interop_chainID"}, 5])
-        assert [each["id"] for each in await socket.receive_json()] == [7, None]
+        assert [item["id"] for item in await socket.receive_json()] == [7, None]
         await socket.close()
 
     run(tmp_path, scenario)
@@ -173,11 +173,11 @@ def test_a_supervisor_that_missed_an_event_gets_it_again(tmp_path: Path, monkeyp
 
 def test_http_and_events_that_are_pulled(tmp_path: Path) -> None:
     async def scenario(supervisor: Supervisor) -> None:
-        found: Any = {}
-        while "result" not in found:
-            found = await supervisor.post("pullEvent")
-            assert "result" in found or found["error"] == {"code": -39001, "message": "out of events"}
-        assert found["result"] == {"reset": "cannot continue derivation until Engine has been reset"}
+        result: Any = {}
+        while "result" not in result:
+            result = await supervisor.post("pullEvent")
+            assert "result" in result or result["error"] == {"code": -39001, "message": "out of events"}
+        assert result["result"] == {"reset": "cannot continue derivation until Engine has been reset"}
         response = await supervisor.post("l2BlockRefByNumber", 2)
         assert response["result"]["hash"] == to_hex(supervisor.refs[2].hash)
         assert (await supervisor.post("subscribe", "events"))["error"]["code"] == -32601
@@ -276,7 +276,7 @@ def test_calls_are_answered_at_the_same_time_and_decisions_in_order(tmp_path: Pa
         await socket.send_json(request(6, "chainID"))
         assert (await socket.receive_json())["id"] == 6
         engine.ready.set()
-        assert [each["id"] for each in await socket.receive_json()] == [1, 2], "decisions keep their order"
+        assert [item["id"] for item in await socket.receive_json()] == [1, 2], "decisions keep their order"
         assert (await socket.receive_json())["id"] == 3
 
     run_slow(tmp_path, scenario)
@@ -319,9 +319,9 @@ def test_a_batch_ends_at_25_megabytes(tmp_path: Path) -> None:
         socket = await supervisor.http.ws_connect(supervisor.url, headers=bearer(), max_msg_size=0)
         wanted = to_hex(supervisor.refs[2].hash)
         await socket.send_json([request(number, "fetchReceipts", wanted) for number in range(100)])
-        found = await socket.receive_json()
-        assert len(found) == 100 and all("result" in each for each in found[:25])
-        assert {each["error"]["code"] for each in found[26:]} == {-32003}
+        result = await socket.receive_json()
+        assert len(result) == 100 and all("result" in item for item in result[:25])
+        assert {item["error"]["code"] for item in result[26:]} == {-32003}
         assert len(supervisor.engine.answers["eth_getBlockReceipts"]) > 70, "nothing is read for those"
 
     run(tmp_path, scenario)

@@ -76,154 +76,123 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     [b"", b"GET / HT", GET[:-2], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n[1"],
     ids=["silent", "line", "header", "body"],
 )
-def test_clients_that_stop_half_way_are_closed(quick: None, sent: bytes) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            reader, writer = await server.connect(sent)
-            assert await ended(reader) == b""
-            assert server.closed("timeout")
-            writer.close()
-
-    asyncio.run(main())
+async def test_clients_that_stop_half_way_are_closed(quick: None, sent: bytes) -> None:
+    async with serving() as server:
+        reader, writer = await server.connect(sent)
+        assert await ended(reader) == b""
+        assert server.closed("timeout")
+        writer.close()
 
 
-def test_idle_connections_are_closed_after_their_response(quick: None) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            reader, writer = await server.connect(GET)
-            assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
-            assert not server.closed("timeout")
-            writer.close()
-
-    asyncio.run(main())
+async def test_idle_connections_are_closed_after_their_response(quick: None) -> None:
+    async with serving() as server:
+        reader, writer = await server.connect(GET)
+        assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
+        assert not server.closed("timeout")
+        writer.close()
 
 
-def test_a_client_that_does_not_read_its_response_is_closed(quick: None) -> None:
+async def test_a_client_that_does_not_read_its_response_is_closed(quick: None) -> None:
     async def large(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         return web.Response(body=bytes(20 << 20))
 
-    async def main() -> None:
-        async with serving(large, msgspec.structs.replace(LIMITS, held_bytes=100 << 20)) as server:
-            _, writer = await server.connect(GET)
-            assert isinstance(writer.transport, asyncio.Transport)
-            writer.transport.pause_reading()
-            while not server.closed("timeout"):
-                await asyncio.sleep(0.02)
-            writer.close()
-
-    asyncio.run(main())
+    async with serving(large, msgspec.structs.replace(LIMITS, held_bytes=100 << 20)) as server:
+        _, writer = await server.connect(GET)
+        assert isinstance(writer.transport, asyncio.Transport)
+        writer.transport.pause_reading()
+        while not server.closed("timeout"):
+            await asyncio.sleep(0.02)
+        writer.close()
 
 
-def test_the_newest_connection_is_served_at_the_limit() -> None:
-    async def main() -> None:
-        async with serving() as server:
-            held = [await server.connect() for _ in range(3 * LIMITS.per_address)]
-            reader, writer = await server.connect(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-            assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
-            assert server.closed("connections")
-            assert await ended(held[0][0]) == b""
-            for _, each in (*held, (reader, writer)):
-                each.close()
-
-    asyncio.run(main())
+async def test_the_newest_connection_is_served_at_the_limit() -> None:
+    async with serving() as server:
+        held = [await server.connect() for _ in range(3 * LIMITS.per_address)]
+        reader, writer = await server.connect(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
+        assert server.closed("connections")
+        assert await ended(held[0][0]) == b""
+        for _, item in (*held, (reader, writer)):
+            item.close()
 
 
-def test_bodies_are_bounded_in_all() -> None:
+async def test_bodies_are_bounded_in_all() -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
-
-    async def main() -> None:
-        async with serving() as server:
-            _, one = await server.connect(head + bytes(800_000))
-            _, two = await server.connect(head + bytes(800_000))
-            while not server.closed("memory"):
-                await asyncio.sleep(0.01)
-            reader, three = await server.connect(GET)
-            assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
-            for writer in (one, two, three):
-                writer.close()
-
-    asyncio.run(main())
-
-
-def test_a_handler_ends_with_its_connection() -> None:
-    async def main() -> None:
-        started, cancelled = asyncio.Event(), asyncio.Event()
-
-        async def wait(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-            started.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                cancelled.set()
-            raise AssertionError(request)
-
-        async with serving(wait) as server:
-            _, writer = await server.connect(GET)
-            await started.wait()
+    async with serving() as server:
+        _, one = await server.connect(head + bytes(800_000))
+        _, two = await server.connect(head + bytes(800_000))
+        while not server.closed("memory"):
+            await asyncio.sleep(0.01)
+        reader, three = await server.connect(GET)
+        assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
+        for writer in (one, two, three):
             writer.close()
-            await cancelled.wait()
-
-    asyncio.run(main())
 
 
-def test_malformed_requests_are_answered_and_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            for _ in range(50):
-                reader, writer = await server.connect(b"GET /\x00 HTTP/1.1\r\nHost : x\r\n\r\n")
-                assert (await ended(reader)).startswith(b"HTTP/1.0 400 Bad Request")
-                writer.close()
-            assert server.closed("malformed")
+async def test_a_handler_ends_with_its_connection() -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
 
-    asyncio.run(main())
+    async def wait(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError(request)
+
+    async with serving(wait) as server:
+        _, writer = await server.connect(GET)
+        await started.wait()
+        writer.close()
+        await cancelled.wait()
+
+
+async def test_malformed_requests_are_answered_and_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving() as server:
+        for _ in range(50):
+            reader, writer = await server.connect(b"GET /\x00 HTTP/1.1\r\nHost : x\r\n\r\n")
+            assert (await ended(reader)).startswith(b"HTTP/1.0 400 Bad Request")
+            writer.close()
+        assert server.closed("malformed")
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_client_that_goes_away_during_its_response_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        written = asyncio.Event()
+async def test_a_client_that_goes_away_during_its_response_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    written = asyncio.Event()
 
-        async def endless(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            try:
-                while True:
-                    await response.write(bytes(1000))
-                    await asyncio.sleep(0)
-            finally:
-                written.set()
+    async def endless(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(bytes(1000))
+                await asyncio.sleep(0)
+        finally:
+            written.set()
 
-        async with serving(endless) as server:
-            reader, writer = await server.connect(GET)
-            await reader.readline()
-            writer.transport.abort()
-            await written.wait()
-
-    asyncio.run(main())
+    async with serving(endless) as server:
+        reader, writer = await server.connect(GET)
+        await reader.readline()
+        writer.transport.abort()
+        await written.wait()
     assert capsys.readouterr().err == ""
 
 
-def test_a_bug_is_logged_and_an_internal_error(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_bug_is_logged_and_an_internal_error(capsys: pytest.CaptureFixture[str]) -> None:
     async def crash(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         raise ZeroDivisionError
 
-    async def main() -> None:
-        async with serving(crash) as server:
-            reader, writer = await server.connect(GET)
-            assert (await reader.readline()).startswith(b"HTTP/1.1 500 ")
-            writer.close()
-
-    asyncio.run(main())
+    async with serving(crash) as server:
+        reader, writer = await server.connect(GET)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 500 ")
+        writer.close()
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_too_few_descriptors_are_named() -> None:
-    async def main() -> None:
+async def test_too_few_descriptors_are_named() -> None:
+    with pytest.raises(CriticalError, match=r"too few file descriptors for the rpc server.*ulimit -n"):
         async with serving(limits=LIMITS.within(4)):
             raise AssertionError("it started")
-
-    with pytest.raises(CriticalError, match=r"too few file descriptors for the rpc server.*ulimit -n"):
-        asyncio.run(main())
 
 
 def test_free_descriptors_are_what_the_limit_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,19 +202,16 @@ def test_free_descriptors_are_what_the_limit_leaves(monkeypatch: pytest.MonkeyPa
     assert free_descriptors() == 0
 
 
-def test_a_port_in_use_is_named_with_the_options_to_change() -> None:
+async def test_a_port_in_use_is_named_with_the_options_to_change() -> None:
     async def no_handler(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         raise AssertionError(request)
 
-    async def main() -> None:
-        first = Listener(no_handler, "metrics", "127.0.0.1", 0, LIMITS, Meter("rpc"))
-        await first.start()
-        second = Listener(no_handler, "rpc", "127.0.0.1", first.port, LIMITS, Meter("rpc"))
-        try:
-            with pytest.raises(CriticalError, match=r"cannot listen on 127\.0\.0\.1:\d+ .*rpc\.addr and rpc\.port"):
-                await second.start()
-        finally:
-            await second.close()
-            await first.close()
-
-    asyncio.run(main())
+    first = Listener(no_handler, "metrics", "127.0.0.1", 0, LIMITS, Meter("rpc"))
+    await first.start()
+    second = Listener(no_handler, "rpc", "127.0.0.1", first.port, LIMITS, Meter("rpc"))
+    try:
+        with pytest.raises(CriticalError, match=r"cannot listen on 127\.0\.0\.1:\d+ .*rpc\.addr and rpc\.port"):
+            await second.start()
+    finally:
+        await second.close()
+        await first.close()

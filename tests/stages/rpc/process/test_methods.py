@@ -188,11 +188,11 @@ def test_the_log_level_is_set_for_all_processes(with_rpc: RunWithRpc) -> None:
 def test_output_at_block(with_rpc: RunWithRpc) -> None:
     """[RPC25, RPC31, RPC33, RPC34]"""
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
-    found = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
+    output_response = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
 
     async def scenario(rpc: RpcHarness) -> None:
         rpc.on_control = lambda request: msgspec.structs.replace(
-            found, id=request.id, error=None if request.number == 20 else "failed: not found"
+            output_response, id=request.id, error=None if request.number == 20 else "failed: not found"
         )
         output = await rpc.call("optimism_outputAtBlock", "0x14")
         assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
@@ -251,7 +251,7 @@ INFO = {"id": "0x0102030405060708", "timestamp": 7}
 
 def test_the_namespace_is_off_by_default(with_rpc: RunWithRpc) -> None:
     async def scenario(rpc: RpcHarness) -> None:
-        for method in (each.name for each in METHODS if each.namespace == "opstack"):
+        for method in (method.name for method in METHODS if method.namespace == "opstack"):
             text = f"the method {method} does not exist/is not available"
             assert await rpc.call(method) == (-32601, text)
         assert "opstack" not in await rpc.call("rpc_modules")
@@ -317,7 +317,7 @@ def test_a_node_without_p2p_publishes_nothing(with_rpc: RunWithRpc) -> None:
 
 
 @pytest.mark.option("experimental.sequencer-api")
-def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
+async def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
     """From the HTTP request to the Engine API and back; results have op-node's types."""
     chain = ChainFixture(make_rollup())
     engine = FakeExecutionEngine(chain)
@@ -366,8 +366,5 @@ def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
             finally:
                 await stage.close()
 
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await scenario()
-
-    asyncio.run(bounded())
+    async with asyncio.timeout(30):
+        await scenario()

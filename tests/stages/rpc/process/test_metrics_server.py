@@ -69,15 +69,15 @@ Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def series(text: str) -> Series:
     """All samples; the test fails when one is there twice, or a family comes in two pieces."""
-    found: Series = {}
+    result: Series = {}
     families = [family for family in text_string_to_metric_families(text)]
     assert len({family.name for family in families}) == len(families)
     for family in families:
         for sample in family.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
-            assert key not in found
-            found[key] = sample.value
-    return found
+            assert key not in result
+            result[key] = sample.value
+    return result
 
 
 def test_each_sample_gets_its_process() -> None:
@@ -88,14 +88,14 @@ def test_each_sample_gets_its_process() -> None:
     l1.set("refs_number", 5, layer="l1", type="l1_head")
     texts = {"l1": l1.text().decode(), "engine": engine.text().decode()}
     merged = merge_expositions(texts, EVERY)
-    found = series(merged)
+    result = series(merged)
     prefix = "op_node_default_"
-    assert found[f"{prefix}pipeline_resets_total", (("process", "l1"),)] == 1
-    assert found[f"{prefix}pipeline_resets_total", (("process", "engine"),)] == 2
-    assert found[f"{prefix}refs_number", (("layer", "l1"), ("process", "l1"), ("type", "l1_head"))] == 5
+    assert result[f"{prefix}pipeline_resets_total", (("process", "l1"),)] == 1
+    assert result[f"{prefix}pipeline_resets_total", (("process", "engine"),)] == 2
+    assert result[f"{prefix}refs_number", (("layer", "l1"), ("process", "l1"), ("type", "l1_head"))] == 5
     name = f"{prefix}rpc_client_request_duration_seconds_sum"
     labels = (("method", 'odd "{name}",process="'), ("process", "engine"), ("rpc", "l1"))
-    assert found[name, labels] == 2
+    assert result[name, labels] == 2
     assert merged.count(f"# TYPE {prefix}pipeline_resets_total counter\n") == 1
 
 
@@ -115,11 +115,11 @@ def test_what_one_process_counts_keeps_its_labels() -> None:
         meter.expose(meter.process)
     engine.set("refs_number", 7, layer="l2", type="l2_safe")
     texts = {"l1": l1.text().decode(), "engine": engine.text().decode()}
-    found = series(merge_expositions(texts, LABELLED_FAMILIES))
+    result = series(merge_expositions(texts, LABELLED_FAMILIES))
     prefix = "op_node_default_"
-    assert found[f"{prefix}refs_number", (("layer", "l2"), ("type", "l2_safe"))] == 7
-    assert found[f"{prefix}pipeline_resets_total", ()] == 0
-    assert {labels for name, labels in found if name == f"{prefix}activity_problems"} == {
+    assert result[f"{prefix}refs_number", (("layer", "l2"), ("type", "l2_safe"))] == 7
+    assert result[f"{prefix}pipeline_resets_total", ()] == 0
+    assert {labels for name, labels in result if name == f"{prefix}activity_problems"} == {
         (("process", "l1"),),
         (("process", "engine"),),
     }

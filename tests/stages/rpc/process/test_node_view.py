@@ -88,10 +88,10 @@ def test_drops_are_fetched_page_by_page(with_rpc: RunWithRpc, monkeypatch: pytes
             lost.add(request.id)
 
         server = rpc.buses["derivation"].serve("derivation.drops", answer_the_repetition)
-        found = await rpc.call("explain_drops")
-        assert found["total"] == 700
-        assert [drop["values"]["epoch"] for drop in found["drops"]] == list(range(200, 700))
-        assert found["drops"][0] == {
+        result = await rpc.call("explain_drops")
+        assert result["total"] == 700
+        assert [drop["values"]["epoch"] for drop in result["drops"]] == list(range(200, 700))
+        assert result["drops"][0] == {
             "l1_block": {"hash": "0x" + L1.hash.hex(), "number": 10},
             "effect": "dropped",
             "rule": "V8",

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import tracemalloc
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,55 +25,50 @@ from tests.support.rpc.pprof_decoder import decode
 Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
 
 
-def with_server(folder: Path, scenario: Callable[[Get], Awaitable[None]], *names: str, silent: str = "") -> None:
-    """Runs a scenario with processes of these names that answer, but for the silent one."""
+@asynccontextmanager
+async def running_server(folder: Path, *names: str, silent: str = "") -> AsyncIterator[Get]:
+    """Provide processes of these names that answer, but for the silent one."""
+    listener = Listener(
+        PprofServer(str(folder), lambda: names).handle, "pprof", "127.0.0.1", 0, PPROF_LIMITS, Meter("rpc")
+    )
+    await listener.start()
+    settings = ProfilingSettings(is_served=True)
+    answering = [ProcessProfiles(settings, folder, name) for name in names if name != silent]
+    tasks = [asyncio.create_task(item.serve(), name="profiles") for item in answering]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30), ClientSession() as http:
 
-    async def main() -> None:
-        listener = Listener(
-            PprofServer(str(folder), lambda: names).handle, "pprof", "127.0.0.1", 0, PPROF_LIMITS, Meter("rpc")
-        )
-        await listener.start()
-        settings = ProfilingSettings(is_served=True)
-        answering = [ProcessProfiles(settings, folder, name) for name in names if name != silent]
-        tasks = [asyncio.create_task(each.serve(), name="profiles") for each in answering]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(30), ClientSession() as http:
+        async def get(path: str) -> tuple[int, bytes]:
+            async with http.get(f"http://127.0.0.1:{listener.port}{path}") as response:
+                return response.status, await response.read()
 
-            async def get(path: str) -> tuple[int, bytes]:
-                async with http.get(f"http://127.0.0.1:{listener.port}{path}") as response:
-                    return response.status, await response.read()
-
-            await scenario(get)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await listener.close()
-
-    asyncio.run(main())
+        yield get
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await listener.close()
 
 
-def test_profiles_of_all_processes(tmp_path: Path) -> None:
-    async def scenario(get: Get) -> None:
+async def test_profiles_of_all_processes(tmp_path: Path) -> None:
+    async with running_server(tmp_path, "l1", "engine") as get:
         status, body = await get("/debug/pprof/goroutine")
-        found = decode(body)
-        assert status == 200 and found.comments == []
-        assert {labels["process"] for _, _, labels in found.samples} == {"l1", "engine"}
-        assert found.sample_types == [("goroutine", "count")]
+        result = decode(body)
+        assert status == 200 and result.comments == []
+        assert {labels["process"] for _, _, labels in result.samples} == {"l1", "engine"}
+        assert result.sample_types == [("goroutine", "count")]
         status, body = await get("/debug/pprof/profile?seconds=1")
-        found = decode(body)
-        assert status == 200 and found.sample_types[1] == ("cpu", "nanoseconds")
-        assert 900_000_000 < found.numbers[10] < 3_000_000_000, "the seconds of the request"
+        result = decode(body)
+        assert status == 200 and result.sample_types[1] == ("cpu", "nanoseconds")
+        assert 900_000_000 < result.numbers[10] < 3_000_000_000, "the seconds of the request"
         status, body = await get("/debug/pprof/threadcreate?debug=1")
         assert status == 200 and body.startswith(b"threadcreate profile: threadcreate (count); total ")
         assert b"process=engine thread=MainThread" in body
         status, body = await get("/debug/pprof/mutex")
         assert status == 200 and decode(body).samples == []
 
-    with_server(tmp_path, scenario, "l1", "engine")
 
-
-def test_other_paths(tmp_path: Path) -> None:
-    async def scenario(get: Get) -> None:
+async def test_other_paths(tmp_path: Path) -> None:
+    async with running_server(tmp_path, "l1") as get:
         status, body = await get("/debug/pprof/")
         assert status == 200 and b'href="heap?debug=1"' in body and b"cmdline" not in body
         assert await get("/debug/pprof/symbol") == (200, b"num_symbols: 1\n")
@@ -83,62 +79,55 @@ def test_other_paths(tmp_path: Path) -> None:
         for seconds in ("0", "-1", "121", "x", "1e1", "9" * 99, "", "00000000199999999", "9" * 4400):
             assert (await get(f"/debug/pprof/profile?seconds={seconds}"))[0] == 400
 
-    with_server(tmp_path, scenario, "l1")
 
-
-def test_one_profile_at_a_time(tmp_path: Path) -> None:
-    async def scenario(get: Get) -> None:
+async def test_one_profile_at_a_time(tmp_path: Path) -> None:
+    async with running_server(tmp_path, "l1") as get:
         first = asyncio.create_task(get("/debug/pprof/profile?seconds=1"))
         await asyncio.sleep(0.2)
         assert await get("/debug/pprof/heap") == (503, b"another profile is being made\n")
         assert (await first)[0] == 200
         assert (await get("/debug/pprof/goroutine"))[0] == 200
 
-    with_server(tmp_path, scenario, "l1")
 
-
-def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) -> None:
-    async def scenario(get: Get) -> None:
+async def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) -> None:
+    async with running_server(tmp_path, "l1") as get:
         for number in range(2):
             gone = asyncio.create_task(get("/debug/pprof/heap?seconds=120"))
             while not tracemalloc.is_tracing():
                 await asyncio.sleep(0.01)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
-            while (found := await get("/debug/pprof/mutex"))[0] == 503:
+            while (result := await get("/debug/pprof/mutex"))[0] == 503:
                 await asyncio.sleep(0.05)
-            assert found[0] == 200 and not tracemalloc.is_tracing(), number
+            assert result[0] == 200 and not tracemalloc.is_tracing(), number
         assert list(tmp_path.iterdir()) == [], "neither request nor answers stay"
 
-    with_server(tmp_path, scenario, "l1")
 
-
-def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_files, "MAX_BYTES", 200)
-
-    async def scenario(get: Get) -> None:
+    async with running_server(tmp_path, "l1") as get:
         status, body = await get("/debug/pprof/goroutine")
-        found = decode(body)
-        assert status == 200 and found.samples == [] and len(found.comments) == 1
-        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", found.comments[0])
-
-    with_server(tmp_path, scenario, "l1")
+        result = decode(body)
+        assert status == 200 and result.samples == [] and len(result.comments) == 1
+        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", result.comments[0])
 
 
-def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 1.0)
 
     async def scenario(get: Get) -> None:
-        found = decode((await get("/debug/pprof/goroutine"))[1])
-        assert found.comments == ["no profile of: p2p"]
+        result = decode((await get("/debug/pprof/goroutine"))[1])
+        assert result.comments == ["no profile of: p2p"]
 
-    with_server(tmp_path, scenario, "l1", "p2p", silent="p2p")
+    async with running_server(tmp_path, "l1", "p2p", silent="p2p") as get:
+        await scenario(get)
 
     async def alone(get: Get) -> None:
         assert await get("/debug/pprof/goroutine") == (500, b"no process has answered\n")
 
     (tmp_path / "other").mkdir()
-    with_server(tmp_path / "other", alone)
+    async with running_server(tmp_path / "other") as get:
+        await alone(get)
 
 
 @pytest.mark.option("pprof.enabled")

@@ -1,6 +1,5 @@
 """The rpc stage as the runtime uses it."""
 
-import asyncio
 import contextlib
 import random
 import socket
@@ -45,43 +44,39 @@ def test_a_node_that_halts_serves_its_metrics_alone(with_rpc: RunWithRpc) -> Non
 @pytest.mark.option(
     "metrics.addr", "metrics.port", "pprof.addr", "pprof.port", "status.addr", "status.port", "interop.rpc.port"
 )
-def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
+async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
 
     metrics_port, pprof_port, interop_port, status_port = (free_port() for _ in range(4))
-
-    async def scenario() -> None:
-        config = RpcConfig(
-            *("127.0.0.1", 0, False, "v", True),
-            metrics_addr="127.0.0.2",
-            metrics_port=metrics_port,
-            metrics_dir=str(tmp_path),
-            rollup=ROLLUP,
-            pprof_enabled=True,
-            pprof_addr="127.0.0.3",
-            pprof_port=pprof_port,
-            interop_addr="127.0.0.4",
-            interop_port=interop_port,
-            status_enabled=True,
-            status_addr="127.0.0.5",
-            status_port=status_port,
-            interop_jwt=b"\x33" * 32,
-        )
-        async with running_buses(buses), ClientSession() as http:
-            stage = RpcStage(config, buses["rpc"], Meter("rpc"))
-            await stage.start()
-            for url in (
-                f"http://127.0.0.2:{metrics_port}/",
-                f"http://127.0.0.3:{pprof_port}/debug/pprof/",
-                f"http://127.0.0.4:{interop_port}/healthz",
-                f"http://127.0.0.5:{status_port}/status",
-            ):
-                async with http.get(url) as response:
-                    assert response.status == 200
-            assert not is_open(metrics_port) and not is_open(pprof_port)
-            await stage.close()
-
-    asyncio.run(scenario())
+    config = RpcConfig(
+        *("127.0.0.1", 0, False, "v", True),
+        metrics_addr="127.0.0.2",
+        metrics_port=metrics_port,
+        metrics_dir=str(tmp_path),
+        rollup=ROLLUP,
+        pprof_enabled=True,
+        pprof_addr="127.0.0.3",
+        pprof_port=pprof_port,
+        interop_addr="127.0.0.4",
+        interop_port=interop_port,
+        status_enabled=True,
+        status_addr="127.0.0.5",
+        status_port=status_port,
+        interop_jwt=b"\x33" * 32,
+    )
+    async with running_buses(buses), ClientSession() as http:
+        stage = RpcStage(config, buses["rpc"], Meter("rpc"))
+        await stage.start()
+        for url in (
+            f"http://127.0.0.2:{metrics_port}/",
+            f"http://127.0.0.3:{pprof_port}/debug/pprof/",
+            f"http://127.0.0.4:{interop_port}/healthz",
+            f"http://127.0.0.5:{status_port}/status",
+        ):
+            async with http.get(url) as response:
+                assert response.status == 200
+        assert not is_open(metrics_port) and not is_open(pprof_port)
+        await stage.close()
 
 
 def free_port() -> int:

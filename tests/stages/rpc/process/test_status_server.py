@@ -5,7 +5,8 @@ import hashlib
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,6 @@ from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status.node_status import NodeStatus
-from tests.support.processes.stage_runner import run_within
 from tests.support.rpc.node_statuses import UNKNOWN
 
 
@@ -61,25 +61,22 @@ class Served:
         return reader, writer
 
 
-def with_server(scenario: Callable[[Served], Awaitable[None]], *vhosts: str, statuses: Counter | None = None) -> None:
-    async def main() -> None:
-        server = StatusServer(statuses or Counter(), vhosts)
-        listener = Listener(server.handle, "status", "127.0.0.1", 0, STATUS_LIMITS, Meter("rpc"))
-        await listener.start()
-        try:
-            async with ClientSession() as http:
-                await scenario(Served(http, server, listener.port))
-        finally:
-            server.close()
-            await listener.close()
-
-    run_within(30, main)
+@asynccontextmanager
+async def running_server(*vhosts: str, statuses: Counter | None = None) -> AsyncIterator[Served]:
+    server = StatusServer(statuses or Counter(), vhosts)
+    listener = Listener(server.handle, "status", "127.0.0.1", 0, STATUS_LIMITS, Meter("rpc"))
+    await listener.start()
+    try:
+        async with ClientSession() as http:
+            yield Served(http, server, listener.port)
+    finally:
+        server.close()
+        await listener.close()
 
 
-def test_the_page_loads_nothing_from_elsewhere() -> None:
+async def test_the_page_loads_nothing_from_elsewhere() -> None:
     """[RPC95]"""
-
-    async def scenario(served: Served) -> None:
+    async with running_server() as served:
         status, page, headers = await served.get("/status")
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert page == (FOLDER / "status.html").read_bytes()
@@ -95,11 +92,9 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
             assert body == (FOLDER / path.rpartition("/")[2]).read_bytes()
             assert headers["x-content-type-options"] == "nosniff" and headers["server"] == "rollup-node"
 
-    with_server(scenario)
 
-
-def test_paths_and_methods() -> None:
-    async def scenario(served: Served) -> None:
+async def test_paths_and_methods() -> None:
+    async with running_server() as served:
         for path, location in (("/", "status"), ("/status/", "../status")):
             status, _, headers = await served.get(path)
             assert (status, headers["location"]) == (302, location)
@@ -109,24 +104,18 @@ def test_paths_and_methods() -> None:
         async with served.http.post(f"http://127.0.0.1:{served.port}/status", data=b"x") as response:
             assert response.status == 405
 
-    with_server(scenario)
 
-
-def test_by_which_names_it_is_addressed() -> None:
+async def test_by_which_names_it_is_addressed() -> None:
     """[RPC95] A web page whose name points here reads nothing, also if the RPC server takes any name."""
-
-    async def scenario(served: Served) -> None:
+    async with running_server("*", "node.internal") as served:
         for host, status in (("localhost:7", 200), ("127.0.0.1", 200), ("node.internal", 200), ("evil.example", 403)):
             assert (await served.get("/status", Host=host))[0] == status
             assert (await served.get("/status.json", Host=host))[0] == status
 
-    with_server(scenario, "*", "node.internal")
 
-
-def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None:
+async def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None:
     """[RPC95]"""
-
-    async def scenario(served: Served) -> None:
+    async with running_server() as served:
         await served.server.periodic_task.step()
         reader, writer = await served.connect()
         await served.viewers(1)
@@ -147,11 +136,9 @@ def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None:
         writer.close()
         await served.viewers(0)
 
-    with_server(scenario)
 
-
-def test_more_viewers_than_allowed_are_refused() -> None:
-    async def scenario(served: Served) -> None:
+async def test_more_viewers_than_allowed_are_refused() -> None:
+    async with running_server() as served:
         writers = [(await served.connect())[1] for _ in range(MAX_VIEWERS)]
         await served.viewers(MAX_VIEWERS)
         status, body, _ = await served.get("/status/events")
@@ -166,23 +153,18 @@ def test_more_viewers_than_allowed_are_refused() -> None:
         for writer in writers:
             writer.close()
 
-    with_server(scenario)
 
-
-def test_a_viewer_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_viewer_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC95]"""
     monkeypatch.setattr(status_server, "SLOW_SECONDS", 0.1)
     monkeypatch.setattr(status_server, "EVENT_SECONDS", 0.01)
-
-    async def scenario(served: Served) -> None:
+    async with running_server(statuses=Counter("x" * 200_000)) as served:
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(("127.0.0.1", served.port))
             client.sendall(b"GET /status/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await served.viewers(1)
             await served.viewers(0)
-
-    with_server(scenario, statuses=Counter("x" * 200_000))
 
 
 def test_the_policy_names_each_script_and_style_of_the_page() -> None:

@@ -38,10 +38,10 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
     path.write_bytes(msgspec.json.encode(ENTRIES))
     (tmp_path / "supervisor.prom").write_text(METRICS.replace("1e\n", "1\n"))
     files = SupervisorFiles(str(path), str(tmp_path))
-    found, uptime = files.processes({"l1": 0.55, "p2p": None}, 5.0, 1100.0)
-    assert uptime == 100.0 and found is not None
-    assert [each.name for each in found] == ["supervisor", "l1", "compute-0", "compute-1"]
-    assert msgspec.to_builtins(found[1]) == {
+    result, uptime = files.processes({"l1": 0.55, "p2p": None}, 5.0, 1100.0)
+    assert uptime == 100.0 and result is not None
+    assert [item.name for item in result] == ["supervisor", "l1", "compute-0", "compute-1"]
+    assert msgspec.to_builtins(result[1]) == {
         "name": "l1",
         "pid": 11,
         "incarnation": 3,
@@ -55,7 +55,7 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
         "cpu_share": None,
         "queue": None,
     }
-    assert found[2].up is False and found[3].up is None and found[3].resident_bytes is None
+    assert result[2].up is False and result[3].up is None and result[3].resident_bytes is None
     path.unlink()
     assert files.processes({}, 5.0 + FILES_SECONDS - 0.1, 1101.0)[1] == 101.0
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
@@ -73,9 +73,9 @@ def test_the_share_of_a_core(tmp_path: Path) -> None:
         metrics.write_text(f'process_cpu_seconds_total{{process="l1"}} {cpu}\n')
         written = 1000 + 2 * (step - (step == 2))
         os.utime(metrics, (written, written))
-        found, _ = files.processes({}, step * FILES_SECONDS, 1100.0)
-        assert found is not None
-        shares.append(found[0].cpu_share)
+        result, _ = files.processes({}, step * FILES_SECONDS, 1100.0)
+        assert result is not None
+        shares.append(result[0].cpu_share)
     assert shares[:4] == [None, 0.25, 0.25, round(1 / 6, 3)]
     assert shares[-3:] == [0.0, None, 0.2]
 
@@ -87,8 +87,8 @@ def test_files_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     assert SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
     path.write_bytes(msgspec.json.encode(ENTRIES))
     (tmp_path / "supervisor.prom").write_text(METRICS)
-    found, _ = SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0)
-    assert found is not None and found[1].cpu_s is None and found[0].uptime_s == 0.0
+    result, _ = SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0)
+    assert result is not None and result[1].cpu_s is None and result[0].uptime_s == 0.0
     assert SupervisorFiles("", str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
 
 

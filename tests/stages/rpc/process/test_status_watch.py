@@ -175,9 +175,9 @@ def test_a_node_without_peers(watched: Watched) -> None:
 
 @pytest.fixture
 def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
-    found: list[log.Record] = []
-    monkeypatch.setattr(log, "_configuration", log.Configuration("rpc", log.Level.INFO, found.append))
-    return found
+    result: list[log.Record] = []
+    monkeypatch.setattr(log, "_configuration", log.Configuration("rpc", log.Level.INFO, result.append))
+    return result
 
 
 def test_statuses_become_lines(with_rpc: RunWithRpc, records: list[log.Record]) -> None:
@@ -261,15 +261,11 @@ def _l2_ref(number: int) -> L2BlockRef:
     return L2BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, time, BlockId(max(number, 0) // 6, ZERO_HASH), 0)
 
 
-def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
+async def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
     day = DayAtTheTip()
     progress = ProgressLog(cast(StatusSource, day))
-
-    async def steps() -> None:
-        for day.now in range(0, DAY, STEP):
-            await progress.step()
-
-    asyncio.run(steps())
+    for day.now in range(0, DAY, STEP):
+        await progress.step()
     messages = Counter(record.message for record in records)
     assert messages["synced"] > 6500 and messages["waiting"] > 90, messages
     assert len(records) < 0.92 * LINES_OF_A_DAY, "the rest is for other processes, which log changes alone"
@@ -284,7 +280,7 @@ def shown(meter: Meter) -> dict[str, float]:
     """The values by name, and the value of the only label."""
     return {
         sample.name.removeprefix("op_node_default_")
-        + "".join(f" {each}" for each in sample.labels.values()): sample.value
+        + "".join(f" {label}" for label in sample.labels.values()): sample.value
         for family in text_string_to_metric_families(meter.text().decode())
         for sample in family.samples
     }
@@ -306,15 +302,15 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
         source = StatusSource(rpc.stage.node)
         facts = NodeFacts("v1", None, ROLLUP, True, ReadyLimits(0, 0, 0))
         nothing = StatusBuilder(facts).build(NOTHING, 0.0, 1000.0)
-        found = metrics_of(nothing, source)
-        unknown = {name for name, value in found.items() if math.isnan(value)}
+        result = metrics_of(nothing, source)
+        unknown = {name for name, value in result.items() if math.isnan(value)}
         assert {
             "sync_eta_seconds",
             "sync_head_age_seconds safe",
             "sync_l1_lag_seconds",
             "sync_blocks_per_second",
         } < unknown
-        assert found["sync_state starting"] == 1 and found["sync_state syncing"] == 0
+        assert result["sync_state starting"] == 1 and result["sync_state syncing"] == 0
 
         change = msgspec.structs.replace
         block = BlockStatus(7, "0x", 990, 10.5)
@@ -328,7 +324,7 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
             sequencing_window=SequencingWindow(100, 40, 60),
             l1_req_per_block=3.1,
         )
-        found = metrics_of(syncing, source)
+        result = metrics_of(syncing, source)
         expected = {
             "ready": 1,
             "sync_state syncing": 1,
@@ -344,7 +340,7 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
             "l1_requests_per_block": 3.1,
             "sequencing_window_left_blocks": 60,
         }
-        assert {name: found[name] for name in expected} == expected
+        assert {name: result[name] for name in expected} == expected
 
     with_rpc(scenario)
 

@@ -68,9 +68,9 @@ def test_a_block_that_is_not_safe_has_no_data(with_rpc: RunWithRpc) -> None:
 
     async def scenario(rpc: RpcHarness) -> None:
         rpc.on_control = lambda request: output(request, None)
-        found = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
-        assert "data" not in found and found["optimistic_at_timestamp"] == {} and found["chain_ids"] == ["901"]
-        assert found["current_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
+        result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+        assert "data" not in result and result["optimistic_at_timestamp"] == {} and result["chain_ids"] == ["901"]
+        assert result["current_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
 
     with_rpc(scenario)
 
@@ -81,8 +81,8 @@ def test_the_genesis_block_needs_no_record(with_rpc: RunWithRpc) -> None:
 
     async def scenario(rpc: RpcHarness) -> None:
         rpc.on_control = lambda request: output(request, genesis)
-        found = await rpc.call("superroot_atTimestamp", "0x5")
-        assert found["data"]["verified_required_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
+        result = await rpc.call("superroot_atTimestamp", "0x5")
+        assert result["data"]["verified_required_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
 
     with_rpc(scenario)
 
@@ -108,11 +108,11 @@ def test_current_l1_is_not_newer_than_the_heads(
 
         await rpc.until_ready()
         rpc.on_control = answer
-        found = await rpc.call(method, hex(TIMESTAMP))
-        assert found.get("syncStatus", found)["current_l1"]["number"] == 10
+        result = await rpc.call(method, hex(TIMESTAMP))
+        assert result.get("syncStatus", result)["current_l1"]["number"] == 10
         rpc.on_control = lambda request: output(request, None if request.only_safe else L2)
-        found = await rpc.call(method, hex(TIMESTAMP))
-        assert found.get("syncStatus", found)["current_l1"]["number"] == 11
+        result = await rpc.call(method, hex(TIMESTAMP))
+        assert result.get("syncStatus", result)["current_l1"]["number"] == 11
 
     with_rpc(scenario)
 
@@ -129,8 +129,8 @@ def test_current_l1_is_zero_during_a_reset_and_without_derivation(with_rpc: RunW
             rpc.on_control = lambda request, status=status: msgspec.structs.replace(  # type: ignore[misc]
                 output(request, None), status=status
             )
-            found = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
-            assert claim(found, 0) == "not in sync"
+            result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+            assert claim(result, 0) == "not in sync"
 
     async def following(rpc: RpcHarness) -> None:
         await rpc.until_ready()
@@ -156,10 +156,10 @@ def step(answer: dict[str, Any], l1_head: int) -> str:
     """The same within a second, where the chain's block is not verified."""
     if answer["current_l1"]["number"] <= l1_head:
         return "not in sync"
-    found = answer["optimistic_at_timestamp"].get(answer["chain_ids"][0])
-    if found is None or found["required_l1"]["number"] > l1_head:
+    result = answer["optimistic_at_timestamp"].get(answer["chain_ids"][0])
+    if result is None or result["required_l1"]["number"] > l1_head:
         return "invalid"
-    return str(found["output_root"])
+    return str(result["output_root"])
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_what_a_challenger_reads(with_rpc: RunWithRpc, l1_head: int, block: L2Bl
     async def scenario(rpc: RpcHarness) -> None:
         await rpc.until_ready()
         rpc.on_control = answer
-        found = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+        result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
         root = to_hex(super_root(TIMESTAMP, [(901, ROOT)]))
-        assert claim(found, l1_head) == {"valid": root}.get(expected, expected)
-        assert step(found, l1_head) == {"valid": to_hex(ROOT)}.get(expected, expected)
+        assert claim(result, l1_head) == {"valid": root}.get(expected, expected)
+        assert step(result, l1_head) == {"valid": to_hex(ROOT)}.get(expected, expected)
 
     with_rpc(scenario, safedb=True)
 

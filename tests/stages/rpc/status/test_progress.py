@@ -107,7 +107,7 @@ def test_a_sync_says_what_limits_it() -> None:
 
     node = Node()
     node.run(NOTHING, 6)
-    found = []
+    result = []
     for seen in (
         waited(l1=3, engine=2),
         waited(l1=4, engine=12),
@@ -117,8 +117,8 @@ def test_a_sync_says_what_limits_it() -> None:
         waited(l1=1, compute=7),
     ):
         (line,) = node.run(seen, 12)
-        found.append(line.fields.get("limited_by"))
-    assert found == ["l1", "engine", None, "blobs", "compute"]
+        result.append(line.fields.get("limited_by"))
+    assert result == ["l1", "engine", None, "blobs", "compute"]
 
 
 def test_a_sync_says_how_many_requests_an_l1_block_takes() -> None:
@@ -194,9 +194,9 @@ def test_each_other_state(seen: Snapshot, derives: bool, line: Line) -> None:
     node = Node(derives)
     node.run(TIP, 6)
     node.run(seen, 7)
-    found = node.lines[-1][1]
-    assert found.message == line.message
-    assert line.fields.items() <= found.fields.items()
+    result = node.lines[-1][1]
+    assert result.message == line.message
+    assert line.fields.items() <= result.fields.items()
 
 
 def test_a_line_says_what_is_waited_for_or_is_not_written() -> None:

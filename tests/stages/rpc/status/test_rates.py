@@ -83,11 +83,11 @@ def test_one_sample_each_step_for_an_hour() -> None:
     for second in range(0, 2 * int(KEPT_SECONDS), 5):
         heads = HeadsStatus(BlockStatus(7, "0x", 1, 0.5 + second), None, None)
         history.add(msgspec.structs.replace(UNKNOWN, time=1000.7 + second, heads=heads))
-    found = history.columns()
-    assert found.step_s == STEP_SECONDS
-    assert found.time == [1000 + second for second in range(int(KEPT_SECONDS), 2 * int(KEPT_SECONDS), STEP)]
-    assert found.unsafe[0] == KEPT_SECONDS + 0.5
-    assert set(found.safe) == set(found.finalized) == set(found.l1_head) == {None}
+    result = history.columns()
+    assert result.step_s == STEP_SECONDS
+    assert result.time == [1000 + second for second in range(int(KEPT_SECONDS), 2 * int(KEPT_SECONDS), STEP)]
+    assert result.unsafe[0] == KEPT_SECONDS + 0.5
+    assert set(result.safe) == set(result.finalized) == set(result.l1_head) == {None}
 
 
 def test_a_clock_that_is_set_back_begins_again() -> None:

@@ -96,15 +96,15 @@ def safe(time: int) -> L2BlockRef:
 
 
 def test_a_fork_to_come() -> None:
-    (found,) = upgrade_warnings(CROSSES, None, TIME - 3 * 86_400 - 7200)
-    assert found.code == "BUNDLE-UNCONFIRMED" and "--rollup.lagoon-bundle=FILE" in found.do
-    assert found.text.startswith("lagoon activates in 3d2h (2026-12-10T16:00:01Z), and its upgrade bundle ")
-    assert load_bundle("lagoon").sha256[:8] in found.text
+    (result,) = upgrade_warnings(CROSSES, None, TIME - 3 * 86_400 - 7200)
+    assert result.code == "BUNDLE-UNCONFIRMED" and "--rollup.lagoon-bundle=FILE" in result.do
+    assert result.text.startswith("lagoon activates in 3d2h (2026-12-10T16:00:01Z), and its upgrade bundle ")
+    assert load_bundle("lagoon").sha256[:8] in result.text
 
 
 def test_it_ends_when_batches_were_derived_on_the_activation_block() -> None:
-    (found,) = upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS - 1), TIME + 9000)
-    assert "has activated" in found.text
+    (result,) = upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS - 1), TIME + 9000)
+    assert "has activated" in result.text
     assert upgrade_warnings(CROSSES, safe(TIME + PROVEN_SECONDS), TIME + 9000) == []
 
 
@@ -127,7 +127,7 @@ def test_chains_without_a_warning(config: RollupConfig) -> None:
 @pytest.mark.condition("C13")
 def test_an_engine_that_seems_not_to_know_a_fork() -> None:
     doubt = ForkDoubt("lagoon", TIME, "OP-Reth 2.3.2 does not have it")
-    (found,) = engine_warnings([doubt], TIME - 86_400)
-    assert found.text == "lagoon begins at 2026-12-10T16:00:01Z, in 1d0h, and OP-Reth 2.3.2 does not have it"
-    assert (found.code, found.due) == ("FORK-MISMATCH", TIME) and "upgrade" in found.do
+    (result,) = engine_warnings([doubt], TIME - 86_400)
+    assert result.text == "lagoon begins at 2026-12-10T16:00:01Z, in 1d0h, and OP-Reth 2.3.2 does not have it"
+    assert (result.code, result.due) == ("FORK-MISMATCH", TIME) and "upgrade" in result.do
     assert engine_warnings([doubt], TIME) == []

@@ -48,12 +48,12 @@ def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
 
 def test_what_is_not_known_is_null() -> None:
     """[RPC94] Never zero."""
-    found = msgspec.to_builtins(StatusBuilder(facts(network=None)).build(NOTHING, 0.0, 1000.0))
+    result = msgspec.to_builtins(StatusBuilder(facts(network=None)).build(NOTHING, 0.0, 1000.0))
     nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes", "endpoints", "drops")
-    assert {name: found[name] for name in nulls} == dict.fromkeys(nulls)
-    assert set(found["heads"].values()) == set(found["l1"].values()) == set(found["progress"].values()) == {None}
-    assert found["chain"]["network"] is None
-    assert (found["state"], found["problems"]) == ("starting", [])
+    assert {name: result[name] for name in nulls} == dict.fromkeys(nulls)
+    assert set(result["heads"].values()) == set(result["l1"].values()) == set(result["progress"].values()) == {None}
+    assert result["chain"]["network"] is None
+    assert (result["state"], result["problems"]) == ("starting", [])
 
 
 def test_a_bundle_is_in_doubt_where_the_node_makes_blocks() -> None:
@@ -82,8 +82,8 @@ def test_a_syncing_node() -> None:
         engine = msgspec.structs.replace(now.engine, safe=l2(430 + 10 * second, 45))
         status = builder.build(now._replace(engine=engine, processes=[process], uptime=9.0), second, 1200.0 + second)
     assert msgspec.json.decode(msgspec.json.encode(status), type=NodeStatus) == status
-    found = msgspec.to_builtins(status)
-    assert found == {
+    result = msgspec.to_builtins(status)
+    assert result == {
         "version": "v1.2.3",
         "time": 1205.0,
         "uptime_s": 9.0,
@@ -151,7 +151,7 @@ def test_endpoints_and_requests_for_each_l1_block() -> None:
     later = seen(50, 100)._replace(endpoints={"l1": [busy, first[1]], "blobs": [away]})
     status = builder.build(later, 5.0, 1205.0)
     assert status.endpoints is not None and status.l1_req_per_block == 3.0
-    assert [(each.process, each.kind, each.state) for each in status.endpoints] == [
+    assert [(endpoint.process, endpoint.kind, endpoint.state) for endpoint in status.endpoints] == [
         ("l1", "l1", "throttled"),
         ("l1", "l1", "unused"),
         ("blobs", "beacon", "failing"),
@@ -164,10 +164,10 @@ def test_endpoints_and_requests_for_each_l1_block() -> None:
     )
     behind = later._replace(endpoints={"l1": [counts("l1", 200, verdict="is behind")]})
     aside = StatusBuilder(facts()).build(behind, 5.0, 1205.0).endpoints or []
-    assert [(each.state, each.verdict) for each in aside] == [("failing", "is behind")]
+    assert [(item.state, item.verdict) for item in aside] == [("failing", "is behind")]
     answered = later._replace(endpoints={"l1": [msgspec.structs.replace(busy, failing=False)]})
     states = [builder.build(answered, wall, wall).endpoints for wall in (1249.0, 1250.0)]
-    assert [each[0].state for each in states if each] == ["throttled", "ok"]
+    assert [state[0].state for state in states if state] == ["throttled", "ok"]
 
 
 def test_queues() -> None:
@@ -175,7 +175,7 @@ def test_queues() -> None:
     listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
     queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
     status = StatusBuilder(facts()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
-    assert [each.queue for each in status.processes or ()] == [3, None, 0]
+    assert [process.queue for process in status.processes or ()] == [3, None, 0]
     assert status.compute_tasks == 7
 
 
@@ -188,7 +188,7 @@ def test_drops_by_reason() -> None:
     grown = msgspec.structs.replace(old, count=8)
     status = builder.build(seen(40, 100)._replace(drops=10, drop_counts=(grown, new)), 1.0, 1201.0)
     assert status.drops is not None
-    assert [(each.rule, each.count, each.count_1h, each.l1_block) for each in status.drops] == [
+    assert [(drop.rule, drop.count, drop.count_1h, drop.l1_block) for drop in status.drops] == [
         ("CB2", 8, 3, 40),
         ("V2", 2, 2, None),
     ]
@@ -199,7 +199,7 @@ def test_drops_by_reason() -> None:
 def test_the_sequencing_window() -> None:
     builder = StatusBuilder(facts())
     used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
-    assert [(each.used_blocks, each.left_blocks) for each in used if each] == [(0, 20), (15, 5), (45, 0)]
+    assert [(item.used_blocks, item.left_blocks) for item in used if item] == [(0, 20), (15, 5), (45, 0)]
 
 
 def test_a_problem_is_as_old_as_its_first_status() -> None:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rollup_node.tools.bench.race.course import prepare
-from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
 
 SMALL = CourseSize(
     l1_blocks=12,

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.node_run import RaceError, running
+from rollup_node.tools.bench.race.node_run import RaceError, run_tip, running
 from rollup_node.tools.bench.race.programs import RaceProgram
 from rollup_node.tools.bench.race.server import LastSafe
-from rollup_node.tools.bench.race.tip import run_tip
 from tests.conftest import ROOT
 from tests.support.processes.leftovers import Leftovers
 

@@ -15,11 +15,10 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, application
 from rollup_node.tools.devnet.conductor.__main__ import main
-from rollup_node.tools.devnet.conductor.cluster import Cluster
-from rollup_node.tools.devnet.conductor.control import Control, HealthChecks, SequencerReport
+from rollup_node.tools.devnet.conductor.control import Cluster, Control, HealthChecks, SequencerReport
 from rollup_node.tools.devnet.conductor.methods import ConductorMethods, OverviewMethods, ReplacedBlocks
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, application
 from tests.support.p2p.blocks import block, chain, chain_config, l1_info_transaction
 from tests.support.servers.http_listener import json_rpc_app, listening
 

@@ -17,12 +17,12 @@ from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.devnet.engine import chain_sync
 from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import BATCH
 from rollup_node.tools.devnet.engine.server import EngineServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from tests.support.chains.l2_test_chain import L2TestChain
 
 SECRET = bytes(range(32))

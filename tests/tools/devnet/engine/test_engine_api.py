@@ -10,8 +10,7 @@ from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.engine.traits import Trait
+from rollup_node.tools.devnet.engine.engine_api import EngineApi, Trait
 from tests.support.chains.l2_test_chain import L2TestChain
 
 ZERO = bytes(32)

@@ -31,7 +31,7 @@ from rollup_node.tools.devnet.engine.execution import (
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
+from rollup_node.tools.devnet.evm.state_transition.transition import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
 from tests.support.chains.l2_test_chain import L2TestChain
 

@@ -5,11 +5,11 @@ import pytest
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import GAS_PRICE_ORACLE, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
+from rollup_node.tools.devnet.chain.eth_api import CallRequest, simulate
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
+from rollup_node.tools.devnet.evm.state_transition.transition import BEACON_ROOTS, BLOCK_HASHES
 from tests.support.chains.l2_test_chain import L2TestChain
 
 PARENTS = {

@@ -10,8 +10,7 @@ import zstandard
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.tools.devnet.engine.genesis import chain_spec, genesis_block, make_chain_spec, parse_genesis
-from rollup_node.tools.devnet.evm.genesis import GenesisError
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase
 from tests.support.chains.l2_test_chain import L2TestChain
 
 REGISTERED = [

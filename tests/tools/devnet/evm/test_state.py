@@ -1,10 +1,13 @@
 """The journaled state: reverts, roots, proofs."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_account, verify_storage
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase, data, load_alloc, number
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
 accounts = st.sampled_from([A, B, b"\xcc" * 20])
@@ -71,9 +74,9 @@ def test_commits_in_between_give_the_same_root(history: list[tuple[object, ...]]
 def test_proofs_hold_under_the_committed_root() -> None:
     store = StateDatabase()
     state = State(store)
-    for number in range(40):
-        state.add_balance(bytes([number]) * 20, number + 1)
-        state.set_storage(A, number, number)
+    for index in range(40):
+        state.add_balance(bytes([index]) * 20, index + 1)
+        state.set_storage(A, index, index)
     state.set_nonce(A, 3)
     root = state.commit()
     read = State(store, root)
@@ -127,3 +130,43 @@ def test_changes_since_the_last_commit() -> None:
     assert (first.address, first.code, first.slots) == (A, b"\x01", {})
     assert (second.address, second.code, second.slots) == (B, b"", {4: 1, 5: 0})
     assert second.account is not None and second.account.balance == 7
+
+
+ACCOUNT = b"\x12".rjust(20, b"\0")
+
+
+def test_an_account_with_code_and_storage() -> None:
+    store = StateDatabase()
+    entry = {"balance": "0x7", "nonce": 3, "code": "0x6001", "storage": {"0x1": "0xff", "02": "00"}}
+    root = load_alloc(store, {"0x12": entry})
+    state = State(store, root)
+    assert (state.balance(ACCOUNT), state.nonce(ACCOUNT), state.code(ACCOUNT)) == (7, 3, b"\x60\x01")
+    assert (state.storage(ACCOUNT, 1), state.storage(ACCOUNT, 2)) == (255, 0)
+
+
+def test_empty_accounts_are_kept() -> None:
+    assert load_alloc(StateDatabase(), {"0x12": {"balance": "0x0"}}) != EMPTY_ROOT
+    assert load_alloc(StateDatabase(), {}) == EMPTY_ROOT
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, 0), ("0x10", 16), ("10", 10), (7, 7)])
+def test_numbers(value: Any, expected: int) -> None:
+    assert number(value) == expected
+
+
+@pytest.mark.parametrize("value", ["ten", "0x", 1.5, True, []])
+def test_values_that_are_no_numbers(value: Any) -> None:
+    with pytest.raises(ValueError, match="expected a number"):
+        number(value)
+
+
+def test_bytes() -> None:
+    assert (data(None), data("0x01"), data("01")) == (b"", b"\x01", b"\x01")
+    with pytest.raises(ValueError, match="expected bytes in hex"):
+        data("0x1")
+
+
+@pytest.mark.parametrize("entry", [5, {"balance": "lots"}, {"code": "zz"}, {"storage": {"0x1": "x"}}, {"storage": 3}])
+def test_an_invalid_account_is_named(entry: Any) -> None:
+    with pytest.raises(GenesisError, match="alloc: account 0x12: "):
+        load_alloc(StateDatabase(), {"0x12": entry})

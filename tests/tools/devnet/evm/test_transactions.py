@@ -5,7 +5,7 @@ import pytest
 
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction, signing_hash
-from rollup_node.tools.batcher.signing import Key
+from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.evm.transactions import (
     Deposit,
     InvalidTransaction,

@@ -8,8 +8,8 @@ from rollup_node.stages.blobs.beacon_api import parse_block_commitments
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.tools.batcher.channels import encode_blob
+from rollup_node.tools.batcher.driver import Fees, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
-from rollup_node.tools.batcher.signing import Fees, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import block_json
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH
 from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS

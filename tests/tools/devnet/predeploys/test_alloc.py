@@ -7,11 +7,11 @@ from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from rollup_node.stages.protocol.types import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, L2_TO_L1_MESSAGE_PASSER, predeploy
-from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
+from rollup_node.tools.devnet.chain.eth_api import CallRequest, simulate
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
+from rollup_node.tools.devnet.evm.state_transition.transition import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN, implementation_address
 from tests.support.chains.l2_test_chain import L2TestChain
 

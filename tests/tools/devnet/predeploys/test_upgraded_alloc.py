@@ -6,8 +6,7 @@ import pytest
 
 from rollup_node.stages.protocol.types import L1_BLOCK
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase, load_alloc
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import with_upgrades
 from tests.support.chains.l2_test_chain import L2TestChain
 

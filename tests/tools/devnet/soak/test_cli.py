@@ -7,10 +7,9 @@ import pytest
 
 from rollup_node.tools.devnet.soak import cli
 from rollup_node.tools.devnet.soak.cli import TABLE, main
-from rollup_node.tools.devnet.soak.page import marks, with_table
-from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode
+from rollup_node.tools.devnet.soak.lanes import Kind
+from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode, marks, with_table
 from rollup_node.tools.devnet.soak.run import SoakSettings
-from rollup_node.tools.devnet.soak.schedule import Kind
 
 BEGIN, END = marks(TABLE)
 

@@ -10,7 +10,7 @@ from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.settings import DevnetSettings
 from rollup_node.tools.devnet.soak import fault_runs
 from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS, _order, main
-from rollup_node.tools.devnet.soak.page import marks
+from rollup_node.tools.devnet.soak.report import marks
 from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 

@@ -16,9 +16,9 @@ import pytest
 from rollup_node.tools.devnet.child_programs import ChildPrograms
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.soak import run as runs
+from rollup_node.tools.devnet.soak.lanes import Action, Kind
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, Minute, RunEnded, RunStarted
 from rollup_node.tools.devnet.soak.run import Soak, SoakSettings
-from rollup_node.tools.devnet.soak.schedule import Action, Kind
 from rollup_node.tools.devnet.status import Comparison
 from tests.support.processes.soak_network import SoakNetwork
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from rollup_node.tools.fuzz.corpus import FOLDER, read_corpus
+from rollup_node.tools.fuzz.inputs import FOLDER, read_corpus
 from rollup_node.tools.fuzz.runner import GENERATED, Runner
 from rollup_node.tools.fuzz.targets.table import TARGETS
 

@@ -7,7 +7,7 @@ _ADDRESS_MASK = (1 << 160) - 1
 
 
 def to_address(word: int) -> Address:
-    """The address in the low 20 bytes of a word."""
+    """Return the address in the low 20 bytes of a word."""
     return (word & _ADDRESS_MASK).to_bytes(20, "big")
 
 
@@ -127,7 +127,7 @@ def timestamp(frame: CallFrame, stack: list[int], _: int) -> None:
 
 
 def number(frame: CallFrame, stack: list[int], _: int) -> None:
-    """NUMBER."""
+    """Push the block number: NUMBER."""
     stack.append(frame.environment.block.number)
 
 
@@ -168,7 +168,7 @@ def slot_number(frame: CallFrame, stack: list[int], _: int) -> None:
 
 
 def _copy(frame: CallFrame, stack: list[int], source: bytes) -> None:
-    """Copies from `source`, zero-padded, to memory."""
+    """Copy from `source`, zero-padded, to memory."""
     target, offset, size = stack.pop(), stack.pop(), stack.pop()
     frame.charge(3 * ((size + 31) >> 5))
     frame.expand(target, size)

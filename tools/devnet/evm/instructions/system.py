@@ -15,12 +15,12 @@ _STIPEND = 2300
 
 
 def delegation_target(code: bytes) -> Address | None:
-    """The address that an account's code delegates to, or None for other code (EIP-7702)."""
+    """Return the address that an account's code delegates to, or None for other code (EIP-7702)."""
     return code[3:] if len(code) == 23 and code.startswith(DELEGATION_PREFIX) else None
 
 
 def created_address(creator: Address, nonce: int) -> Address:
-    """The address of a contract created with CREATE or by a transaction."""
+    """Return the address of a contract created with CREATE or by a transaction."""
     return keccak256(rlp.encode_list((rlp.encode_bytes(creator), rlp.encode_int(nonce))))[12:]
 
 
@@ -66,7 +66,7 @@ def _start_call(
     transfers: bool = False,
     is_static: bool = False,
 ) -> None:
-    """Common part of all calls. DELEGATECALL has no `value`: the frame's own is passed on without a transfer."""
+    """Make a call of any kind. DELEGATECALL has no `value`: the frame's own is passed on without a transfer."""
     data_at, data_size, returns_at, returns_size = stack.pop(), stack.pop(), stack.pop(), stack.pop()
     frame.expand(data_at, data_size)
     frame.expand(returns_at, returns_size)
@@ -103,7 +103,7 @@ def _start_call(
 
 
 def _code_of(frame: CallFrame, target: Address) -> bytes:
-    """The code of a call's target; following a delegation is charged as an access (EIP-7702)."""
+    """Return the code of a call's target; following a delegation is charged as an access (EIP-7702)."""
     code = frame.state.code(target)
     if frame.environment.rules.delegations:
         delegate = delegation_target(code)

@@ -1,5 +1,6 @@
-"""The precompiles of BLS12-381 (EIP-2537), whose coordinates are 48 bytes padded to 64, and of KZG proofs on it
-(EIP-4844). The library is imported at first use."""
+"""The precompiles of BLS12-381 (EIP-2537), and of KZG proofs on it (EIP-4844).
+
+Coordinates are 48 bytes padded to 64. The library is imported at first use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,7 @@ _G2_DISCOUNTS = (
 
 
 def _sum_gas(term: int, gas: int, table: str) -> Callable[[bytes], int]:
-    """The gas function of a multi-scalar multiplication, with a discount by the number of terms."""
+    """Return the gas function of a multi-scalar multiplication, with a discount by the number of terms."""
     discounts = tuple(int(number) for number in table.split())
 
     def cost(data: bytes) -> int:
@@ -47,19 +48,19 @@ def pairing_gas(data: bytes) -> int:
 
 
 def g1_add(data: bytes) -> bytes:
-    """The sum of two G1 points, without a subgroup check."""
+    """Return the sum of two G1 points, without a subgroup check."""
     _require(len(data) == 2 * _G1)
     return _padded((_g1(data[:_G1]) + _g1(data[_G1:])).to_xy_bytes_be())
 
 
 def g2_add(data: bytes) -> bytes:
-    """The sum of two G2 points, without a subgroup check."""
+    """Return the sum of two G2 points, without a subgroup check."""
     _require(len(data) == 2 * _G2)
     return _g2_padded(_g2(data[:_G2]) + _g2(data[_G2:]))
 
 
 def g1_sum(data: bytes) -> bytes:
-    """A multi-scalar multiplication of points in the G1 subgroup."""
+    """Return a multi-scalar multiplication of points in the G1 subgroup."""
     from py_arkworks_bls12381 import G1Point
 
     points, scalars = _terms(data, _G1, _g1_checked)
@@ -67,7 +68,7 @@ def g1_sum(data: bytes) -> bytes:
 
 
 def g2_sum(data: bytes) -> bytes:
-    """A multi-scalar multiplication of points in the G2 subgroup."""
+    """Return a multi-scalar multiplication of points in the G2 subgroup."""
     from py_arkworks_bls12381 import G2Point
 
     points, scalars = _terms(data, _G2, _g2_checked)
@@ -85,7 +86,7 @@ def pairing(data: bytes) -> bytes:
 
 
 def map_to_g1(data: bytes) -> bytes:
-    """Maps a field element to a G1 point."""
+    """Map a field element to a G1 point."""
     from py_arkworks_bls12381 import G1Point
 
     _require(len(data) == 64)
@@ -93,7 +94,7 @@ def map_to_g1(data: bytes) -> bytes:
 
 
 def map_to_g2(data: bytes) -> bytes:
-    """Maps an element of the quadratic field to a G2 point."""
+    """Map an element of the quadratic field to a G2 point."""
     from py_arkworks_bls12381 import G2Point
 
     _require(len(data) == 128)
@@ -116,7 +117,7 @@ def _terms(data: bytes, size: int, point: Callable[[bytes], Any]) -> tuple[list[
 
 
 def _unpadded(data: bytes) -> bytes:
-    """The coordinates without padding. Raises ExceptionalHalt for one outside of the field."""
+    """Return the coordinates without padding. Raises ExceptionalHalt for one outside of the field."""
     parts = [data[at : at + 64] for at in range(0, len(data), 64)]
     _require(all(int.from_bytes(part, "big") < _MODULUS for part in parts))
     return b"".join(part[16:] for part in parts)
@@ -143,7 +144,7 @@ def _g2(data: bytes) -> Any:
 
 
 def _decoded(kind: Any, data: bytes) -> Any:
-    """A point on the curve; all zeros are the point at infinity. Raises ExceptionalHalt."""
+    """Return a point on the curve; all zeros are the point at infinity. Raises ExceptionalHalt."""
     coordinates = _unpadded(data)
     if not any(coordinates):
         return kind.identity()
@@ -169,7 +170,7 @@ _INPUT = 192
 
 
 def evaluate_point(data: bytes) -> bytes:
-    """Verifies that a committed polynomial has a value at a point. Raises ExceptionalHalt for an invalid proof."""
+    """Verify that a committed polynomial has a value at a point. Raises ExceptionalHalt for an invalid proof."""
     # Imported at first use, which few networks have.
     from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS, versioned_hash
     from rollup_node.tools.batcher.kzg_proofs import verify_opening

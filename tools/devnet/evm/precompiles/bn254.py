@@ -12,13 +12,13 @@ _PAIR = 192
 
 
 def add(data: bytes) -> bytes:
-    """The sum of two points."""
+    """Return the sum of two points."""
     curve, data = _curve(), data[:128].ljust(128, b"\0")
     return _encoded(curve, curve.add(_point(curve, data[:64]), _point(curve, data[64:])))
 
 
 def multiply(data: bytes) -> bytes:
-    """The product of a point and a scalar."""
+    """Return the product of a point and a scalar."""
     curve, data = _curve(), data[:96].ljust(96, b"\0")
     return _encoded(curve, curve.multiply(_point(curve, data[:64]), int.from_bytes(data[64:], "big")))
 
@@ -44,7 +44,7 @@ def pairing(data: bytes) -> bytes:
 
 
 def _curve() -> "ModuleType":
-    """The library, without the recursion limit that it sets: deeply nested JSON would overflow the C stack."""
+    """Return the library, without the recursion limit that it sets: deeply nested JSON would overflow the C stack."""
     limit = sys.getrecursionlimit()
     from py_ecc import optimized_bn128
 

@@ -1,5 +1,7 @@
-"""The precompiles of signatures (recovery; secp256r1 of RIP-7212 and EIP-7951), hash functions, identity, BLAKE2
-compression (EIP-152) and modular exponentiation (EIP-198, EIP-2565, EIP-7823, EIP-7883)."""
+"""The precompiles of signatures, hash functions, identity, BLAKE2 and modular exponentiation.
+
+Signatures: recovery, and secp256r1 of RIP-7212 and EIP-7951. BLAKE2 compression: EIP-152. Modular exponentiation:
+EIP-198, EIP-2565, EIP-7823, EIP-7883."""
 
 import hashlib
 
@@ -46,12 +48,12 @@ _BLAKE2_MIXES = (
 
 
 def words(data: bytes) -> int:
-    """The length in words of 32 bytes, rounded up."""
+    """Return the length in words of 32 bytes, rounded up."""
     return (len(data) + 31) >> 5
 
 
 def recover(data: bytes) -> bytes:
-    """The address that signed a digest; empty for an invalid signature."""
+    """Return the address that signed a digest; empty for an invalid signature."""
     data = data[:128].ljust(128, b"\0")
     parity = int.from_bytes(data[32:64], "big") - 27
     r, s = int.from_bytes(data[64:96], "big"), int.from_bytes(data[96:128], "big")
@@ -74,7 +76,7 @@ def ripemd160(data: bytes) -> bytes:
 
 
 def identity(data: bytes) -> bytes:
-    """The input."""
+    """Return the input."""
     return data
 
 
@@ -86,7 +88,9 @@ def blake2_gas(data: bytes) -> int:
 
 
 def blake2(data: bytes) -> bytes:
-    """The BLAKE2b compression function with a given number of rounds. Raises ExceptionalHalt for a wrong flag."""
+    """Return the BLAKE2b compression function with a given number of rounds.
+
+    Raises ExceptionalHalt for a wrong flag."""
     if data[212] > 1:
         raise ExceptionalHalt("invalid blake2f final flag")
     numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(4, 212, 8)]
@@ -120,14 +124,14 @@ _MAX_OPERAND = 1024
 
 
 def gas_from_berlin(data: bytes) -> int:
-    """The gas by EIP-2565."""
+    """Return the gas by EIP-2565."""
     base, exponent, modulus = _sizes(data)
     complexity = (max(base, modulus) + 7 >> 3) ** 2
     return max(200, complexity * _iterations(data, base, exponent, 8) // 3)
 
 
 def gas_from_osaka(data: bytes) -> int:
-    """The gas by EIP-7883. Raises ExceptionalHalt for operands above EIP-7823's limit."""
+    """Return the gas by EIP-7883. Raises ExceptionalHalt for operands above EIP-7823's limit."""
     base, exponent, modulus = _sizes(data)
     if max(base, exponent, modulus) > _MAX_OPERAND:
         raise ExceptionalHalt("modexp operand larger than 1024 bytes")
@@ -137,7 +141,7 @@ def gas_from_osaka(data: bytes) -> int:
 
 
 def modexp(data: bytes) -> bytes:
-    """base ** exponent % modulus, in the length of the modulus."""
+    """Return base ** exponent % modulus, in the length of the modulus."""
     base, exponent, modulus = _sizes(data)
     if modulus == 0:
         return b""
@@ -152,7 +156,7 @@ def _sizes(data: bytes) -> tuple[int, int, int]:
 
 
 def _number(data: bytes, at: int, size: int) -> int:
-    """A big-endian number from the input, which is zero-padded at its end."""
+    """Return a big-endian number from the input, which is zero-padded at its end."""
     piece = data[at : at + size]
     return int.from_bytes(piece, "big") << 8 * (size - len(piece)) if piece else 0
 
@@ -168,7 +172,7 @@ _ONE = (1).to_bytes(32, "big")
 
 
 def verify_p256(data: bytes) -> bytes:
-    """The word 1 for a valid signature, else empty."""
+    """Return the word 1 for a valid signature, else empty."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils

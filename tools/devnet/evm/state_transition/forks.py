@@ -18,12 +18,12 @@ _MAX_INIT_CODE = 2 * MAX_CODE
 
 
 def at(number: int) -> Address:
-    """The address of a precompile."""
+    """Return the address of a precompile."""
     return number.to_bytes(20, "big")
 
 
 def costs(gas: int, per_word: int = 0) -> "_Costs":
-    """A gas function with a base price and a price per word of input."""
+    """Return a gas function with a base price and a price per word of input."""
     return _Costs(gas, per_word)
 
 
@@ -37,7 +37,7 @@ class _Costs:
 
 
 def limited(precompile: Precompile, size: int) -> Precompile:
-    """The precompile with a limit of input bytes; it halts for longer input."""
+    """Return the precompile with a limit of input bytes; it halts for longer input."""
 
     def run(data: bytes) -> bytes:
         if len(data) > size:
@@ -134,8 +134,10 @@ L1_FORKS: tuple[EvmRules, ...] = (SHANGHAI, CANCUN, PRAGUE, OSAKA, BPO1, BPO2, A
 
 
 class L1Schedule(Generic[T]):
-    """What holds on an L1 chain by block time: `first`, and then what `by_fork` has for the forks whose activation
-    times are in the chain's genesis `config` (`cancunTime` etc.)."""
+    """What holds on an L1 chain by block time.
+
+    `first`, and then what `by_fork` has for the forks whose activation times are in the chain's genesis `config`
+    (`cancunTime` etc.)."""
 
     def __init__(self, config: Mapping[str, object], first: T, by_fork: Mapping[str, T]) -> None:
         timed = [(time, found) for name, found in by_fork.items() if type(time := config.get(f"{name}Time")) is int]
@@ -144,10 +146,10 @@ class L1Schedule(Generic[T]):
         self._found = [first, *(found for _, found in timed)]
 
     def at(self, time: int) -> T:
-        """What holds in a block with this timestamp."""
+        """Return what holds in a block with this timestamp."""
         return self._found[bisect_right(self._times, time)]
 
 
 def l1_rules(config: Mapping[str, object]) -> L1Schedule[EvmRules]:
-    """The EVM rules of an L1 chain."""
+    """Return the EVM rules of an L1 chain."""
     return L1Schedule(config, PARIS, {rules.name: rules for rules in L1_FORKS})

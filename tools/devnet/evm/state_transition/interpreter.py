@@ -16,7 +16,7 @@ _NO_CODE = CodeAnalysis(b"", ())
 
 
 def execute(environment: TransactionEnvironment, message: CallMessage) -> CallFrame:
-    """Runs a message with all nested calls; the finished frame has the result."""
+    """Run a message with all nested calls; the finished frame has the result."""
     frames = [_open(environment, message)]
     while True:
         frame = frames[-1]
@@ -34,7 +34,7 @@ def execute(environment: TransactionEnvironment, message: CallMessage) -> CallFr
 
 
 def _open(environment: TransactionEnvironment, message: CallMessage) -> CallFrame:
-    """Opens a frame: transfers the value, creates the account, and runs a precompile."""
+    """Open a frame: transfer the value, create the account, and run a precompile."""
     state, rules = environment.state, environment.rules
     code = message.code
     analysis = rules.instructions.analyse(code) if code else _NO_CODE
@@ -67,7 +67,7 @@ def _run_precompile(frame: CallFrame, precompile: Precompile) -> None:
 
 
 def _advance(frame: CallFrame) -> None:
-    """Runs basic blocks until the frame ends or calls."""
+    """Run basic blocks until the frame ends or calls."""
     analysis, stack = frame.analysis, frame.stack
     blocks, push = analysis.blocks, stack.append
     offset = frame.next
@@ -95,7 +95,7 @@ def _advance(frame: CallFrame) -> None:
 
 
 def _close(frame: CallFrame) -> None:
-    """Stores the code of a successful creation; reverts the changes of a failed frame."""
+    """Store the code of a successful creation; reverts the changes of a failed frame."""
     if frame.succeeded and frame.message.creates:
         _deposit_code(frame)
     if not frame.succeeded:

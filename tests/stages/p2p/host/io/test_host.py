@@ -1,6 +1,5 @@
 """Two hosts over loopback: events, connection gating, connection limits."""
 
-import asyncio
 import contextlib
 import socket
 
@@ -96,17 +95,14 @@ async def test_a_port_in_use_is_reported() -> None:
             await second.start()
 
 
-def test_ipv6() -> None:
-    async def run() -> None:
-        options = {"listen_ip": "::1", "netrestrict": ("::1/128",)}
-        async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
-            await ours.connect(theirs.peer_id, theirs.addresses)
-            assert str(theirs.addresses[0]) == f"/ip6/::1/tcp/{theirs.port}"
-            assert await echo_through(ours, theirs.peer_id, b"six") == b"six"
-
+async def test_ipv6() -> None:
     if not _has_ipv6():
         pytest.skip("this machine has no IPv6 loopback address")
-    asyncio.run(run())
+    options = {"listen_ip": "::1", "netrestrict": ("::1/128",)}
+    async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        assert str(theirs.addresses[0]) == f"/ip6/::1/tcp/{theirs.port}"
+        assert await echo_through(ours, theirs.peer_id, b"six") == b"six"
 
 
 def _has_ipv6() -> bool:

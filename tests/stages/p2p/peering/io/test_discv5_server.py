@@ -38,10 +38,10 @@ async def test_peers_find_each_other() -> None:
     async with running_discv5("boot") as boot, running_discv5_servers(5, bootnodes=(boot.enr.text,)) as servers:
         await until(lambda: all(len(server.found) >= 5 for server in servers), 20)
         one, two = servers[:2]
-        found = next(peer for peer in one.found if peer.enr == two.enr.text)
-        assert found.peer == two.identity.peer_id and peer_id_text(found.peer)
-        assert found.address == tcp_multiaddr(own_address(), 9222)
-        assert found.chain_id == two.node.settings.chain_id
+        result = next(peer for peer in one.found if peer.enr == two.enr.text)
+        assert result.peer == two.identity.peer_id and peer_id_text(result.peer)
+        assert result.address == tcp_multiaddr(own_address(), 9222)
+        assert result.chain_id == two.node.settings.chain_id
         assert one.node.table_stats().ours >= 5 and two.enr.text in one.table_texts
 
 

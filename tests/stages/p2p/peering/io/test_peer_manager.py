@@ -94,15 +94,15 @@ async def test_known_peers_are_dialled_while_there_are_too_few() -> None:
 
 
 async def test_discovered_peers_are_dialled_before_claimed_ones() -> None:
-    async with running_host(1, peers_lo=1, peers_hi=2) as ours, running_host(2) as found:
+    async with running_host(1, peers_lo=1, peers_hi=2) as ours, running_host(2) as result:
         for number in range(3, 200):
             ours.peerstore.add_addresses(
                 NetworkIdentity(bytes([number]) * 32).peer_id, [tcp_multiaddr("127.0.0.1", 1)], 100.0
             )
-        ours.peerstore.add_addresses(found.peer_id, found.addresses, 100.0)
-        ours.peerstore.set_metadata(found.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
+        ours.peerstore.add_addresses(result.peer_id, result.addresses, 100.0)
+        ours.peerstore.set_metadata(result.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
         await step(PeerManager(ours), "dial known peers")
-        assert ours.peers() == [found.peer_id]
+        assert ours.peers() == [result.peer_id]
         assert len(ours.dialer.last_errors) < 100
 
 

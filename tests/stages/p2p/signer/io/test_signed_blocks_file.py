@@ -94,9 +94,9 @@ def test_the_file_is_bounded(tmp_path: Path) -> None:
         assert sign(file, record(number)) is None
     file.close()
     with sqlite3.connect(path) as connection:
-        found = connection.execute("select number, fate from blocks order by number").fetchall()
+        rows = connection.execute("select number, fate from blocks order by number").fetchall()
     connection.close()
-    assert found == [(2, 0), (MAX_HEIGHTS, 2), (MAX_HEIGHTS + 1, 0)]
+    assert rows == [(2, 0), (MAX_HEIGHTS, 2), (MAX_HEIGHTS + 1, 0)]
 
 
 def test_a_write_error_is_reported_and_what_is_known_still_counts(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path.write_bytes(raw)
     with pytest.raises(StoreError, match="is damaged"):
         SignedBlocksFile(GENESIS, str(path))
-    assert path.read_bytes() == raw and [each.name for each in tmp_path.iterdir()] == ["signed"]
+    assert path.read_bytes() == raw and [item.name for item in tmp_path.iterdir()] == ["signed"]
 
 
 def test_in_memory_nothing_is_kept() -> None:
@@ -171,12 +171,12 @@ def test_payloads_survive_a_restart(tmp_path: Path, version: int) -> None:
     path, blocks = str(tmp_path / "signed"), chain(3, version)
     file = SignedBlocksFile(GENESIS, path)
     assert file.last is None
-    assert [take_over(file, each, version) for each in blocks] == [None] * 3
-    assert [file.payload(each.block_hash) for each in blocks] == blocks, "before they are written"
+    assert [take_over(file, block, version) for block in blocks] == [None] * 3
+    assert [file.payload(block.block_hash) for block in blocks] == blocks, "before they are written"
     asyncio.run(file.write())
     file._database.close()  # as with a kill
     file = SignedBlocksFile(GENESIS, path)
-    assert [file.payload(each.block_hash) for each in blocks] == blocks
+    assert [file.payload(block.block_hash) for block in blocks] == blocks
     assert file.last is not None and file.last.hash == blocks[-1].block_hash
     assert file.find(2, blocks[1].block_hash) is not None and file.find(1, blocks[1].block_hash) is None
     assert file.payload(bytes(32)) is None
@@ -195,8 +195,8 @@ def test_the_last_block_is_the_last_that_may_be_signed(tmp_path: Path) -> None:
     above = block(number=3, parent=other.block_hash)
     assert take_over(file, above, grandparent=first.block_hash) is None
     assert file.last.hash == above.block_hash
-    found = file.find(2, other.block_hash)
-    assert found is not None and found.parent_hash == first.block_hash
+    result = file.find(2, other.block_hash)
+    assert result is not None and result.parent_hash == first.block_hash
     file.close()
 
 
@@ -204,16 +204,16 @@ def test_the_payloads_are_bounded_in_the_file_too(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(signed_blocks, "MAX_PAYLOADS", 3)
     path, blocks = tmp_path / "signed", chain(9)
     file = SignedBlocksFile(GENESIS, str(path))
-    for number, each in enumerate(blocks):
-        take_over(file, each)
+    for number, item in enumerate(blocks):
+        take_over(file, item)
         if number % 4 == 0:
             asyncio.run(file.write())
     assert len(file._unwritten_payloads) == 0 and file.payload(blocks[5].block_hash) is None
     file.close()
     with sqlite3.connect(path) as connection:
-        found = connection.execute("select number from payloads order by position").fetchall()
+        rows = connection.execute("select number from payloads order by position").fetchall()
     connection.close()
-    assert found == [(7,), (8,), (9,)]
+    assert rows == [(7,), (8,), (9,)]
 
 
 def test_payloads_of_chains_are_apart(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_payloads_that_cannot_be_written_stay_in_memory_and_are_written_later(tm
     assert file.problem is None
     file.close()
     file = SignedBlocksFile(GENESIS, path)
-    assert [file.payload(each.block_hash) for each in blocks] == blocks
+    assert [file.payload(block.block_hash) for block in blocks] == blocks
     file.close()
 
 

@@ -15,7 +15,7 @@ def test_the_context_is_strict_and_stays_while_the_files_do(tmp_path: Path) -> N
     context = files.context()
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
     assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
-    assert [each["subject"] for each in context.get_ca_certs()] == [((("commonName", "authority"),),)]
+    assert [get_ca_cert["subject"] for get_ca_cert in context.get_ca_certs()] == [((("commonName", "authority"),),)]
     assert files.context() is context
 
 

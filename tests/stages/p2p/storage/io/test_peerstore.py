@@ -53,8 +53,8 @@ def test_addresses_of_a_peer_are_bounded() -> None:
     store = PeerStore()
     store.add_addresses(PEER, [HERE], 1000.0)
     store.add_addresses(PEER, [tcp_multiaddr("192.0.2.2", port) for port in range(1, 100)], 10.0)
-    found = store.addresses(PEER)
-    assert len(found) == MAX_ADDRESSES and found[0] == HERE
+    result = store.addresses(PEER)
+    assert len(result) == MAX_ADDRESSES and result[0] == HERE
 
 
 def test_records_expire() -> None:

@@ -35,8 +35,10 @@ Method = Callable[..., Any]
 
 
 class JsonRpc:
-    """Dispatches request bodies. A method is a plain or async function of positional parameters whose result orjson can
-    encode. It raises JsonRpcError, or HexError for a malformed parameter."""
+    """Dispatches request bodies.
+
+    A method is a plain or async function of positional parameters whose result orjson can encode. It raises
+    JsonRpcError, or HexError for a malformed parameter."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = {name: (method, inspect.signature(method)) for name, method in methods.items()}
@@ -47,7 +49,7 @@ class JsonRpc:
         return sorted(self._methods)
 
     async def respond(self, body: bytes) -> bytes:
-        """The response to one request or a batch; empty for notifications alone."""
+        """Return the response to one request or a batch; empty for notifications alone."""
         try:
             parsed = parse_body(body)
         except JsonRpcError as error:
@@ -58,7 +60,7 @@ class JsonRpc:
         return orjson.dumps(responses if parsed.is_batch else responses[0])
 
     async def _respond(self, request: JsonRpcRequest | Response) -> Response | None:
-        """The response to a request; None for a notification."""
+        """Return the response to a request; None for a notification."""
         if not isinstance(request, JsonRpcRequest):
             return request
         try:
@@ -92,8 +94,9 @@ class JsonRpc:
 def application(
     rpc: JsonRpc, jwt_secret: bytes | None = None, others: Mapping[str, JsonRpc] | None = None
 ) -> web.Application:
-    """A web application that serves `rpc` at `/` and `others` at their paths, with a secret only for requests with a
-    fresh HS256 token.
+    """Return a web application that serves `rpc` at `/` and `others` at their paths.
+
+    With a secret only for requests with a fresh HS256 token.
 
     Routes may be added before it starts."""
 
@@ -114,8 +117,9 @@ def application(
 
 
 class Listener:
-    """An application that listens on a port. For port 0 a free one is chosen, and `url` and `port` have it once
-    started."""
+    """An application that listens on a port.
+
+    For port 0 a free one is chosen, and `url` and `port` have it once started."""
 
     def __init__(
         self, app: web.Application, port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
@@ -140,7 +144,7 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Closes the port and all connections."""
+        """Close the port and all connections."""
         if self._server is not None:
             await stop_accepting(self._server)
         await self._runner.cleanup()

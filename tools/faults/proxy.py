@@ -9,10 +9,18 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from rollup_node.tools.faults.damage import PAGE, damaged, damaged_batch, garbage
-from rollup_node.tools.faults.plan import FaultPlan, Request, clipped_call, concerns, is_clipping
-from rollup_node.tools.faults.scenario import Action, Fault, Role
+from rollup_node.tools.faults.scenario import (
+    Action,
+    Fault,
+    FaultPlan,
+    Request,
+    Role,
+    clipped_call,
+    concerns,
+    is_clipping,
+)
 
 UPSTREAM_SECONDS = 30.0
 MAX_BODY = 64 << 20
@@ -21,8 +29,9 @@ _BODY_ACTIONS = {Action.TRUNCATE, Action.CUT_JSON}
 
 
 class FaultProxy:
-    """Passes requests of one role to `upstream`, with the faults of `plan`; None for none. `requests` counts those
-    received."""
+    """Passes requests of one role to `upstream`, with the faults of `plan`; None for none.
+
+    `requests` counts those received."""
 
     def __init__(self, role: Role, upstream: str) -> None:
         self.role, self._upstream = role, upstream
@@ -35,7 +44,7 @@ class FaultProxy:
         self._client: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Listens on a free port of the loopback interface."""
+        """Listen on a free port of the loopback interface."""
         self._client = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(UPSTREAM_SECONDS), cookie_jar=aiohttp.DummyCookieJar()
         )
@@ -46,7 +55,7 @@ class FaultProxy:
         self.url = self._listener.url
 
     async def stop(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         if self._listener is not None:
             await self._listener.stop()
         if self._client is not None:
@@ -75,7 +84,7 @@ class FaultProxy:
         return await self._respond(request, status, media, answer, faults)
 
     async def _before(self, request: web.Request, fault: Fault) -> web.StreamResponse | None:
-        """The response to a request that does not reach the endpoint; None if it does."""
+        """Return the response to a request that does not reach the endpoint; None if it does."""
         if fault.do is Action.DELAY:
             await asyncio.sleep(fault.seconds)
         elif fault.do is Action.HANG:
@@ -141,7 +150,7 @@ class FaultProxy:
         return {**found, "result": self._first_result(method, found["result"])}
 
     def _damaged_bytes(self, request: web.Request, answer: bytes, faults: Sequence[Fault]) -> bytes:
-        """A body that is no JSON after the faults that are made for one."""
+        """Return a body that is no JSON after the faults that are made for one."""
         for fault in faults:
             if fault.do is Action.CORRUPT and answer:
                 answer = answer[:-1] + bytes((answer[-1] ^ 1,))
@@ -150,11 +159,11 @@ class FaultProxy:
         return answer
 
     def _first_result(self, kind: str, result: Any) -> Any:
-        """The result of the first request of a kind that met the plan, which is this one's if there was none."""
+        """Return the result of the first request of a kind that met the plan, which is this one's if there was none."""
         return self._results.setdefault(kind, result)
 
     async def _clipped_head(self, faults: Sequence[Fault]) -> int | None:
-        """The last block of the chain that is shown; None for all of it."""
+        """Return the last block of the chain that is shown; None for all of it."""
         for fault in faults:
             if is_clipping(fault):
                 if fault.do is Action.STUCK and self._stuck_at is not None:
@@ -171,7 +180,7 @@ class FaultProxy:
     async def _forward(
         self, request: web.Request, query: str, body: bytes, accept: str | None
     ) -> tuple[int, str, bytes]:
-        """The response of the endpoint, which is asked for media type `accept` unless that is None."""
+        """Return the response of the endpoint, which is asked for media type `accept` unless that is None."""
         assert self._client is not None
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         headers |= {"Accept-Encoding": "identity"} | ({} if accept is None else {"Accept": accept})
@@ -199,7 +208,7 @@ class FaultProxy:
 
 
 def _calls(body: bytes) -> tuple[tuple[dict[str, Any], ...], bool]:
-    """The calls of a JSON-RPC request, and whether it is a batch; none for another request."""
+    """Return the calls of a JSON-RPC request, and whether it is a batch; none for another request."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -209,7 +218,7 @@ def _calls(body: bytes) -> tuple[tuple[dict[str, Any], ...], bool]:
 
 
 def _with_missing(found: list[Any], calls: Sequence[dict[str, Any]]) -> list[Any]:
-    """The responses in the order of the calls, with null for a call that was not passed on."""
+    """Return the responses in the order of the calls, with null for a call that was not passed on."""
     by_id = {_id(response): response for response in found}
     missing = {"jsonrpc": "2.0", "result": None}
     return [by_id.get(call.get("id"), {**missing, "id": call.get("id")}) for call in calls]
@@ -220,7 +229,7 @@ def _id(response: Any) -> Any:
 
 
 def _abort(request: web.Request) -> None:
-    """Resets the connection of a request, whose handler ends."""
+    """Reset the connection of a request, whose handler ends."""
     if request.transport is not None:
         request.transport.abort()
     raise asyncio.CancelledError

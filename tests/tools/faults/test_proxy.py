@@ -10,9 +10,8 @@ import pytest
 from aiohttp import web
 
 from rollup_node.tools.faults.damage import PAGE
-from rollup_node.tools.faults.io.proxy import FaultProxy
-from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import Action, Fault, Role
+from rollup_node.tools.faults.proxy import FaultProxy
+from rollup_node.tools.faults.scenario import Action, Fault, FaultPlan, Role
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening

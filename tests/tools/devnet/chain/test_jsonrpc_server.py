@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
 
 SECRET = bytes(range(32))
 

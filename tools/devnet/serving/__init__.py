@@ -1,1 +1,0 @@
-"""The HTTP and JSON-RPC server of the embedded programs."""

@@ -1,1 +1,0 @@
-"""The fault proxy at its sockets."""
