@@ -80,7 +80,7 @@ def answer(request: Any) -> Any:
 def names(modules: dict[str, Any]) -> set[str]:
     """The methods that modules call."""
     members = (vars(module).values() for module in modules.values())
-    return {each.json_rpc_method for found in members for each in found if hasattr(each, "json_rpc_method")}
+    return {item.json_rpc_method for member in members for item in member if hasattr(item, "json_rpc_method")}
 
 
 def test_every_method_of_the_namespaces_is_there() -> None:
@@ -225,8 +225,8 @@ REF = {
 def test_a_reference_with_a_field_of_a_later_version() -> None:
     from web3.datastructures import AttributeDict
 
-    found = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
-    assert found == L2BlockRef(
+    result = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
+    assert result == L2BlockRef(
         hash=HexBytes(HASH),
         number=7,
         parent_hash=HexBytes(HASH),
@@ -238,9 +238,9 @@ def test_a_reference_with_a_field_of_a_later_version() -> None:
 
 def test_defaults_and_plain_types() -> None:
     assert convert({"dependencies": {"901": {}}}, DependencySet).override_message_expiry_window == 0
-    found = {"postExecOptIn": True, "protocolActive": False, "effective": False}
-    assert convert(found, SdmStatus) == SdmStatus(True, False, False)
-    assert convert(found | {"activationTime": 7}, SdmStatus).activation_time == 7
+    result = {"postExecOptIn": True, "protocolActive": False, "effective": False}
+    assert convert(result, SdmStatus) == SdmStatus(True, False, False)
+    assert convert(result | {"activationTime": 7}, SdmStatus).activation_time == 7
     assert convert(None, type(None)) is None
     assert convert(True, bool) is True
 

@@ -74,7 +74,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
         for index in (0, 1, 0, 2):
             await put(session, url, DATA[index], COMMITMENTS[index])
-        assert [await found(client, each) is not None for each in COMMITMENTS[:3]] == [True, False, True]
+        assert [await found(client, commitment) is not None for commitment in COMMITMENTS[:3]] == [True, False, True]
 
     play("honest", script)
 
@@ -107,7 +107,7 @@ def test_a_server_that_loses_inputs(mode: str) -> None:
     async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
         for data, commitment in zip(DATA, COMMITMENTS, strict=True):
             assert await put(session, url, data, commitment) == 200
-        kept = [await found(client, each) is not None for each in COMMITMENTS]
+        kept = [await found(client, commitment) is not None for commitment in COMMITMENTS]
         assert kept == [(index + 1) % LOST != 0 for index in range(len(DATA))]
 
     play(mode, script)

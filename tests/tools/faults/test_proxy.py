@@ -54,8 +54,8 @@ def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
 async def block(proxy: FaultProxy, label: str) -> Any:
     """The number of a block, as the proxy shows it; None for no block."""
     _, _, body = await post(proxy, call("eth_getBlockByNumber", label, False))
-    found = orjson.loads(body)["result"]
-    return None if found is None else int(found["number"], 16)
+    load = orjson.loads(body)["result"]
+    return None if load is None else int(load["number"], 16)
 
 
 def test_without_faults_everything_passes() -> None:
@@ -83,8 +83,8 @@ def test_without_faults_everything_passes() -> None:
 )
 def test_responses(fault: Fault, status: int, media: str, body: bytes) -> None:
     async def use(proxy: FaultProxy) -> None:
-        found = await post(proxy, call("eth_chainId"))
-        assert found[0] == status and found[1].startswith(media) and body in found[2]
+        result = await post(proxy, call("eth_chainId"))
+        assert result[0] == status and result[1].startswith(media) and body in result[2]
 
     through([fault], use)
 
@@ -102,9 +102,9 @@ def test_a_lagging_endpoint() -> None:
     async def use(proxy: FaultProxy) -> None:
         assert [await block(proxy, label) for label in ("latest", "0x19", "0x1a")] == [25, 25, None]
         batch = [call("eth_getBlockByNumber", label, False, number=n) for n, label in ((1, "0x1a"), (2, "0x19"))]
-        found = orjson.loads((await post(proxy, batch))[2])
-        assert [(each["id"], each["result"] is None) for each in found] == [(1, True), (2, False)]
+        result = orjson.loads((await post(proxy, batch))[2])
+        assert [(item["id"], item["result"] is None) for item in result] == [(1, True), (2, False)]
         both = [call("eth_getBlockByNumber", "0x1b", False, number=n) for n in (1, 2)]
-        assert [each["result"] for each in orjson.loads((await post(proxy, both))[2])] == [None, None]
+        assert [load["result"] for load in orjson.loads((await post(proxy, both))[2])] == [None, None]
 
     through([Fault(Role.L1, Action.LAG, blocks=4)], use)

@@ -369,7 +369,7 @@ def test_blocks_are_committed_in_order_and_the_last_one_once() -> None:
     cluster = committed(3)
     assert not cluster.commit("sequencer", BLOCKS[2]), "it was stored although its answer was lost"
     expected = [(payload.block_number, payload.block_hash) for payload in BLOCKS[:3]]
-    assert [(each.number, each.hash) for each in cluster.blocks] == expected
+    assert [(block.number, block.hash) for block in cluster.blocks] == expected
     assert cluster.last == BLOCKS[2]
 
 

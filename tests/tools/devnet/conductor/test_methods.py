@@ -79,7 +79,7 @@ def test_a_node_commits_as_the_leader_alone() -> None:
                 with pytest.raises(TemporaryError, match="does not extend"):
                     await second.ask(CommitPayload(FIRST))
                 assert await second.ask(CommitPayload(THIRD)) == Committed()
-            assert [each.server for each in control.cluster.blocks] == ["sequencer", "sequencer", "sequencer-2"]
+            assert [block.server for block in control.cluster.blocks] == ["sequencer", "sequencer", "sequencer-2"]
 
     asyncio.run(scenario())
 
@@ -148,9 +148,14 @@ def test_an_operator_transfers_the_lead() -> None:
             assert await second.call("conductor_paused") is True and await second.call("conductor_active") is False
             await first.call("conductor_resume")
             assert control.paused is False and await first.call("conductor_sequencerHealthy") is True
-            found = await all_.call("dev_conductor", 0)
-            assert (found["leader"], found["term"], found["failovers"], found["next_event"]) == ("sequencer", 3, 2, 2)
-            assert (await all_.call("dev_conductor", 1))["events"] == found["events"][1:]
+            result = await all_.call("dev_conductor", 0)
+            assert (result["leader"], result["term"], result["failovers"], result["next_event"]) == (
+                "sequencer",
+                3,
+                2,
+                2,
+            )
+            assert (await all_.call("dev_conductor", 1))["events"] == result["events"][1:]
             for method in ("dev_conductor", "dev_commits"):
                 with pytest.raises(RpcFailure, match="must be 0 or more"):
                     await all_.call(method, -1)

@@ -52,8 +52,8 @@ class Source:
 
     async def _answer(self, method: str, *params: Any) -> Any:
         await self.answers.wait()
-        found: Any = self._methods[method](*params)
-        return None if found is None else self.spoil(found)
+        result: Any = self._methods[method](*params)
+        return None if result is None else self.spoil(result)
 
 
 class Pair:
@@ -82,8 +82,8 @@ class Pair:
 
     async def new_payload(self, backend: L2Backend) -> Any:
         """The status of the head of a backend."""
-        found = envelope_to_json(payload_of(backend.chain.head))
-        params: tuple[Any, ...] = (found["executionPayload"], [], found["parentBeaconBlockRoot"], [])
+        result = envelope_to_json(payload_of(backend.chain.head))
+        params: tuple[Any, ...] = (result["executionPayload"], [], result["parentBeaconBlockRoot"], [])
         return (await self.client.call("engine_newPayloadV4", *params))["status"]
 
     async def status(self, head: bytes) -> Any:

@@ -40,9 +40,9 @@ class EngineHttpClient:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
         async with self.session.post(self.url, json=body, headers=headers) as response:
             assert response.status == 200, await response.text()
-            found = await response.json()
-        assert "error" not in found, found
-        return found["result"]
+            result = await response.json()
+        assert "error" not in result, result
+        return result["result"]
 
 
 def heads(head: str) -> dict[str, str]:
