@@ -1,7 +1,6 @@
 """The batcher between an embedded L1 and DA servers: commitments, challenges and their resolution, as the l1 process
 reads them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import orjson
@@ -164,15 +163,12 @@ def test_a_server_that_refuses_an_input_is_an_error() -> None:
     Harness().run(app_for_every_path(refuse), True, script)
 
 
-def test_a_server_that_is_not_there_is_an_error() -> None:
-    async def main() -> None:
-        l1 = JsonRpcClient("http://127.0.0.1:1")
-        batcher = AltDaBatcher("http://127.0.0.1:1", l1, Harness().send, WINDOW, True)
-        with pytest.raises(EndpointError, match="the request failed"):
-            await batcher.store(DATA[0])
-        await batcher.close()
-
-    asyncio.run(main())
+async def test_a_server_that_is_not_there_is_an_error() -> None:
+    l1 = JsonRpcClient("http://127.0.0.1:1")
+    batcher = AltDaBatcher("http://127.0.0.1:1", l1, Harness().send, WINDOW, True)
+    with pytest.raises(EndpointError, match="the request failed"):
+        await batcher.store(DATA[0])
+    await batcher.close()
 
 
 def test_the_calldata_of_a_resolution_has_its_arguments() -> None:

@@ -59,17 +59,13 @@ def test_rounds_of_transfers_and_deposits() -> None:
     assert [transfer.body.nonce for transfer in transfers] == list(range(len(transfers)))
 
 
-def test_a_refused_round_is_reported() -> None:
+async def test_a_refused_round_is_reported() -> None:
     errors: list[str] = []
-
-    async def run() -> None:
-        async with listening(json_rpc_app({})) as (url,):
-            clients = JsonRpcClient(url), JsonRpcClient(url)
-            try:
-                await Traffic(*clients, errors.append).send_round()
-            finally:
-                for client in clients:
-                    await client.close()
-
-    asyncio.run(run())
+    async with listening(json_rpc_app({})) as (url,):
+        clients = JsonRpcClient(url), JsonRpcClient(url)
+        try:
+            await Traffic(*clients, errors.append).send_round()
+        finally:
+            for client in clients:
+                await client.close()
     assert len(errors) == 1 and errors[0].startswith("traffic: ")

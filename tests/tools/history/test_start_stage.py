@@ -70,7 +70,7 @@ def test_without_an_l2_source_it_continues_where_the_range_before_ended(new_buse
         asyncio.run(_stage(new_buses, tmp_path, 100, 50, msgspec.structs.replace(resume, base=101))._find_start())
 
 
-def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
+async def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
     new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(l1_view, "MAX_BYTES", 25)
@@ -81,15 +81,11 @@ def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones
         L2BlockContent(msgspec.structs.replace(resume.safe, number=number, hash=UNKNOWN_HASH), (bytes(10),))
         for number in (1, 2, 3)
     ]
-
-    async def requests() -> None:
-        await stage._find_start()
-        for content in contents:
-            stage._recent.add(content)
-        for first in (2, 1):
-            await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
-
-    asyncio.run(requests())
+    await stage._find_start()
+    for content in contents:
+        stage._recent.add(content)
+    for first in (2, 1):
+        await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
     assert sent == [L2BlocksResponse(1, 2, 3, tuple(contents[1:]), None)]
     assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"
 

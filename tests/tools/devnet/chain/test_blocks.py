@@ -1,6 +1,5 @@
 """The block chain in memory: heads, branches, labels, locations of transactions, ancestors."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -221,33 +220,29 @@ def test_filters_are_bounded(api: FilterHarness, monkeypatch: pytest.MonkeyPatch
         api("eth_getFilterChanges", first)
 
 
-def test_web3_reads_the_chain_as_a_batcher_does(api: FilterHarness) -> None:
+async def test_web3_reads_the_chain_as_a_batcher_does(api: FilterHarness) -> None:
     from eth_utils.address import to_checksum_address
     from web3 import AsyncHTTPProvider, AsyncWeb3
 
     account = to_checksum_address("0x" + "ee" * 20)
-
-    async def run() -> None:
-        async with listening(json_rpc_app(api.methods)) as (url,):
-            provider = AsyncHTTPProvider(url)
-            eth: Any = AsyncWeb3(provider).eth
-            new_blocks, minted = await eth.filter("latest"), await eth.filter({"address": TOKEN})
-            block = api.mint(0)
-            assert [bytes(get_new_entry) for get_new_entry in await new_blocks.get_new_entries()] == [block.hash]
-            (entry,) = await minted.get_new_entries()
-            assert bytes(entry["blockHash"]) == block.hash
-            assert await eth.block_number == 1 and await eth.chain_id == 901 and await eth.syncing is False
-            assert bytes((await eth.get_block("latest", True))["hash"]) == block.hash
-            receipt = await eth.get_transaction_receipt(block.transactions[0].hash)
-            assert receipt["status"] == 1 and (await eth.get_block_receipts(1))[0]["blockNumber"] == 1
-            fees = await eth.fee_history(1, "latest", [10.0])
-            assert len(fees["baseFeePerGas"]) == 2
-            for value in (await eth.gas_price, await eth.max_priority_fee, await eth.blob_base_fee):
-                assert value > 0
-            assert await eth.get_balance(account) == 0 and await eth.get_transaction_count(account, "pending") == 0
-            assert await eth.estimate_gas({"from": account, "to": account, "value": 0}) >= 21_000
-            assert bytes(await eth.call({"to": account})) == b"" and bytes(await eth.get_code(account)) == b""
-            assert len(await eth.get_logs({"fromBlock": 0})) == 1
-            await provider.disconnect()
-
-    asyncio.run(run())
+    async with listening(json_rpc_app(api.methods)) as (url,):
+        provider = AsyncHTTPProvider(url)
+        eth: Any = AsyncWeb3(provider).eth
+        new_blocks, minted = await eth.filter("latest"), await eth.filter({"address": TOKEN})
+        block = api.mint(0)
+        assert [bytes(get_new_entry) for get_new_entry in await new_blocks.get_new_entries()] == [block.hash]
+        (entry,) = await minted.get_new_entries()
+        assert bytes(entry["blockHash"]) == block.hash
+        assert await eth.block_number == 1 and await eth.chain_id == 901 and await eth.syncing is False
+        assert bytes((await eth.get_block("latest", True))["hash"]) == block.hash
+        receipt = await eth.get_transaction_receipt(block.transactions[0].hash)
+        assert receipt["status"] == 1 and (await eth.get_block_receipts(1))[0]["blockNumber"] == 1
+        fees = await eth.fee_history(1, "latest", [10.0])
+        assert len(fees["baseFeePerGas"]) == 2
+        for value in (await eth.gas_price, await eth.max_priority_fee, await eth.blob_base_fee):
+            assert value > 0
+        assert await eth.get_balance(account) == 0 and await eth.get_transaction_count(account, "pending") == 0
+        assert await eth.estimate_gas({"from": account, "to": account, "value": 0}) >= 21_000
+        assert bytes(await eth.call({"to": account})) == b"" and bytes(await eth.get_code(account)) == b""
+        assert len(await eth.get_logs({"fromBlock": 0})) == 1
+        await provider.disconnect()

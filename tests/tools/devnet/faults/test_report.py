@@ -1,7 +1,5 @@
 """The report on a run with faults."""
 
-import asyncio
-
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
@@ -50,15 +48,12 @@ def test_a_committed_block_that_is_not_on_the_chain() -> None:
     assert "committed blocks that are NOT ON THE CHAIN: 3" in result.lines()
 
 
-def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
-    async def run() -> None:
-        pages = {"dev_commits": lambda first: [[*commit, "sequencer"] for commit in COMMITS[first : first + 3]]}
-        blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
-        async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
-            conductor, engine = map(JsonRpcClient, urls)
-            assert await all_commits(conductor) == COMMITS
-            assert await chain_hashes(engine, 3) == CANONICAL
-            for client in (conductor, engine):
-                await client.close()
-
-    asyncio.run(run())
+async def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
+    pages = {"dev_commits": lambda first: [[*commit, "sequencer"] for commit in COMMITS[first : first + 3]]}
+    blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
+    async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
+        conductor, engine = map(JsonRpcClient, urls)
+        assert await all_commits(conductor) == COMMITS
+        assert await chain_hashes(engine, 3) == CANONICAL
+        for client in (conductor, engine):
+            await client.close()
