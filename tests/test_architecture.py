@@ -123,13 +123,13 @@ def test_only_shells_touch_the_world() -> None:
     """Sockets, clocks, files and logs are for folders named process or io; no core imports them, nor what does."""
     known = {name: path.relative_to(ROOT) for name, path in folder_graph.modules().items()}
     graph = folder_graph.module_graph(folder_graph.modules())
-    touching = {name for name, path in known.items() if {each.split(".")[0] for each in _all_imports(path)} & WORLD}
+    touching = {name for name, path in known.items() if {item.split(".")[0] for item in _all_imports(path)} & WORLD}
     offenders = {}
     for name, path in known.items():
         if path.parts[0] == "stages" and not _is_shell(path):
             reached = _reached(name, graph)
-            offenders[name] = sorted(each for each in reached if each in touching or _is_shell(known[each]))
-    assert {name: found for name, found in offenders.items() if found} == {}
+            offenders[name] = sorted(item for item in reached if item in touching or _is_shell(known[item]))
+    assert {name: result for name, result in offenders.items() if result} == {}
 
 
 def _foreign_imports(path: Path) -> set[str]:
@@ -162,15 +162,15 @@ def _conditions(tree: ast.Module) -> Iterator[ast.AST]:
 def _fork_conditions(path: Path) -> set[str]:
     if not FORKS.search(_text(path).replace("_", " ")):
         return set()
-    found = set()
+    result = set()
     for part in (part for condition in _conditions(tree_of(ROOT / path)) for part in ast.walk(condition)):
         if isinstance(part, ast.Name):
-            found.add(part.id)
+            result.add(part.id)
         elif isinstance(part, ast.Attribute):
-            found.add(part.attr)
+            result.add(part.attr)
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-            found.add(part.value)
-    return {name for name in found if FORKS.search(name.replace("_", " "))} - CONFIG_FIELDS
+            result.add(part.value)
+    return {name for name in result if FORKS.search(name.replace("_", " "))} - CONFIG_FIELDS
 
 
 def test_only_the_fork_table_compares_forks() -> None:
@@ -232,13 +232,13 @@ def test_test_files_are_named_after_source_files() -> None:
 @functools.cache
 def _rules() -> frozenset[str]:
     """The ids that docs/rules defines."""
-    found: list[str] = []
+    result: list[str] = []
     for path in sorted((ROOT / "docs" / "rules").glob("*.md")):
         for anchor, rule in RULE.findall(path.read_text()):
             assert anchor == rule.lower(), f"{path.name}: the anchor of {rule} is {anchor}"
-            found.append(rule)
-    assert len(found) == len(set(found)), "a rule is defined once"
-    return frozenset(found)
+            result.append(rule)
+    assert len(result) == len(set(result)), "a rule is defined once"
+    return frozenset(result)
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -265,8 +265,8 @@ def test_cited_rules_are_in_the_documents() -> None:
 
 def test_no_unfinished_marks_are_committed() -> None:
     words = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error"])
-    found = [str(path) for path in _sources(*PACKAGES) if re.search(rf"\b({words})\b", _text(path))]
-    assert found == []
+    result = [str(path) for path in _sources(*PACKAGES) if re.search(rf"\b({words})\b", _text(path))]
+    assert result == []
 
 
 def test_no_path_of_a_machine_is_committed() -> None:

@@ -37,18 +37,18 @@ def _bare(tree: ast.Module) -> Iterator[int]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
         for target in node.targets
-        if any(_is_level(each) for each in ast.walk(node.value))
+        if any(_is_level(item) for item in ast.walk(node.value))
     }
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         is_write = _is_level(node.func) or (isinstance(node.func, ast.Name) and node.func.id in written)
-        is_choice = isinstance(node.func, ast.IfExp) and any(_is_level(each) for each in ast.walk(node.func))
-        if (is_write or is_choice) and not any(each.arg == "code" for each in node.keywords):
+        is_choice = isinstance(node.func, ast.IfExp) and any(_is_level(item) for item in ast.walk(node.func))
+        if (is_write or is_choice) and not any(keyword.arg == "code" for keyword in node.keywords):
             yield node.lineno
         elif isinstance(node.func, ast.Attribute) and node.func.attr == "write" and _name(node.func.value) in LOGGERS:
-            levels = {_name(each) for each in node.args if isinstance(each, ast.Attribute)} & {"WARN", "ERROR"}
-            if levels and not any(isinstance(each, ast.Constant) and each.value == "code" for each in ast.walk(node)):
+            levels = {_name(arg) for arg in node.args if isinstance(arg, ast.Attribute)} & {"WARN", "ERROR"}
+            if levels and not any(isinstance(item, ast.Constant) and item.value == "code" for item in ast.walk(node)):
                 yield node.lineno
 
 
@@ -60,8 +60,8 @@ def _is_level(node: ast.AST) -> bool:
 def test_every_warning_and_error_has_a_code() -> None:
     loggers = re.compile(rf"\b({'|'.join(LOGGERS)})\b")
     with_logger = [path for path in _sources() if loggers.search((ROOT / path).read_text())]
-    found = {str(path): list(_bare(parsed((ROOT / path).read_text()))) for path in with_logger}
-    bare = {path: lines for path, lines in found.items() if lines}
+    result = {str(path): list(_bare(parsed((ROOT / path).read_text()))) for path in with_logger}
+    bare = {path: lines for path, lines in result.items() if lines}
     assert {path: lines for path, lines in bare.items() if path not in WITHOUT} == {}
     assert set(WITHOUT) == set(bare), "an exception that is not needed any more goes"
 

@@ -35,7 +35,7 @@ def test_the_image_asks_its_own_rpc_server_for_its_health() -> None:
     assert f"http://127.0.0.1:{OPTIONS['rpc.port'].default}/healthz" in IMAGE
     ports = {OPTIONS[name].default or "" for name in ("rpc.port", "metrics.port", "p2p.listen.tcp")}
     (exposed,) = re.findall(r"^EXPOSE (.*)$", IMAGE, re.MULTILINE)
-    assert {each.partition("/")[0] for each in exposed.split()} == ports
+    assert {word.partition("/")[0] for word in exposed.split()} == ports
 
 
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:

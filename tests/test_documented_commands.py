@@ -42,13 +42,13 @@ NODE = [f"--l2={URL}", f"--l1.beacon={URL}", "--network=op-sepolia"]
 
 def lines_of(document: Path) -> list[str]:
     """The command lines of a document, in blocks and indented, each as one line without its comment."""
-    found, in_block = [], False
+    result, in_block = [], False
     for line in document.read_text().replace("\\\n", " ").splitlines():
         if line.startswith("```"):
             in_block = not in_block
         elif in_block or re.match(r"    \S", line):
-            found.append(re.sub(r"\s+#.*$", "", line.strip()))
-    return [line for line in found if line.split(" ")[0] in PROGRAMS]
+            result.append(re.sub(r"\s+#.*$", "", line.strip()))
+    return [line for line in result if line.split(" ")[0] in PROGRAMS]
 
 
 LINES = [(document.name, line) for document in DOCUMENTS for line in lines_of(document)]
@@ -112,8 +112,8 @@ def test_a_command_of_ours_runs(line: str, nothing_is_asked: Path, capsys: pytes
 
 
 def test_the_commands_of_the_guide_are_among_them() -> None:
-    found = {line.split()[1] for line in OURS if line in GUIDE}
-    assert {"networks", "config", "check", "--config=node.toml", "status", "explain", "replay"} <= found
+    result = {line.split()[1] for line in OURS if line in GUIDE}
+    assert {"networks", "config", "check", "--config=node.toml", "status", "explain", "replay"} <= result
 
 
 def test_the_secret_of_the_guide_is_one(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def _code_names() -> frozenset[str]:
 def test_named_classes_and_functions_exist(name: str) -> None:
     """Names in camel case or with an underscore, without or with their class."""
     named = re.findall(r"`(?:\w+\.)?(\w+)`", (ROOT / "docs" / f"{name}.md").read_text())
-    code = {each for each in named if re.match(r"[A-Z]\w*[a-z]\w*[A-Z]|_?[a-z]+_\w+$", each)}
+    code = {item for item in named if re.match(r"[A-Z]\w*[a-z]\w*[A-Z]|_?[a-z]+_\w+$", item)}
     assert code and sorted(code - _code_names()) == []
 
 
@@ -94,7 +94,7 @@ def test_the_tests_that_the_threat_model_names_exist() -> None:
             for file, function in TEST.findall(line):
                 if file:
                     sources = {file}
-                elif not any(f"def {function}(" in _source(each) for each in sources):
+                elif not any(f"def {function}(" in _source(source) for source in sources):
                     missing.append(f"{function} in {sources}")
                 functions += bool(function)
     assert missing == []
@@ -103,8 +103,8 @@ def test_the_tests_that_the_threat_model_names_exist() -> None:
 
 @functools.cache
 def _source(path: str) -> str:
-    found = ROOT / path
-    return found.read_text() if found.exists() else ""
+    result = ROOT / path
+    return result.read_text() if result.exists() else ""
 
 
 def test_each_row_of_the_threat_model_names_a_test() -> None:
@@ -123,8 +123,8 @@ def test_each_row_of_the_threat_model_names_a_test() -> None:
 
 def test_the_fuzz_targets_that_the_threat_model_names_exist() -> None:
     named = re.findall(r"fuzz targets? ((?:`[\w-]+`(?:, | and )?)+)", THREATS)
-    found = {name for names in named for name in re.findall(r"`([\w-]+)`", names)}
-    assert found and found <= TARGETS.keys()
+    result = {name for names in named for name in re.findall(r"`([\w-]+)`", names)}
+    assert result and result <= TARGETS.keys()
 
 
 @functools.cache

@@ -42,19 +42,19 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         source.write_text("".join(json.dumps(L1 | row) + "\n" for row in rows))
         write_parquet(table, source, day / "range-000000000005.parquet")
     (tmp_path / "manifest").mkdir()
-    for each in (
+    for item in (
         row(5, 14),
         msgspec.structs.replace(row(15, 24), repaired="0xaa", warnings=("L1-STALE",), seconds=4.0),
     ):
-        (tmp_path / "manifest" / f"{each.range.name}.json").write_bytes(encode_manifest(each))
+        (tmp_path / "manifest" / f"{item.range.name}.json").write_bytes(encode_manifest(item))
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.usefixtures("history")
 def test_those_of_duckdb() -> None:
     duckdb = pytest.importorskip("duckdb")
-    found = [duckdb.sql(query).fetchall() for query in _blocks("sql")]
-    days, transactions, drops, ranges = found
+    result = [duckdb.sql(query).fetchall() for query in _blocks("sql")]
+    days, transactions, drops, ranges = result
     assert [row[1:] for row in days] == [(3, 1010.0)] and str(days[0][0]) == "2024-08-27"
     assert transactions == [(TRANSACTION, 5, 43)]
     assert drops == [("PX5", "dropped", "span_past", 2)]

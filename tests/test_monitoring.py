@@ -96,7 +96,7 @@ def test_alerts_say_what_to_do() -> None:
 
 def test_compose_gives_prometheus_and_grafana_files_that_exist() -> None:
     compose = (FOLDER / "compose.yaml").read_text()
-    mounted = {found for found in re.findall(r"- \./(\S+?):/", compose)}
+    mounted = {result for result in re.findall(r"- \./(\S+?):/", compose)}
     assert mounted == {
         "prometheus.yaml",
         "alerts.yaml",

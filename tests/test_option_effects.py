@@ -21,7 +21,7 @@ OF_EACH = pytest.mark.parametrize(("name", "mark"), EFFECTS, ids=[name for name,
 
 def _function(path: Path, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     functions = (node for node in tree_of(path).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return next((each for each in functions if each.name == name), None)
+    return next((function for function in functions if function.name == name), None)
 
 
 def _given_names(node: ast.AST) -> Iterator[str]:
@@ -78,16 +78,16 @@ def test_the_test_of_an_option_gives_it(name: str, mark: Mark) -> None:
     test = _function(path, function)
     assert test is not None
     names = {
-        each for node in (*test.body, test.args, *_arguments(test), *_helpers(path)) for each in _given_names(node)
+        item for node in (*test.body, test.args, *_arguments(test), *_helpers(path)) for item in _given_names(node)
     }
-    prefixes = tuple(each for each in names if each.endswith("."))
+    prefixes = tuple(name for name in names if name.endswith("."))
     givers = _givers(name, mark)
-    assert givers & names or any(each.startswith(prefixes) for each in givers), f"{mark.test} does not give {givers}"
+    assert givers & names or any(giver.startswith(prefixes) for giver in givers), f"{mark.test} does not give {givers}"
 
 
 def _arguments(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
     """The decorators of a test but for what marks options."""
-    return [each for each in test.decorator_list if not ast.unparse(each).startswith("pytest.mark.option(")]
+    return [item for item in test.decorator_list if not ast.unparse(item).startswith("pytest.mark.option(")]
 
 
 @OF_EACH

@@ -68,7 +68,7 @@ def test_every_dependency_has_a_pinned_version() -> None:
     pinned = {pin.name: pin.specifier for pin in map(Requirement, lines)}
     assert all(str(specifier).startswith("==") for specifier in pinned.values())
     versions = {name: str(specifier).removeprefix("==") for name, specifier in pinned.items()}
-    assert [str(each) for each in needed if not each.specifier.contains(versions.get(each.name, "0.0.0"))] == []
+    assert [str(item) for item in needed if not item.specifier.contains(versions.get(item.name, "0.0.0"))] == []
 
 
 def test_the_base_installation_is_below_85_mb(distributions: Path) -> None:
@@ -107,8 +107,8 @@ def test_both_carry_the_license(distributions: Path) -> None:
     assert "License-Expression: MIT" in described and "License-File: LICENSE" in described
     assert "Author: the rollup-node authors" in described
     with tarfile.open(sdist) as source:
-        (found,) = [name for name in source.getnames() if name.count("/") == 1 and name.endswith("/LICENSE")]
-        member = source.extractfile(found)
+        (result,) = [name for name in source.getnames() if name.count("/") == 1 and name.endswith("/LICENSE")]
+        member = source.extractfile(result)
         assert member is not None and member.read() == text
 
 

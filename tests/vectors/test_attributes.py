@@ -92,7 +92,7 @@ def topics(given: Any, want: Any) -> None:
 
 
 def selectors(given: Any, want: Any) -> None:
-    assert {layout.name.lower(): "0x" + each.hex() for layout, each in l1_info.SELECTORS.items()} == want
+    assert {layout.name.lower(): "0x" + item.hex() for layout, item in l1_info.SELECTORS.items()} == want
 
 
 def empty_roots(given: Any, want: Any) -> None:
@@ -119,18 +119,18 @@ def invalidated_source_hash(given: Any, want: Any) -> None:
 
 def deposit_log(given: Any, want: Any) -> None:
     log = Log(OP_SEPOLIA.deposit_contract, tuple(map(raw, given["topics"])), raw(given["data"]), given["index"])
-    found = deposits.deposit_from_log(log, raw(given["block_hash"]))
+    result = deposits.deposit_from_log(log, raw(given["block_hash"]))
     if "check" in want:
-        assert isinstance(found, deposits.DepositFailure)
-        assert (found.check, found.log_index) == (want["check"], given["index"])
+        assert isinstance(result, deposits.DepositFailure)
+        assert (result.check, result.log_index) == (want["check"], given["index"])
         return
-    assert isinstance(found, deposits.DepositTransaction)
-    encoded = deposits.encode_deposit(found)
+    assert isinstance(result, deposits.DepositTransaction)
+    encoded = deposits.encode_deposit(result)
     assert encoded == raw(want["tx"])
-    assert deposits.decode_deposit(encoded) == found
+    assert deposits.decode_deposit(encoded) == result
     if "tx_hash" in want:
         assert keccak256(encoded) == raw(want["tx_hash"])
-        assert found.source_hash == raw(want["source_hash"])
+        assert result.source_hash == raw(want["source_hash"])
 
 
 def deposit_receipts(given: Any, want: Any) -> None:
@@ -139,10 +139,10 @@ def deposit_receipts(given: Any, want: Any) -> None:
         b"\x02" + encode([bytes([status] if status else []), b"\x01", bytes(256), _logs(logs)])
         for status, logs in given["receipts"]
     ]
-    found = logs_of_receipts(encoded, {(portal, deposits.DEPOSIT_TOPIC)})
-    assert [log.index for log in found] == want["indexes"]
-    transactions, failures = deposits.user_deposits(found, raw(given["block_hash"]))
-    assert (list(transactions), failures) == ([raw(each) for each in want["txs"]], ())
+    result = logs_of_receipts(encoded, {(portal, deposits.DEPOSIT_TOPIC)})
+    assert [log.index for log in result] == want["indexes"]
+    transactions, failures = deposits.user_deposits(result, raw(given["block_hash"]))
+    assert (list(transactions), failures) == ([raw(item) for item in want["txs"]], ())
 
 
 def _logs(logs: Any) -> Any:
@@ -163,7 +163,7 @@ def l1_info_tx(given: Any, want: Any) -> None:
     assert encoded == raw(want["tx"])
     assert keccak256(encoded) == raw(want["tx_hash"])
     deposit = deposits.decode_deposit(encoded)
-    found = {
+    result = {
         "data": deposit.data,
         "source_hash": deposit.source_hash,
         "tx": encoded,
@@ -171,7 +171,7 @@ def l1_info_tx(given: Any, want: Any) -> None:
         "gas": deposit.gas,
         "is_system": deposit.is_system,
     }
-    assert {name: found[name] for name in want} == values(want)
+    assert {name: result[name] for name in want} == values(want)
     assert l1_info.l1_info_of_block((encoded,), layout) == info
 
 
@@ -222,7 +222,7 @@ def attributes(given: Any, want: Any) -> None:
 
 
 def config_of_block(given: Any, want: Any) -> None:
-    found = system_config.system_config_of_block(
+    result = system_config.system_config_of_block(
         OP_SEPOLIA,
         number=given["number"],
         block_hash=raw(given["hash"]),
@@ -231,7 +231,7 @@ def config_of_block(given: Any, want: Any) -> None:
         extra_data=b"",
         transactions=(raw(given["first"]),),
     )
-    assert found == SystemConfig(**values(want))
+    assert result == SystemConfig(**values(want))
 
 
 def header_list(given: Any, want: Any) -> None:
@@ -263,13 +263,13 @@ def config_update(given: Any, want: Any) -> None:
     kind = given["type"]
     kind_topic = raw(kind) if isinstance(kind, str) else kind.to_bytes(32, "big")
     log = Log(b"\x05" * 20, (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, kind_topic), raw(given["data"]), 4)
-    found, skipped = system_config.apply_updates(START, [log], L1Rules(packed_fee_scalars=given["packed"]))
+    result, skipped = system_config.apply_updates(START, [log], L1Rules(packed_fee_scalars=given["packed"]))
     if "check" in want:
-        assert found == START
-        assert [(each.log_index, each.check) for each in skipped] == [(4, want["check"])]
+        assert result == START
+        assert [(item.log_index, item.check) for item in skipped] == [(4, want["check"])]
     else:
         assert skipped == ()
-        assert found == msgspec.structs.replace(START, **values(want["changed"]))
+        assert result == msgspec.structs.replace(START, **values(want["changed"]))
 
 
 def extra_data(given: Any, want: Any) -> None:
@@ -279,13 +279,13 @@ def extra_data(given: Any, want: Any) -> None:
         with pytest.raises(ExtraDataError):
             decode_extra_data(raw(text), schedule.l2(10))
     else:
-        found = decode_extra_data(raw(text), schedule.l2(10))
-        assert [found.denominator, found.elasticity, found.min_base_fee] == want
+        result = decode_extra_data(raw(text), schedule.l2(10))
+        assert [result.denominator, result.elasticity, result.min_base_fee] == want
 
 
 def with_lagoon_of_the_vectors(**changes: Any) -> RollupConfig:
     """A chain with the bundle that the vectors were made of, whichever one the package uses."""
-    carried = next(each for each in BUNDLE_FORKS["lagoon"].carried if each.sha256.startswith("2124ce31"))
+    carried = next(item for item in BUNDLE_FORKS["lagoon"].carried if item.sha256.startswith("2124ce31"))
     bundles = {"lagoon": carried_bundle("lagoon", carried)}
     return msgspec.structs.replace(OP_SEPOLIA, bundles=bundles, **changes)
 
@@ -332,11 +332,11 @@ def upgrade_table(given: Any, want: Any) -> None:
         "lagoon_bundle": bundle_of(lagoon, "lagoon").transactions,
         "lagoon_post": (FUND,),
     }
-    found: list[bytes] = []
+    result: list[bytes] = []
     for fork in dict.fromkeys(row["fork"] for row in want):
-        found += parts[fork] if fork in parts else load_bundle(fork).transactions
-    assert len(found) == len(want) == 83
-    for encoded, row in zip(found, want, strict=True):
+        result += parts[fork] if fork in parts else load_bundle(fork).transactions
+    assert len(result) == len(want) == 83
+    for encoded, row in zip(result, want, strict=True):
         deposit = deposits.decode_deposit(encoded)
         assert keccak256(encoded) == raw(row["tx_hash"])
         assert deposit.source_hash == raw(row["source_hash"]) == deposits.upgrade_source_hash(row["intent"])
@@ -350,8 +350,8 @@ def upgrade_table(given: Any, want: Any) -> None:
 
 def bundle(given: Any, want: Any) -> None:
     content = json.dumps({"metadata": {"version": "1.0.0"}, "transactions": given["transactions"]}).encode()
-    found = parse_bundle(content).encode(given["label"])
-    for transaction, (intent, source_hash, encoded) in zip(found, want, strict=True):
+    result = parse_bundle(content).encode(given["label"])
+    for transaction, (intent, source_hash, encoded) in zip(result, want, strict=True):
         assert transaction == raw(encoded)
         assert deposits.decode_deposit(transaction).source_hash == raw(source_hash)
         assert deposits.upgrade_source_hash(intent) == raw(source_hash)
@@ -365,7 +365,7 @@ def header_json(given: Any, want: Any) -> None:
 
 def payload_hash(given: Any, want: Any) -> None:
     root, block_hash = want
-    assert mpt.ordered_root([raw(each) for each in given["transactions"]]) == raw(root)
+    assert mpt.ordered_root([raw(item) for item in given["transactions"]]) == raw(root)
     header = headers.header_from_json(given["header"])
     assert (header.transactions_root, headers.header_hash(header)) == (raw(root), raw(block_hash))
 
@@ -389,7 +389,7 @@ def invalidated_block_deposit(given: Any, want: Any) -> None:
 def kept_deposits(given: Any, want: Any) -> None:
     transactions = tuple(bytes((first, place)) for place, first in enumerate(given))
     built = PayloadAttributes(1, ZERO_HASH, bytes(20), True, None, transactions, True, 30, None, None)
-    assert [each[1] for each in deposits_only(built).transactions] == want
+    assert [transaction[1] for transaction in deposits_only(built).transactions] == want
 
 
 CHECKS: dict[str, Callable[[Any, Any], None]] = {

@@ -15,10 +15,10 @@ IV = bytes(16)
 
 
 def raw(*names: str) -> bytes:
-    found: Any = VECTORS
+    result: Any = VECTORS
     for name in names:
-        found = found[name]
-    return bytes.fromhex(found)
+        result = result[name]
+    return bytes.fromhex(result)
 
 
 SECRET_A, SECRET_B, NODE_A, NODE_B = (raw(name) for name in ("secret_a", "secret_b", "node_a", "node_b"))

@@ -68,9 +68,9 @@ class AltDaBatcher:
     async def step(self) -> None:
         """Challenges and resolves what is due. Raises EndpointError or RpcFailure."""
         head = int(await self._l1.call("eth_blockNumber"), 16) if self.posted else 0
-        for each in list(self.posted):
-            if await self._is_done(each, head):
-                self.posted.remove(each)
+        for item in list(self.posted):
+            if await self._is_done(item, head):
+                self.posted.remove(item)
 
     async def close(self) -> None:
         """Close the connections."""

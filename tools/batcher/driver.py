@@ -357,20 +357,20 @@ def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
     parser.add_argument("--challenges", choices=("resolve", "expire"), default="resolve", help="of inputs it has lost")
     parser.add_argument("--state-file", type=Path, help="JSON file with counts of channels and blobs, kept current")
     parser.add_argument("--add", action="append", default=[], type=_added, metavar="BLOCK=HEX", help=ADD_HELP)
-    given = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     return BatcherConfig(
-        l1=given.l1,
-        engine=given.engine,
-        node=given.node,
-        rollup=parse_rollup_config(given.rollup.read_bytes()).config,
-        key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
+        l1=args.l1,
+        engine=args.engine,
+        node=args.node,
+        rollup=parse_rollup_config(args.rollup.read_bytes()).config,
+        key=Key(bytes.fromhex(args.key_file.read_text().strip().removeprefix("0x"))),
         channel=ChannelConfig(
-            given.batch == "span", given.da == "blobs" and not given.da_server, Compression(given.compression)
+            args.batch == "span", args.da == "blobs" and not args.da_server, Compression(args.compression)
         ),
-        state_file=given.state_file,
-        da_server=given.da_server,
-        resolves_challenges=given.challenges == "resolve",
-        added=dict(given.add),
+        state_file=args.state_file,
+        da_server=args.da_server,
+        resolves_challenges=args.challenges == "resolve",
+        added=dict(args.add),
     )
 
 

@@ -57,7 +57,7 @@ def verify_opening(commitment: bytes, point: int, value: int, proof: bytes) -> b
 
     Value and point are below the field modulus; False for malformed points of the curve."""
     try:
-        committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
+        committed, quotient = (G1Point.from_compressed_bytes(item) for item in (commitment, proof))
     except (ValueError, TypeError):
         return False
     # The library takes any coordinate with the flag of the point at infinity.
@@ -97,11 +97,11 @@ def _inverses(values: Sequence[int]) -> list[int]:
     for value in values:
         products.append(products[-1] * value % FIELD_MODULUS)
     inverse = pow(products.pop(), -1, FIELD_MODULUS)
-    found = []
+    result = []
     for value, product in zip(reversed(values), reversed(products), strict=True):
-        found.append(inverse * product % FIELD_MODULUS)
+        result.append(inverse * product % FIELD_MODULUS)
         inverse = inverse * value % FIELD_MODULUS
-    return found[::-1]
+    return result[::-1]
 
 
 def _scalar(number: int) -> Scalar:

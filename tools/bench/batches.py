@@ -48,24 +48,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm-up", type=int, default=1, help="runs that are not counted")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--first", type=int, default=FIRST, help="the first L1 block, with which a channel begins")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     # The node's compute process never computes so many commitments here that it loads the setup of ckzg.
     kzg.setup_pays = lambda: False
-    expected = json.loads((given.folder / "expected.json").read_text())
-    spans = sum(span["inclusion"] >= given.first for span in expected["spans"])
-    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(given.folder)]
+    expected = json.loads((args.folder / "expected.json").read_text())
+    spans = sum(span["inclusion"] >= args.first for span in expected["spans"])
+    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(args.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = server.stdout.readline().split()[-1]
         try:
-            calls = native_calls(url, Recording.load(given.folder), given.first)
-            native = repeat(given.runs, given.warm_up, lambda: seconds_of(calls))
-            node = repeat(given.runs, given.warm_up, lambda: command_seconds(url, given.workers, given.first, spans))
+            calls = native_calls(url, Recording.load(args.folder), args.first)
+            native = repeat(args.runs, args.warm_up, lambda: seconds_of(calls))
+            node = repeat(args.runs, args.warm_up, lambda: command_seconds(url, args.workers, args.first, spans))
         finally:
             server.terminate()
     ratios = tuple(ours / alone for ours, alone in zip(node, native, strict=True))
     return show(
-        f"batches over L1 {given.first} to {LAST}, {given.workers} worker(s), with the load of the KZG setup",
+        f"batches over L1 {args.first} to {LAST}, {args.workers} worker(s), with the load of the KZG setup",
         [
             Figure(f"native calls alone ({len(calls)})", "s", native),
             Figure("rollup-node batches", "s", node),
@@ -128,21 +128,21 @@ def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Blo
 
 def _contents(recorded: Recording, wanted: tuple[BlobRef, ...]) -> tuple[Any, ...]:
     offered = tuple(OfferedBlob(recorded.blobs[ref.hash][0], None, None) for ref in wanted)
-    found = {
-        each.hash: each
-        for each in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), offered)).contents
+    result = {
+        content.hash: content
+        for content in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), offered)).contents
     }
-    return tuple(found[ref.hash] for ref in wanted)
+    return tuple(result[ref.hash] for ref in wanted)
 
 
 def _list(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> list[BatchSummary]:
     listing = BatchListing(config, blocks[0])
-    found: list[BatchSummary] = []
+    result: list[BatchSummary] = []
     for block in blocks:
         wanted = listing.open(block)
         contents = _contents(recorded, wanted) if wanted else ()
-        found += [each for each in listing.batches(contents) if isinstance(each, BatchSummary)]
-    return found
+        result += [batch for batch in listing.batches(contents) if isinstance(batch, BatchSummary)]
+    return result
 
 
 def _decompressions(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> Recorded:

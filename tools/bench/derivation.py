@@ -40,20 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--blocks", type=int, default=1200)
     parser.add_argument("--long", type=int, default=10_000, help="blocks of the memory run")
     parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    pool = synthetic_chain.real_transactions(given.channels)
-    chain = synthetic_chain.make(given.blocks, pool)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    pool = synthetic_chain.real_transactions(args.channels)
+    chain = synthetic_chain.make(args.blocks, pool)
     run = DerivationRun(chain)
     full: list[float] = []
     native: list[float] = []
-    for _ in range(given.runs + 1):
+    for _ in range(args.runs + 1):
         native.append(native_seconds(chain, run.attributes) / chain.blocks * MICRO)
         full.append(run.seconds(decoding=True) / chain.blocks * MICRO)
-    sequential = repeat(given.runs, 1, lambda: run.seconds(decoding=False) / chain.blocks * MICRO)
-    building = repeat(given.runs, 1, lambda: building_seconds(chain, run.attributes) / chain.blocks * MICRO)
-    growth = memory_growth(synthetic_chain.make(given.long, pool))
+    sequential = repeat(args.runs, 1, lambda: run.seconds(decoding=False) / chain.blocks * MICRO)
+    building = repeat(args.runs, 1, lambda: building_seconds(chain, run.attributes) / chain.blocks * MICRO)
+    growth = memory_growth(synthetic_chain.make(args.long, pool))
     bodies = chain.bodies * 4
-    pairs = [(worker_seconds(bodies, 1), worker_seconds(bodies, 2)) for _ in range(given.runs)]
+    pairs = [(worker_seconds(bodies, 1), worker_seconds(bodies, 2)) for _ in range(args.runs)]
     gains = tuple(one.seconds / two.seconds for one, two in pairs)
     scaling = Figure("one worker's time against two's", "x", gains, floor=SCALING)
     ratios = tuple(ours / alone for ours, alone in zip(full[1:], native[1:], strict=True))
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             Figure("ratio", "x", ratios, RATIO),
             Figure("rules and attributes, channels decoded before", "us", sequential),
             Figure("of it the rules alone", "us", rules, RULES_US),
-            Figure(f"growth of memory, after a fifth of {given.long} blocks", "MiB", (growth,), GROWTH_MIB),
+            Figure(f"growth of memory, after a fifth of {args.long} blocks", "MiB", (growth,), GROWTH_MIB),
             Figure("one worker, a channel", "ms", tuple(one.seconds / len(bodies) * 1e3 for one, _ in pairs)),
             Figure("of it the dispatcher", "ms", tuple(one.dispatcher / len(bodies) * 1e3 for one, _ in pairs)),
             scaling,
@@ -91,9 +91,9 @@ class DerivationRun:
     def seconds(self, decoding: bool) -> float:
         """CPU seconds of one derivation: with `decoding` from L1 blocks to engine JSON, else its sequential part."""
         started = time.process_time()
-        for each in self._derive(decoding):
+        for item in self._derive(decoding):
             if decoding:
-                encode_attributes(each)
+                encode_attributes(item)
         return time.process_time() - started
 
     def _derive(self, decoding: bool) -> Iterator[PayloadAttributes]:
@@ -101,11 +101,11 @@ class DerivationRun:
         safe, system = self._refs[0], self._systems[0]
         deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
         for number in range(1, self._chain.blocks + 1):
-            found = self._attributes(deriver, self._refs[number - 1], self._systems[number - 1], decoding)
+            result = self._attributes(deriver, self._refs[number - 1], self._systems[number - 1], decoding)
             if len(self._systems) == number:
-                self._systems.append(system_config_after(self._config, found, number))
-                self.attributes.append(found)
-            yield found
+                self._systems.append(system_config_after(self._config, result, number))
+                self.attributes.append(result)
+            yield result
 
     def _attributes(
         self, deriver: Deriver, safe: L2BlockRef, system: SystemConfig, decoding: bool
@@ -129,10 +129,10 @@ def native_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[P
     started = time.process_time()
     for body in chain.bodies:
         brotlicffi.decompress(body[1:])
-    for each in attributes:
+    for attribute in attributes:
         for _ in range(KECCAKS_PER_BLOCK):
-            keccak256(each.transactions[0])
-        msgspec.json.encode({"transactions": [raw.hex() for raw in each.transactions]})
+            keccak256(attribute.transactions[0])
+        msgspec.json.encode({"transactions": [raw.hex() for raw in attribute.transactions]})
     return time.process_time() - started
 
 
@@ -143,10 +143,10 @@ def building_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence
     refs = [synthetic_chain.l2_ref(number) for number in range(chain.blocks + 1)]
     headers = {number: synthetic_chain.l1_header(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
     started = time.process_time()
-    for number, each in enumerate(attributes, start=1):
+    for number, item in enumerate(attributes, start=1):
         parent, epoch = refs[number - 1], headers[refs[number].l1_origin.number]
         prepared = prepare_attributes(config, L1_CHAINS[1], parent, system, epoch, (), ())
-        with_transactions(prepared.attributes, each.transactions[1:])
+        with_transactions(prepared.attributes, item.transactions[1:])
     return time.process_time() - started
 
 

@@ -173,14 +173,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drops", type=int, default=50_000, help="drops of a flood")
     parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     configure("bench", Level.WARN, lambda _: None)
-    runs = [FloodRun(flood, given.drops) for flood in FLOODS]
-    times = [[run.seconds() / run.drops.total() * MICRO for run in runs] for _ in range(given.runs)]
+    runs = [FloodRun(flood, args.drops) for flood in FLOODS]
+    times = [[run.seconds() / run.drops.total() * MICRO for run in runs] for _ in range(args.runs)]
     figures = [
-        Figure(flood.name, "us", each, DROP_US) for flood, each in zip(FLOODS, zip(*times, strict=True), strict=True)
+        Figure(flood.name, "us", item, DROP_US) for flood, item in zip(FLOODS, zip(*times, strict=True), strict=True)
     ]
-    return show(f"derivation, {given.drops} drops of a kind", figures)
+    return show(f"derivation, {args.drops} drops of a kind", figures)
 
 
 if __name__ == "__main__":

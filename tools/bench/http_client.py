@@ -43,14 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     with server() as port:
-        bare = tuple(bare_socket(port, given.calls) for _ in range(given.runs))
-        measured = asyncio.run(clients(f"http://127.0.0.1:{port}/", given.calls, given.runs))
+        bare = tuple(bare_socket(port, args.calls) for _ in range(args.runs))
+        measured = asyncio.run(clients(f"http://127.0.0.1:{port}/", args.calls, args.runs))
     ours, engine = measured
     ratios = tuple(mine / least for mine, least in zip(ours, bare, strict=True))
     return show(
-        f"a JSON-RPC call over loopback, {given.calls} calls a run",
+        f"a JSON-RPC call over loopback, {args.calls} calls a run",
         [
             Figure("bare blocking socket", "us", bare),
             Figure("HTTP client", "us", ours),

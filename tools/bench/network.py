@@ -36,17 +36,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--settle", type=float, default=300.0, help="seconds at the tip before memory and CPU are measured"
     )
     parser.add_argument("--skip-idle", action="store_true")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     ready: list[float] = []
-    first = repeat(given.runs, 1, lambda: _first_safe(ready))
+    first = repeat(args.runs, 1, lambda: _first_safe(ready))
     figures = [
-        Figure("node ready after its endpoints answer", "s", tuple(ready[-given.runs :]), READY_SECONDS),
+        Figure("node ready after its endpoints answer", "s", tuple(ready[-args.runs :]), READY_SECONDS),
         Figure("first safe block of the verifier", "s", first, FIRST_SAFE_SECONDS),
     ]
-    if not given.skip_idle:
-        memory, cpu = _idle(given.settle)
+    if not args.skip_idle:
+        memory, cpu = _idle(args.settle)
         figures += [
-            Figure(f"memory of one node after {given.settle:g} s (PSS)", "MiB", (memory,), MEMORY_MIB),
+            Figure(f"memory of one node after {args.settle:g} s (PSS)", "MiB", (memory,), MEMORY_MIB),
             Figure("CPU of one node at the tip", "%", (cpu,), CPU_PERCENT),
         ]
     return show("local network", figures)
@@ -72,7 +72,7 @@ def _idle(settle: float) -> tuple[float, float]:
         began = time.monotonic()
         time.sleep(SAMPLE_SECONDS)
         used = cpu_seconds(network.verifier_pids()) - before
-        memory = sum(each.memory for each in read_processes(network.processes_file))
+        memory = sum(read_process.memory for read_process in read_processes(network.processes_file))
         return memory, 100 * used / (time.monotonic() - began)
 
 
@@ -107,7 +107,7 @@ class _RunningDevnet:
         return json.loads((self._folder / "network.json").read_text())
 
     def verifier_pids(self) -> list[int]:
-        return [each.pid for each in read_processes(self.processes_file)]
+        return [read_process.pid for read_process in read_processes(self.processes_file)]
 
     def wait_for_safe_block(self) -> None:
         deadline = time.monotonic() + WAIT_SECONDS

@@ -32,13 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--heartbeats", type=int, default=120)
     parser.add_argument("--blocks", type=int, default=60)
     parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    routers = [GossipBench(given.peers, seed) for seed in range(given.runs)]
-    beats = tuple(router.heartbeat_percent(given.heartbeats) for router in routers)
-    blocks = tuple(router.block_milliseconds(given.blocks) for router in routers)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    routers = [GossipBench(args.peers, seed) for seed in range(args.runs)]
+    beats = tuple(router.heartbeat_percent(args.heartbeats) for router in routers)
+    blocks = tuple(router.block_milliseconds(args.blocks) for router in routers)
     size = len(routers[0].raw_block(0)) / 1000
     return show(
-        f"gossip among {given.peers} peers, {len(TOPICS)} topics",
+        f"gossip among {args.peers} peers, {len(TOPICS)} topics",
         [
             Figure("heartbeats, CPU", "%", beats, HEARTBEAT_BOUND),
             Figure(f"block of {size:.0f} KB, {TRANSACTIONS} transactions, p50", "ms", blocks, BLOCK_BOUND),
@@ -97,9 +97,9 @@ class GossipBench:
         return encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, message)]))
 
     def _accept(self, raw: bytes) -> None:
-        found = self._router.receive_rpc(self._chance.choice(self._peers), raw, self._now)
-        assert not isinstance(found, MalformedRpc)
-        for incoming in found:
+        result = self._router.receive_rpc(self._chance.choice(self._peers), raw, self._now)
+        assert not isinstance(result, MalformedRpc)
+        for incoming in result:
             judgement = self._validator.validate(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
             if len(raw) > 1000:
                 assert judgement.result is ValidationResult.ACCEPT, str(judgement)

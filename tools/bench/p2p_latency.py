@@ -44,10 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=10, help="blocks that are not counted")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    if given.warm_up:
-        asyncio.run(median_milliseconds(given.warm_up))
-    runs = tuple(asyncio.run(median_milliseconds(given.blocks)) for _ in range(given.runs))
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if args.warm_up:
+        asyncio.run(median_milliseconds(args.warm_up))
+    runs = tuple(asyncio.run(median_milliseconds(args.blocks)) for _ in range(args.runs))
     return show(
         "gossip from socket to engine message",
         [Figure(f"block of 100 KB, {TRANSACTIONS} transactions, p50", "ms", runs, BOUND)],

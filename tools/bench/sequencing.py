@@ -64,21 +64,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--blocks", type=int, default=300, help="sequenced blocks")
     parser.add_argument("--block-time", type=int, default=2)
     parser.add_argument("--l1-latency", type=float, default=0.2, help="seconds that each answer of L1 takes")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    runs = [asyncio.run(payload_milliseconds(given.payloads)) for _ in range(given.runs)]
-    overheads, missed = asyncio.run(sequence(given.blocks, given.block_time, given.l1_latency))
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    runs = [asyncio.run(payload_milliseconds(args.payloads)) for _ in range(args.runs)]
+    overheads, missed = asyncio.run(sequence(args.blocks, args.block_time, args.l1_latency))
     return show(
         "engine process, at the wire",
         [
-            Figure(
-                "payload from message to newPayload, p50", "ms", tuple(share(each, 50) for each in runs), PAYLOAD_P50
-            ),
-            Figure(
-                "payload from message to newPayload, p99", "ms", tuple(share(each, 99) for each in runs), PAYLOAD_P99
-            ),
-            Figure(f"sequencing overhead of {given.blocks} blocks, p50", "ms", (share(overheads, 50),)),
-            Figure(f"sequencing overhead of {given.blocks} blocks, p99", "ms", (share(overheads, 99),), OVERHEAD_P99),
-            Figure(f"slots missed with L1 answers after {1000 * given.l1_latency:g} ms", "", (float(missed),), 0.0),
+            Figure("payload from message to newPayload, p50", "ms", tuple(share(run, 50) for run in runs), PAYLOAD_P50),
+            Figure("payload from message to newPayload, p99", "ms", tuple(share(run, 99) for run in runs), PAYLOAD_P99),
+            Figure(f"sequencing overhead of {args.blocks} blocks, p50", "ms", (share(overheads, 50),)),
+            Figure(f"sequencing overhead of {args.blocks} blocks, p99", "ms", (share(overheads, 99),), OVERHEAD_P99),
+            Figure(f"slots missed with L1 answers after {1000 * args.l1_latency:g} ms", "", (float(missed),), 0.0),
         ],
     )
 
@@ -100,8 +96,8 @@ async def payload_milliseconds(payloads: int) -> list[float]:
                 departures[payload.block_number] = time.monotonic()
                 world.gossip(payload)
             await world.until(lambda: world.unsafe >= len(chain))
-        calls = [each for each in engine.calls() if each.method == "engine_newPayload"]
-    return [1000 * (each.arrived - departures[each.number]) for each in calls if each.number > WARM_UP]
+        calls = [call for call in engine.calls() if call.method == "engine_newPayload"]
+    return [1000 * (call.arrived - departures[call.number]) for call in calls if call.number > WARM_UP]
 
 
 async def sequence(blocks: int, block_time: int, l1_latency: float) -> tuple[list[float], int]:
@@ -117,8 +113,8 @@ async def sequence(blocks: int, block_time: int, l1_latency: float) -> tuple[lis
             await world.until(lambda: world.unsafe > blocks, BEFORE_START + START_SECONDS + 2 * blocks * block_time)
         calls = engine.calls()
     by_number: dict[int, list[TimedCall]] = {}
-    for each in calls:
-        by_number.setdefault(each.number, []).append(each)
+    for call in calls:
+        by_number.setdefault(call.number, []).append(call)
     overheads, missed = [], 0
     for number in range(1, blocks + 1):
         due = world.genesis.timestamp + (number + 1) * block_time
@@ -146,8 +142,8 @@ def _steps(calls: list[TimedCall]) -> list[TimedCall] | None:
         ("engine_newPayload", False),
         ("engine_forkchoiceUpdated", False),
     )
-    found = [next((each for each in calls if (each.method, each.builds) == kind), None) for kind in wanted]
-    steps = [each for each in found if each is not None]
+    result = [next((call for call in calls if (call.method, call.builds) == kind), None) for kind in wanted]
+    steps = [item for item in result if item is not None]
     return steps if len(steps) == len(wanted) else None
 
 
@@ -205,7 +201,7 @@ class World:
             stage = EngineStage(config, buses["engine"], Meter("engine"))
             async with running_buses(buses), asyncio.TaskGroup() as group:
                 await stage.start()
-                tasks = [group.create_task(_repeat(each)) for each in stage.periodic_tasks]
+                tasks = [group.create_task(_repeat(periodic_task)) for periodic_task in stage.periodic_tasks]
                 tasks.append(group.create_task(self._show_l1_heads()))
                 try:
                     await self.until(lambda: self.unsafe >= 0, repeat=lambda: self._blocks.send(StartRequest(0, None)))

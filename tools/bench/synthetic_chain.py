@@ -91,11 +91,11 @@ def real_transactions(channels: Path) -> list[bytes]:
     """Return the transactions of a recorded OP Mainnet channel."""
     body = (channels / "kona_batch.bin").read_bytes()
     rules = SpanRules(10, find_network("op-mainnet").config.genesis.l2_time, BLOCK_TIME)
-    found: list[bytes] = []
+    result: list[bytes] = []
     for batch in read_batches(body, MAX_BYTES, True, rules):
         if not isinstance(batch, Reason | RejectedBatch):
-            found.extend(batch.transactions)
-    return found
+            result.extend(batch.transactions)
+    return result
 
 
 @dataclass(frozen=True)

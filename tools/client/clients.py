@@ -114,8 +114,8 @@ def convert(value: Any, shape: type[T]) -> T:
 def _plain(value: Any) -> Any:
     """Return the value without the mapping types of web3's middleware."""
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _decode(kind: type[Any], value: Any) -> Any:
@@ -138,7 +138,7 @@ def call(name: str, shape: Any) -> Method[Any]:
 
 
 def _parameters(_module: Any, *given: Any) -> list[Any]:
-    return [_parameter(each) for each in given]
+    return [_parameter(item) for item in given]
 
 
 def _parameter(value: Any) -> Any:
@@ -304,16 +304,16 @@ class _Provider(HTTPProvider):
     jwt_secret: bytes | None = None
 
     def get_request_kwargs(self) -> Any:
-        found = dict(super().get_request_kwargs())
-        return {**found, "headers": {**found["headers"], **_token(self.jwt_secret)}}
+        result = dict(super().get_request_kwargs())
+        return {**result, "headers": {**result["headers"], **_token(self.jwt_secret)}}
 
 
 class _AsyncProvider(AsyncHTTPProvider):
     jwt_secret: bytes | None = None
 
     def get_request_kwargs(self) -> Any:
-        found = dict(super().get_request_kwargs())
-        return {**found, "headers": {**found["headers"], **_token(self.jwt_secret)}}
+        result = dict(super().get_request_kwargs())
+        return {**result, "headers": {**result["headers"], **_token(self.jwt_secret)}}
 
 
 def _token(secret: bytes | None) -> Mapping[str, str]:

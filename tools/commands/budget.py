@@ -110,11 +110,11 @@ async def _read(command: ParsedCommand, first: int, count: int) -> _Sample:
 
 
 async def _sampled(client: JsonRpcClient, l1_filter: L1Filter, numbers: Sequence[int]) -> list[SampledBlock]:
-    found: list[SampledBlock] = []
+    result: list[SampledBlock] = []
     for start in range(0, len(numbers), CONCURRENCY):
         part = numbers[start : start + CONCURRENCY]
-        found += await asyncio.gather(*(_sampled_block(client, l1_filter, number) for number in part))
-    return found
+        result += await asyncio.gather(*(_sampled_block(client, l1_filter, number) for number in part))
+    return result
 
 
 async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int) -> SampledBlock:
@@ -131,7 +131,7 @@ async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int
         except RpcFailure as failure:
             if not is_not_found(failure.message):
                 raise
-    return SampledBlock(number, len(body), receipts, sum(len(each.blobs) for each in block.inbox))
+    return SampledBlock(number, len(body), receipts, sum(len(item.blobs) for item in block.inbox))
 
 
 def _values(

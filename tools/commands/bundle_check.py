@@ -40,9 +40,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _values(fork: str, file: BundleFile) -> dict[str, Any]:
     encoded, ours = encode_bundle(fork, file, "", ""), load_bundle(fork)
-    carried = next((each for each in BUNDLE_FORKS[fork].carried if each.sha256 == file.sha256), None)
+    carried = next((item for item in BUNDLE_FORKS[fork].carried if item.sha256 == file.sha256), None)
     known = _known_by_its_transactions(fork, encoded) if carried is None else carried.found
-    addresses = {index: to_hex(each.address) for index, each in deployments(file)}
+    addresses = {index: to_hex(item.address) for index, item in deployments(file)}
     return {
         "fork": fork,
         "sha256": file.sha256,
@@ -67,10 +67,10 @@ def _values(fork: str, file: BundleFile) -> dict[str, Any]:
 
 def _known_by_its_transactions(fork: str, encoded: UpgradeBundle) -> str | None:
     """Return a bundle of this version with other spaces or line ends has another SHA-256."""
-    for each in BUNDLE_FORKS[fork].carried:
-        carried = carried_bundle(fork, each)
+    for item in BUNDLE_FORKS[fork].carried:
+        carried = carried_bundle(fork, item)
         if (carried.transactions, carried.gas) == (encoded.transactions, encoded.gas):
-            return f"the transactions of {each.sha256[:8]} in a file that was changed ({each.found})"
+            return f"the transactions of {item.sha256[:8]} in a file that was changed ({item.found})"
     return None
 
 
@@ -88,11 +88,11 @@ def _print(values: dict[str, Any]) -> None:
     print(f"block          {values['block_gas']:,} gas on top of the chain's limit")
     print()
     print(COLUMNS.format("#", " ", "INTENT", "GAS", "ADDRESS", "SOURCE HASH"))
-    for index, each in enumerate(transactions):
-        mark = "=" if each["same"] else " "
-        gas = f"{each['gas']:,}"
+    for index, item in enumerate(transactions):
+        mark = "=" if item["same"] else " "
+        gas = f"{item['gas']:,}"
         print(
             COLUMNS.format(
-                index, mark, escaped_line(each["intent"])[:50], gas, each["address"] or "-", each["source_hash"][2:]
+                index, mark, escaped_line(item["intent"])[:50], gas, item["address"] or "-", item["source_hash"][2:]
             )
         )

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         print(orjson.dumps(_as_json(findings), option=orjson.OPT_INDENT_2).decode())
     else:
         _print(findings)
-    return ExitCode.SETUP if any(each.is_error for each in findings) else ExitCode.OK
+    return ExitCode.SETUP if any(finding.is_error for finding in findings) else ExitCode.OK
 
 
 def check(parsed: ParsedOptions) -> list[Finding]:
@@ -69,8 +69,8 @@ def check(parsed: ParsedOptions) -> list[Finding]:
         reject_wrong_options(parsed)
         plan = plan_node(parsed.values)
     except OptionError as failure:
-        found = [error("options", Code.OPTIONS, line) for line in error_lines(failure)]
-        return [*found, not_checked("endpoints, ports, files", "the options are wrong")]
+        result = [error("options", Code.OPTIONS, line) for line in error_lines(failure)]
+        return [*result, not_checked("endpoints, ports, files", "the options are wrong")]
     notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
     notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
     for notice in schedule_notices(plan.chain, time.time()):
@@ -78,16 +78,16 @@ def check(parsed: ParsedOptions) -> list[Finding]:
         notes.append(warning("fork times", Code.FORK_SCHEDULE, notice.text, advice))
     secrets, jwt = _jwt_secrets(plan.values)
     notes += [
-        error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(each, time.time()), bundle_remedy(each.fork))
-        for each in bundles_in_doubt(plan.values, plan.chain)
+        error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(item, time.time()), bundle_remedy(item.fork))
+        for item in bundles_in_doubt(plan.values, plan.chain)
     ]
     for notice in local_safe(plan.values, plan.chain):
         text = (
             f"from {notice.fields['since']} on, {notice.text}: the dependency set is {notice.fields['dependency_set']}"
         )
         notes.append(warning("upgrades", Code.LOCAL_SAFE, text))
-    found = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
-    return [*found, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
+    result = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
+    return [*result, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
 
 
 def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
@@ -127,13 +127,13 @@ def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
         wanted.append(("rpc.jwt-secret", values["rpc.jwt-secret"]))
     if values["interop.rpc.addr"]:
         wanted.append(("interop.jwt-secret", values["interop.jwt-secret"]))
-    found = [_jwt_secret(option, file) for option, file in wanted]
+    result = [_jwt_secret(option, file) for option, file in wanted]
     engine = _Jwt(b"", Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute())
     with suppress(OptionError):
         stored = stored_jwt_secret(values["l2.jwt-secret"])
         if stored is not None:
             engine = _Jwt(stored.secret, stored.path)
-    return found, engine
+    return result, engine
 
 
 def _jwt_secret(option: str, file: str | None) -> Finding:
@@ -154,26 +154,26 @@ def _jwt_secret(option: str, file: str | None) -> Finding:
 def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
     rows = [
         {
-            "level": each.level.value,
-            "check": each.check,
-            "code": None if each.code is None else each.code.text,
-            "text": each.text,
-            "remedy": each.remedy,
+            "level": finding.level.value,
+            "check": finding.check,
+            "code": None if finding.code is None else finding.code.text,
+            "text": finding.text,
+            "remedy": finding.remedy,
         }
-        for each in findings
+        for finding in findings
     ]
-    return {"ok": not any(each.is_error for each in findings), "findings": rows}
+    return {"ok": not any(finding.is_error for finding in findings), "findings": rows}
 
 
 def _print(findings: Sequence[Finding]) -> None:
     """Print a line each, aligned, the worst last with their remedies."""
-    width = min(32, max(len(each.check) for each in findings))
-    for each in sorted(findings, key=lambda each: _SHOWN.index(each.level)):
-        code = "" if each.code is None else f"{each.code.text}: "
-        print(f"{each.level.value:<11}  {escaped_line(each.check):<{width}}  {code}{escaped_line(each.text)}")
-        if each.remedy:
-            print(f"{'':<11}  {'':<{width}}  -> {escaped_line(each.remedy)}")
-    counts = Counter(each.level for each in findings)
+    width = min(32, max(len(finding.check) for finding in findings))
+    for finding in sorted(findings, key=lambda each: _SHOWN.index(each.level)):
+        code = "" if finding.code is None else f"{finding.code.text}: "
+        print(f"{finding.level.value:<11}  {escaped_line(finding.check):<{width}}  {code}{escaped_line(finding.text)}")
+        if finding.remedy:
+            print(f"{'':<11}  {'':<{width}}  -> {escaped_line(finding.remedy)}")
+    counts = Counter(finding.level for finding in findings)
     print(", ".join(_counted(counts[level], level) for level in _SHOWN if counts[level]))
     sys.stdout.flush()
 

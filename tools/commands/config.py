@@ -49,12 +49,12 @@ def main(arguments: Sequence[str]) -> int:
     reject_wrong_options(parsed)
     for warning in parsed.warnings:
         print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
-    found = settings(parsed.values)
+    result = settings(parsed.values)
     if flags.json:
-        rows = {row.name: {"value": row.value, "origin": row.origin, "source": row.source} for row in found}
+        rows = {row.name: {"value": row.value, "origin": row.origin, "source": row.source} for row in result}
         print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
     else:
-        for row in found:
+        for row in result:
             print(f"{row.name:36} {'-' if row.value is None else escaped_line(row.value) or '(empty)':40} {row.source}")
     return 0
 
@@ -85,9 +85,9 @@ def _values_of_chain(values: Values, chain: ChosenChain) -> dict[str, str | None
     times = {fork: config.fork_times.get(fork) for fork in OVERRIDABLE} | {
         OPTIONAL_FORK: config.pectra_blob_schedule_time
     }
-    found = {f"override.{fork}": None if time is None else str(time) for fork, time in times.items()}
+    result = {f"override.{fork}": None if time is None else str(time) for fork, time in times.items()}
     bootnodes = choose_bootnodes((), network=values["network"], rollup_config=values["rollup.config"])
-    return {**found, "p2p.bootnodes": ",".join(bootnodes) or None}
+    return {**result, "p2p.bootnodes": ",".join(bootnodes) or None}
 
 
 def _masked(option: AnyOption, text: str) -> str:

@@ -138,7 +138,7 @@ def _numbers(flags: argparse.Namespace) -> BlockNumbers | None:
         of_network = block_numbers(find_network(flags.network).config)
         changes = (flags.genesis_block, flags.genesis_time, block_time)
         pairs = zip(of_network, changes, strict=True)
-        return BlockNumbers(*(default if given is None else given for default, given in pairs))
+        return BlockNumbers(*(default if value is None else value for default, value in pairs))
     if flags.genesis_time is None:
         return None
     return BlockNumbers(flags.genesis_block or 0, flags.genesis_time, block_time or DEFAULT_BLOCK_TIME)

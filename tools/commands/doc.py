@@ -77,8 +77,8 @@ def rows() -> list[dict[str, object]]:
 def page() -> str:
     """Return the whole document."""
     missing = (
-        f"| `{PREFIX}{each.name}` | {each.type.value} | {_words(each.labels)} | {each.why} |\n"
-        for each in MISSING_METRICS
+        f"| `{PREFIX}{metric.name}` | {metric.type.value} | {_words(metric.labels)} | {metric.why} |\n"
+        for metric in MISSING_METRICS
     )
     return (
         f"{_HEAD}\n## Metrics of op-node\n{_COLUMNS}{_table(OP_NODE_METRICS)}"

@@ -56,11 +56,13 @@ def main(arguments: Sequence[str]) -> int:
     except KeyError:
         raise _wrong_version() from None
     if flags.json:
-        listed = [{"level": each.level.value, "text": each.text, "advice": each.advice} for each in findings]
+        listed = [
+            {"level": finding.level.value, "text": finding.text, "advice": finding.advice} for finding in findings
+        ]
         print(msgspec.json.encode({"diagnosis": diagnosis, "findings": listed}).decode())
     else:
         print("\n".join(report_lines(diagnosis, findings)), flush=True)
-    return 1 if any(each.level is Severity.FAULT for each in findings) else 0
+    return 1 if any(finding.level is Severity.FAULT for finding in findings) else 0
 
 
 def _wrong_version() -> SetupError:

@@ -65,10 +65,10 @@ def topic_text(name: str) -> str:
 
 def topic_of(option: AnyOption) -> str:
     """Return the topic of an option. Raises ValueError for an option without one."""
-    found = [
+    result = [
         (len(part), topic)
         for topic, (_, parts) in TOPICS.items()
         for part in parts
         if option.name == part or option.name.startswith((f"{part}.", f"{part}-"))
     ]
-    return max(found)[1]
+    return max(result)[1]

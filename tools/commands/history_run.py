@@ -107,7 +107,7 @@ def plan(arguments: Sequence[str]) -> int:
     known = plan.folder.run_file()
     rows = plan.folder.usable_manifests()[0] if known is not None and known.config == run_file.config else {}
     done, missing = progress(ranges, rows, run_file.config.digest)
-    blocks = sum(each.blocks for each in missing)
+    blocks = sum(item.blocks for item in missing)
     read = _blocks_read(run_file.config, missing)
     print(f"{run_file.chain}: L1 blocks {run_file.config.first} to {run_file.last}")
     print(f"{len(ranges)} ranges of {run_file.config.size} L1 blocks, {len(done)} of them complete")
@@ -131,19 +131,19 @@ def hours(config: RunConfig, done: Mapping[L1Range, ManifestRow], missing: Seque
         return ["hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first"]
     read = _blocks_read(config, missing)
     one = read * seconds_done / _blocks_read(config, done)
-    found = []
+    result = []
     for workers in (1,) if config.in_order else WORKERS:
         seconds = one / min(workers, max(1, len(missing)))
         name = "1 worker" if workers == 1 else f"{workers} workers"
-        found.append(f"{name}: {seconds / 3600:.1f} hours, {read * REQUESTS / max(seconds, 1e-9):.0f} requests/s")
-    return found
+        result.append(f"{name}: {seconds / 3600:.1f} hours, {read * REQUESTS / max(seconds, 1e-9):.0f} requests/s")
+    return result
 
 
 def _blocks_read(config: RunConfig, ranges: Collection[L1Range]) -> int:
     """Return the L1 blocks that these ranges read at most.
 
     The warm-up begins at a safe head, whose origin is as much before it."""
-    return sum(each.blocks for each in ranges) + 2 * config.warmup * len(ranges)
+    return sum(range_.blocks for range_ in ranges) + 2 * config.warmup * len(ranges)
 
 
 # --- the command line ----------------------------------------------------------------------------------------------

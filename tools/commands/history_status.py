@@ -33,7 +33,7 @@ def status(arguments: Sequence[str]) -> int:
     folder, run, _ = _folder("status", STATUS, arguments)
     rows, damaged = folder.readable_manifests()
     done, missing = progress(run.plan, rows, run.config.digest)
-    blocks, of = sum(each.blocks for each in done), sum(each.blocks for each in run.plan)
+    blocks, of = sum(item.blocks for item in done), sum(item.blocks for item in run.plan)
     print(f"{run.chain}: L1 blocks {run.config.first} to {run.last}, {len(done)} of {len(run.plan)} ranges done")
     print(f"L1 blocks {blocks} of {of}, L2 blocks {sum(row.l2_blocks for row in done.values())}")
     for line in caveats(run.config):
@@ -46,24 +46,24 @@ def status(arguments: Sequence[str]) -> int:
     for seam in open_seams(done.values()):
         print(f"open seam {seam}: run again")
     _print_some(damaged)
-    _print_some([f"missing: L1 blocks {each}" for each in missing])
+    _print_some([f"missing: L1 blocks {item}" for item in missing])
     return 0
 
 
 def verify(arguments: Sequence[str]) -> int:
     """Run `history verify`; 0 where all is proved."""
     folder, run, _ = _folder("verify", VERIFY, arguments)
-    found = list(history_problems(folder, run))
-    _print_some(found)
+    result = list(history_problems(folder, run))
+    _print_some(result)
     done = progress(run.plan, folder.manifests(), run.config.digest).done
     text = f"{len(done)} of {len(run.plan)} ranges, L1 blocks {run.config.first} to {run.last}"
-    print(f"{PROGRAM}: {'proved' if not found else 'NOT proved'}: {text}", file=sys.stderr)
-    if not found:
+    print(f"{PROGRAM}: {'proved' if not result else 'NOT proved'}: {text}", file=sys.stderr)
+    if not result:
         print(f"SHA-256 of all tables: {history_digest(done)}")
     for line in caveats(run.config) or (TRUSTED_SOURCE,):
         print(" ".join(line.split()))
     print(" ".join(TRUSTED.split()))
-    return 1 if found else 0
+    return 1 if result else 0
 
 
 def _folder(name: str, description: str, arguments: Sequence[str]) -> tuple[HistoryFolder, RunFile, argparse.Namespace]:

@@ -29,12 +29,12 @@ Graph = Mapping[str, frozenset[str]]
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
     """Return the files of all modules by dotted name below the namespace; a package goes by the name of its folder."""
-    found = {}
+    result = {}
     for top in TOP_LEVEL:
         for path in sorted((root / top).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+            result[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return result
 
 
 def parsed(source: str) -> ast.Module:
@@ -108,7 +108,7 @@ def cycles(graph: Graph) -> list[list[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    result: list[list[str]] = []
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -124,12 +124,12 @@ def cycles(graph: Graph) -> list[list[str]]:
             while component[-1] != node:
                 component.append(stack.pop())
             if len(component) > 1:
-                found.append(sorted(component))
+                result.append(sorted(component))
 
     for node in sorted(graph):
         if node not in index:
             visit(node)
-    return found
+    return result
 
 
 def levels(graph: Graph) -> list[list[str]]:
@@ -144,7 +144,7 @@ def levels(graph: Graph) -> list[list[str]]:
         for node in ready:
             level[node] = 1 + max((level[target] for target in graph[node]), default=-1)
     highest = max(level.values(), default=-1)
-    return [sorted(node for node in graph if level[node] == each) for each in range(highest, -1, -1)]
+    return [sorted(node for node in graph if level[node] == item) for item in range(highest, -1, -1)]
 
 
 def render(graph: Graph, imports: bool = False) -> Iterator[str]:
@@ -165,7 +165,7 @@ def render_folder(graph: Graph, folder: str) -> Iterator[str]:
     """Yield the lines about one folder: what it imports, and which folders import it."""
     yield folder
     yield from _wrapped(graph[folder], "  imports     ")
-    yield from _wrapped({each for each, targets in graph.items() if folder in targets}, "  imported by ")
+    yield from _wrapped({item for item, targets in graph.items() if folder in targets}, "  imported by ")
 
 
 def _wrapped(folders: Iterable[str], label: str) -> list[str]:
@@ -191,19 +191,19 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     )
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="show these folders and who imports them")
     parser.add_argument("--imports", action="store_true", help="show what each folder imports")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     known = modules(root)
     graph = folder_graph(known)
-    if found := cycles(graph):
-        for component in found:
+    if result := cycles(graph):
+        for component in result:
             print("\n".join(render_cycle(component, known)), file=sys.stderr)
         return 1
-    for folder in (wanted := [folder.rstrip("/") for folder in given.folders]):
+    for folder in (wanted := [folder.rstrip("/") for folder in args.folders]):
         if folder not in graph:
             print(f"error: no folder {folder}", file=sys.stderr)
             return 1
     lines = (
-        [line for folder in wanted for line in render_folder(graph, folder)] if wanted else render(graph, given.imports)
+        [line for folder in wanted for line in render_folder(graph, folder)] if wanted else render(graph, args.imports)
     )
     print("\n".join(lines))
     return 0

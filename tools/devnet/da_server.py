@@ -45,13 +45,13 @@ class DaServer:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Return the input; 404 if it is not there."""
         key = _encoded(request)
-        found = self._inputs.get(key)
-        if found is None:
+        input_ = self._inputs.get(key)
+        if input_ is None:
             return web.Response(status=404)
         if self._mode == "lying" and self._lies[key] < LIES:
             self._lies[key] += 1
-            return web.Response(body=bytes(len(found)))
-        return await self._slowly(request, found) if self._mode == "slow" else web.Response(body=found)
+            return web.Response(body=bytes(len(input_)))
+        return await self._slowly(request, input_) if self._mode == "slow" else web.Response(body=input_)
 
     async def put(self, request: web.Request) -> web.Response:
         """Store an input under its keccak commitment; 400 if the caller's is another. The answer is the commitment."""
@@ -104,9 +104,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="da-server", description="DA server for development.", allow_abbrev=False)
     parser.add_argument("--mode", choices=DA_MODES, default=DA_MODES[0])
     parser.add_argument("--port", type=int, default=0)
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(serve(given.mode, given.port))
+        asyncio.run(serve(args.mode, args.port))
     except KeyboardInterrupt:
         return 0
     except OSError as error:

@@ -95,7 +95,7 @@ class FaultSession:
     def _upstreams(self) -> dict[Role, str]:
         """Return the endpoints of the network; each node has a path of its own at the conductor."""
         network = self._network
-        found = {
+        result = {
             Role.L1: network.l1,
             Role.BEACON: network.beacon,
             Role.ENGINE: network.engines[VERIFIER][1],
@@ -103,7 +103,7 @@ class FaultSession:
             Role.SIGNER: network.signer,
             Role.CONDUCTOR: network.conductor,
         }
-        return {role: url for role, url in found.items() if url is not None}
+        return {role: url for role, url in result.items() if url is not None}
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -198,9 +198,9 @@ class FaultSession:
         Adds those of this one."""
         recent = self._recent.setdefault(node, [])
         recent[:] = [(ended, earlier) for ended, earlier in recent if ended > began - EVERY_SECONDS]
-        found = [line for _, earlier in recent for line in earlier]
+        result = [line for _, earlier in recent for line in earlier]
         recent.append((time.monotonic(), lines))
-        return found
+        return result
 
     @staticmethod
     def _longer(scenario: Scenario, plans: Iterable[FaultPlan]) -> float:
@@ -296,12 +296,12 @@ def _applied(plans: Iterable[FaultPlan]) -> int:
 
 def _cpu_seconds(pids: dict[str, int]) -> dict[int, float]:
     """Return the CPU time of each process so far."""
-    found = {}
+    cpu_seconds = {}
     for pid in pids.values():
         with suppress(OSError, IndexError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            found[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-    return found
+            cpu_seconds[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+    return cpu_seconds
 
 
 def _memory(pid: int) -> float:

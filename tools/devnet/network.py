@@ -119,9 +119,17 @@ class NetworkPrograms:
 
     def reserved_ports(self) -> list[int]:
         """All TCP ports of the network's programs."""
-        found = self._ports
-        nodes = [port for each in found.nodes.values() for port in vars(each).values()]
-        return [found.l1, found.beacon, found.signer, found.conductor, found.da_server, *found.status.values(), *nodes]
+        _ports = self._ports
+        nodes = [port for node in _ports.nodes.values() for port in vars(node).values()]
+        return [
+            _ports.l1,
+            _ports.beacon,
+            _ports.signer,
+            _ports.conductor,
+            _ports.da_server,
+            *_ports.status.values(),
+            *nodes,
+        ]
 
     def _embedded(self, name: str) -> tuple[str, str]:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
@@ -222,13 +230,13 @@ class NetworkPrograms:
     async def _l2_genesis_block(self) -> "GenesisBlock":
         """Return the genesis block of all engines. Raises StartFailed where an external engine has another."""
         ours = _genesis_block(parse_genesis(self.files.l2_genesis.read_bytes()).block)
-        for name, given in self._external_engines.items():
-            if given is None:
+        for name, value in self._external_engines.items():
+            if value is None:
                 continue
-            theirs = await self._fetch_genesis_block(f"engine of the {name}", given[0])
+            theirs = await self._fetch_genesis_block(f"engine of the {name}", value[0])
             if theirs != ours:
                 raise StartFailed(
-                    f"engine {given[0]} has genesis block {theirs.hash}, expected {ours.hash}: "
+                    f"engine {value[0]} has genesis block {theirs.hash}, expected {ours.hash}: "
                     f"initialise it with {self.files.l2_genesis}"
                 )
         return ours
@@ -289,12 +297,12 @@ class NetworkPrograms:
         self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.files.log("l1"))
 
     def _anvil_command(self, binary: str, block_time: str) -> list[str]:
-        found = shutil.which(binary)
-        if found is None:
+        result = shutil.which(binary)
+        if result is None:
             raise StartFailed(f"--anvil {binary}: no such program")
         listen = ["--host", LOOPBACK, "--port", str(self._ports.l1), "--chain-id", str(L1_CHAIN_ID)]
         genesis = ["--init", str(self.files.l1_genesis), "--hardfork", "prague", "--slots-in-an-epoch", "2"]
-        return [found, *listen, *genesis, "--block-time", block_time]
+        return [result, *listen, *genesis, "--block-time", block_time]
 
     def _start_engines(self) -> None:
         for name in self.nodes:

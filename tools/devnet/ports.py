@@ -114,8 +114,8 @@ def peer_options(
     names = list(sequencer_ports)
     dialed = names[: names.index(name)] if name in names else names
     if dialed:
-        options["p2p.static"] = ",".join(address(files, each, sequencer_ports[each]) for each in dialed)
-        options["p2p.bootnodes"] = ",".join(bootnode(files, each, sequencer_ports[each]) for each in dialed)
+        options["p2p.static"] = ",".join(address(files, item, sequencer_ports[item]) for item in dialed)
+        options["p2p.bootnodes"] = ",".join(bootnode(files, item, sequencer_ports[item]) for item in dialed)
     if name not in names:
         return options
     if signer is None:

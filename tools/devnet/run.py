@@ -251,7 +251,7 @@ async def _follow(
             finalized=finalized,
             output_roots_equal=comparison.equal,
             seconds=round(time.monotonic() - started, 1),
-            processes={name: [asdict(entry) for entry in found] for name, found in poller.processes().items()},
+            processes={name: [asdict(entry) for entry in result] for name, result in poller.processes().items()},
             first_difference=comparison.first_difference,
             first_safe_seconds=first_safe,
             chaos=report,
@@ -307,8 +307,8 @@ async def wait_for_end(
             if now - stopped > FINAL_STATUS_SECONDS:
                 raise NoProgress("stopped without a comparison: not all nodes report their heads")
         goals = [(settings.blocks, safe), (settings.chaos_faults, faults())]
-        given = [count >= goal for goal, count in goals if goal is not None]
-        reached = bool(given) and all(given)
+        value = [count >= goal for goal, count in goals if goal is not None]
+        reached = bool(value) and all(value)
         elapsed = settings.duration is not None and now - started >= settings.duration
         known = all(heads is not None for heads in status.nodes.values())
         if known and (reached or elapsed or stop.is_set()):

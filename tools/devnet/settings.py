@@ -125,63 +125,63 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 
 def parse(argv: Sequence[str]) -> DevnetSettings:
     """Parse the flags. Raises SettingsError, or SystemExit(0) after --help."""
-    given = _parser().parse_args(argv)
-    _check_numbers(given)
-    _check_log_level(given.log_level)
-    _check_services(given)
-    _check_sequencers(given)
+    args = _parser().parse_args(argv)
+    _check_numbers(args)
+    _check_log_level(args.log_level)
+    _check_services(args)
+    _check_sequencers(args)
     return DevnetSettings(
-        blocks=given.blocks,
-        duration=given.duration,
-        verifiers=given.nodes,
-        l1_block_time=given.l1_block_time,
-        l2_block_time=given.l2_block_time,
-        forks=fork_offsets(given.fork),
-        l2_alloc=given.l2_alloc,
-        batch=given.batch,
-        compression=given.compression,
-        da=given.da,
-        base_port=given.base_port,
-        data_dir=given.data_dir.absolute() if given.data_dir else None,
-        json=given.json,
-        prepare=given.prepare,
-        log_level=given.log_level,
-        signer=given.signer,
-        el_sync=given.el_sync,
-        external=_external_services(given),
-        sequencers=given.sequencers,
-        conductor=given.conductor,
-        batcher=not given.no_batcher,
-        chaos=given.chaos,
-        chaos_faults=given.chaos_faults,
-        seed=given.seed,
-        altda=given.altda,
-        scenarios=_scenarios(given),
-        dependencies=_dependencies(given.dependency_set),
-        lagoon_bundles=_lagoon_bundles(given),
-        l1_forks=l1_fork_offsets(given.l1_forks),
-        engine_traits=_engine_traits(given),
+        blocks=args.blocks,
+        duration=args.duration,
+        verifiers=args.nodes,
+        l1_block_time=args.l1_block_time,
+        l2_block_time=args.l2_block_time,
+        forks=fork_offsets(args.fork),
+        l2_alloc=args.l2_alloc,
+        batch=args.batch,
+        compression=args.compression,
+        da=args.da,
+        base_port=args.base_port,
+        data_dir=args.data_dir.absolute() if args.data_dir else None,
+        json=args.json,
+        prepare=args.prepare,
+        log_level=args.log_level,
+        signer=args.signer,
+        el_sync=args.el_sync,
+        external=_external_services(args),
+        sequencers=args.sequencers,
+        conductor=args.conductor,
+        batcher=not args.no_batcher,
+        chaos=args.chaos,
+        chaos_faults=args.chaos_faults,
+        seed=args.seed,
+        altda=args.altda,
+        scenarios=_scenarios(args),
+        dependencies=_dependencies(args.dependency_set),
+        lagoon_bundles=_lagoon_bundles(args),
+        l1_forks=l1_fork_offsets(args.l1_forks),
+        engine_traits=_engine_traits(args),
     )
 
 
 def _dependencies(text: str | None) -> tuple[int, ...]:
-    found = (text or "").split(",") if text else []
-    if not all(each.isascii() and each.isdigit() and len(each) <= MAX_OFFSET_DIGITS for each in found):
+    result = (text or "").split(",") if text else []
+    if not all(item.isascii() and item.isdigit() and len(item) <= MAX_OFFSET_DIGITS for item in result):
         raise SettingsError(f"--dependency-set {text}: must be chain ids, separated by commas")
-    return tuple(map(int, found))
+    return tuple(map(int, result))
 
 
 def _lagoon_bundles(given: argparse.Namespace) -> dict[str, str]:
     """Files are absolute: nodes have working directories of their own."""
     if given.lagoon_bundle and not fork_offsets(given.fork).get("lagoon"):
         raise SettingsError("--lagoon-bundle: the chain does not cross Lagoon; add --fork lagoon=OFFSET")
-    found = {}
+    lagoon_bundles = {}
     for entry in given.lagoon_bundle:
         name, separator, value = entry.rpartition("=")
         if separator and name not in (*_numbered(SEQUENCER, given.sequencers), *_numbered(VERIFIER, given.nodes)):
             raise SettingsError(f"--lagoon-bundle {entry}: there is no node {name!r}")
-        found[name] = value if value == AUTO else str(Path(value).absolute())
-    return found
+        lagoon_bundles[name] = value if value == AUTO else str(Path(value).absolute())
+    return lagoon_bundles
 
 
 def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") -> DevnetSettings:
@@ -365,15 +365,15 @@ def _fork_offset(flag: str, entry: str, forks: Mapping[str, str]) -> tuple[str, 
 
 
 def _engine_traits(given: argparse.Namespace) -> tuple[tuple[str | None, Trait], ...]:
-    found: list[tuple[str | None, Trait]] = []
+    result: list[tuple[str | None, Trait]] = []
     for entry in given.engine_like:
         node, _, name = entry.rpartition("=")
         if name not in [*Trait]:
             raise SettingsError(f"--engine-like {entry}: unknown behaviour {name!r}; one of {', '.join(Trait)}")
         if node and node not in (*_numbered(SEQUENCER, given.sequencers), *_numbered(VERIFIER, given.nodes)):
             raise SettingsError(f"--engine-like {entry}: there is no node {node!r}")
-        found.append((node or None, Trait(name)))
-    return tuple(found)
+        result.append((node or None, Trait(name)))
+    return tuple(result)
 
 
 def _engine(flag: str, value: str | None) -> tuple[str, str] | None:

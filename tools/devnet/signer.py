@@ -45,15 +45,15 @@ class SignerMethods:
     def sign(self, request: Any) -> str:
         """opsigner_signBlockPayload. Raises JsonRpcError for another key, another domain and malformed values."""
         try:
-            given = msgspec.convert(request, SigningRequest)
-            payload_hash = base64.b64decode(given.payloadHash, validate=True)
+            value = msgspec.convert(request, SigningRequest)
+            payload_hash = base64.b64decode(value.payloadHash, validate=True)
         except (msgspec.ValidationError, BinasciiError) as error:
             raise JsonRpcError(INVALID_PARAMS, f"malformed signing request: {error}") from None
-        if given.domain != (0,) * 32 or len(payload_hash) != 32:
+        if value.domain != (0,) * 32 or len(payload_hash) != 32:
             raise JsonRpcError(INVALID_PARAMS, "the domain must be 32 zeros, and the payload hash have 32 bytes")
-        if given.senderAddress.lower() != self._address:
-            raise JsonRpcError(SERVER_ERROR, f"there is no key of {given.senderAddress}")
-        signature = self._key.sign_msg_hash(signing_hash(given.chainId, payload_hash))
+        if value.senderAddress.lower() != self._address:
+            raise JsonRpcError(SERVER_ERROR, f"there is no key of {value.senderAddress}")
+        signature = self._key.sign_msg_hash(signing_hash(value.chainId, payload_hash))
         return to_hex(signature.to_bytes())
 
 
@@ -73,9 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="signer", description="Block signer for development.", allow_abbrev=False)
     parser.add_argument("--key-file", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(serve(private_key(bytes.fromhex(given.key_file.read_text().strip())), given.port))
+        asyncio.run(serve(private_key(bytes.fromhex(args.key_file.read_text().strip())), args.port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError) as error:

@@ -104,10 +104,10 @@ class StatusPoller:
 
     async def _read_conductor(self, client: JsonRpcClient, status: NetworkStatus) -> None:
         try:
-            found = await client.call("dev_conductor", self._next_event)
+            result = await client.call("dev_conductor", self._next_event)
         except (EndpointError, RpcFailure):
             return
-        status.leader, status.events, self._next_event = found["leader"], found["events"], found["next_event"]
+        status.leader, status.events, self._next_event = result["leader"], result["events"], result["next_event"]
 
     async def _heads(self, name: str, client: JsonRpcClient) -> NodeHeads | None:
         try:
@@ -216,8 +216,8 @@ async def compare_output_roots(nodes: Mapping[str, JsonRpcClient], last: int) ->
     for start in range(0, last + 1, CONCURRENCY):
         numbers = range(start, min(start + CONCURRENCY, last + 1))
         roots = await asyncio.gather(*(_roots(client, numbers) for client in nodes.values()))
-        for number, found in zip(numbers, zip(*roots, strict=True), strict=True):
-            if len(set(found)) != 1:
+        for number, result in zip(numbers, zip(*roots, strict=True), strict=True):
+            if len(set(result)) != 1:
                 return Comparison(number + 1, number)
     return Comparison(last + 1, None)
 

@@ -46,7 +46,7 @@ def damaged_batch(responses: list[Json], fault: Fault) -> list[Json]:
         return responses[::-1]
     if not fault.path and fault.do is Action.SHORT:
         return responses[:-1]
-    return [damaged(each, fault) for each in responses]
+    return [damaged(response, fault) for response in responses]
 
 
 class _Removed:
@@ -75,7 +75,7 @@ def _at(value: Json, path: list[str], change: Callable[[Json], Json]) -> Json:
 
 def _with(value: dict[str, Json], key: str, item: Json) -> dict[str, Json]:
     if item is _REMOVED:
-        return {name: each for name, each in value.items() if name != key}
+        return {name: item for name, item in value.items() if name != key}
     return {**value, key: item}
 
 

@@ -112,7 +112,7 @@ class FaultProxy:
     ) -> tuple[int, str, bytes]:
         """Status, media type and body of the endpoint's response after its faults."""
         head = await self._clipped_head(faults)
-        sent = calls if head is None else tuple(each for call in calls if (each := clipped_call(call, head)))
+        sent = calls if head is None else tuple(item for call in calls if (item := clipped_call(call, head)))
         if calls and not sent:
             status, media, answer = 200, "application/json", b"[]"
         else:
@@ -124,23 +124,23 @@ class FaultProxy:
             return status, media, self._damaged_bytes(request, answer, faults) if status == 200 else answer
         if not faults:
             return status, media, answer
-        found = orjson.loads(answer)
+        result = orjson.loads(answer)
         if head is not None:
-            found = _with_missing(found if isinstance(found, list) else [found], calls)
-            found = found if is_batch else found[0]
+            result = _with_missing(result if isinstance(result, list) else [result], calls)
+            result = result if is_batch else result[0]
         by_id = {call.get("id"): call for call in calls}
         for fault in faults:
-            if isinstance(found, list) and is_batch:
-                found = self._damaged_batch(found, by_id, fault)
-            elif not calls or concerns(fault, by_id.get(_id(found), {})):
-                found = self._damaged(found, by_id, fault)
-        return status, media, orjson.dumps(found)
+            if isinstance(result, list) and is_batch:
+                result = self._damaged_batch(result, by_id, fault)
+            elif not calls or concerns(fault, by_id.get(_id(result), {})):
+                result = self._damaged(result, by_id, fault)
+        return status, media, orjson.dumps(result)
 
     def _damaged_batch(self, found: list[Any], by_id: dict[Any, dict[str, Any]], fault: Fault) -> list[Any]:
         if not fault.param:
             return damaged_batch(found, fault)
         return [
-            self._damaged(each, by_id, fault) if concerns(fault, by_id.get(_id(each), {})) else each for each in found
+            self._damaged(item, by_id, fault) if concerns(fault, by_id.get(_id(item), {})) else item for item in found
         ]
 
     def _damaged(self, found: Any, by_id: dict[Any, dict[str, Any]], fault: Fault) -> Any:
@@ -210,11 +210,11 @@ class FaultProxy:
 def _calls(body: bytes) -> tuple[tuple[dict[str, Any], ...], bool]:
     """Return the calls of a JSON-RPC request, and whether it is a batch; none for another request."""
     try:
-        found = orjson.loads(body)
+        result = orjson.loads(body)
     except orjson.JSONDecodeError:
         return (), False
-    calls = found if isinstance(found, list) else [found]
-    return tuple(call for call in calls if isinstance(call, dict)), isinstance(found, list)
+    calls = result if isinstance(result, list) else [result]
+    return tuple(call for call in calls if isinstance(call, dict)), isinstance(result, list)
 
 
 def _with_missing(found: list[Any], calls: Sequence[dict[str, Any]]) -> list[Any]:

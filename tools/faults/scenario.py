@@ -195,13 +195,13 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def needs(self) -> frozenset[Need]:
         """What its network must have."""
-        found = {Need.SERVICES for fault in self.faults if fault.on in SEQUENCER_ROLES | {Role.DA}}
-        found |= {Need.FINALITY for event in self.events if event.back or event.reorg > SHALLOW_REORG}
-        found |= {Need.FORK for event in self.events if event.across}
-        found |= {Need.DISK for event in self.events if event.fill}
-        found |= {Need.CLOCK for event in self.events if event.clock}
-        found |= {Need.GLOAS} if self.gloas else set()
-        return frozenset(found)
+        result = {Need.SERVICES for fault in self.faults if fault.on in SEQUENCER_ROLES | {Role.DA}}
+        result |= {Need.FINALITY for event in self.events if event.back or event.reorg > SHALLOW_REORG}
+        result |= {Need.FORK for event in self.events if event.across}
+        result |= {Need.DISK for event in self.events if event.fill}
+        result |= {Need.CLOCK for event in self.events if event.clock}
+        result |= {Need.GLOAS} if self.gloas else set()
+        return frozenset(result)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -217,14 +217,14 @@ def parse_scenarios(text: str) -> tuple[Scenario, ...]:
         tables = msgspec.toml.decode(text, type=_File).scenario
     except msgspec.DecodeError as error:
         raise ScenarioError(f"no file of scenarios: {error}") from None
-    found: dict[str, Scenario] = {}
+    result: dict[str, Scenario] = {}
     for number, table in enumerate(tables, start=1):
         for values in _expanded(table):
             scenario = _scenario(values, f"scenario {number} ({table.get('name', 'without a name')})")
-            if scenario.name in found:
+            if scenario.name in result:
                 raise ScenarioError(f"two scenarios have the name {scenario.name}")
-            found[scenario.name] = scenario
-    return tuple(found.values())
+            result[scenario.name] = scenario
+    return tuple(result.values())
 
 
 def _scenario(values: dict[str, Any], where: str) -> Scenario:
@@ -290,15 +290,17 @@ def select(scenarios: Sequence[Scenario], only: Sequence[str], cases: Sequence[s
 
     Raises ScenarioError if one selects nothing."""
     for prefix in only:
-        if not any(each.name.startswith(prefix) for each in scenarios):
+        if not any(scenario.name.startswith(prefix) for scenario in scenarios):
             raise ScenarioError(f"no scenario's name begins with {prefix!r}")
     for case in cases:
-        if not any(case in each.cases for each in scenarios):
+        if not any(case in scenario.cases for scenario in scenarios):
             raise ScenarioError(f"no scenario covers the case {case!r}: docs/evidence/faults.md has the tests of each")
     if not only and not cases:
         return tuple(scenarios)
     return tuple(
-        each for each in scenarios if each.name.startswith(tuple(only)) or not set(cases).isdisjoint(each.cases)
+        scenario
+        for scenario in scenarios
+        if scenario.name.startswith(tuple(only)) or not set(cases).isdisjoint(scenario.cases)
     )
 
 
@@ -328,7 +330,7 @@ class FaultPlan:
 
     def of(self, request: Request) -> list[Fault]:
         """Return the faults of a request, in their order."""
-        found = []
+        result = []
         for index, fault in enumerate(self._faults):
             wanted = fault.method.split()
             if fault.on is not request.role:
@@ -339,9 +341,9 @@ class FaultPlan:
                 continue
             self._met[index] += 1
             if self._met[index] % fault.every == 0 and self.chance.random() < fault.chance:
-                found.append(fault)
-        self.applied += bool(found)
-        return found
+                result.append(fault)
+        self.applied += bool(result)
+        return result
 
 
 def concerns(fault: Fault, call: dict[str, Any]) -> bool:

@@ -58,39 +58,39 @@ def evaluate(scenario: Scenario, seen: Observation) -> Verdict:
 
 
 def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
-    found = [*seen.problems]
+    problems = [*seen.problems]
     if scenario.faults and not seen.applied:
-        found.append("no request met a fault")
+        problems.append("no request met a fault")
     if seen.recovered_after is None:
-        found.append(f"the verifier did not recover within {scenario.recovers:g} s")
+        problems.append(f"the verifier did not recover within {scenario.recovers:g} s")
     if seen.difference is not None:
-        found.append(seen.difference)
+        problems.append(seen.difference)
     if scenario.names and not named:
-        found.append(f"neither log nor /readyz matched {scenario.names!r}")
+        problems.append(f"neither log nor /readyz matched {scenario.names!r}")
     if ended := [role for role in seen.ended if not {role, "all"} & {*scenario.dies}]:
-        found.append(f"processes ended: {', '.join(ended)}")
+        problems.append(f"processes ended: {', '.join(ended)}")
     if seen.memory_mb > MAX_MEMORY_MB:
-        found.append(f"{seen.memory_mb:.0f} MB of memory, more than {MAX_MEMORY_MB:.0f}")
+        problems.append(f"{seen.memory_mb:.0f} MB of memory, more than {MAX_MEMORY_MB:.0f}")
     if seen.cores > scenario.max_cores:
-        found.append(f"{seen.cores:.2f} cores of CPU, more than {scenario.max_cores:g}")
+        problems.append(f"{seen.cores:.2f} cores of CPU, more than {scenario.max_cores:g}")
     if seen.lines > scenario.max_lines:
-        found.append(f"{seen.lines} lines of log, more than {scenario.max_lines}")
-    return found
+        problems.append(f"{seen.lines} lines of log, more than {scenario.max_lines}")
+    return problems
 
 
 def table(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each verdict, with what is wrong below, and a summary."""
     rows = []
-    for each in verdicts:
-        seen = each.seen
+    for verdict in verdicts:
+        seen = verdict.seen
         after = "-" if seen.recovered_after is None else f"{seen.recovered_after:.1f} s"
-        result = "ok" if each.passed else "FAILED"
+        result = "ok" if verdict.passed else "FAILED"
         figures = (
             f"{after:>7} {seen.memory_mb:4.0f} MB {seen.cores:4.2f} cores {seen.lines:4} lines {seen.applied:5} met"
         )
-        rows.append(f"{result:6} {each.scenario.name:44} {figures}  {_shown(each.named)}".rstrip())
-        rows += [f"       {problem}" for problem in each.problems]
-    failed = sum(not each.passed for each in verdicts)
+        rows.append(f"{result:6} {verdict.scenario.name:44} {figures}  {_shown(verdict.named)}".rstrip())
+        rows += [f"       {problem}" for problem in verdict.problems]
+    failed = sum(not verdict.passed for verdict in verdicts)
     rows.append(f"{len(verdicts)} scenarios, {failed} failed{_trend(verdicts)}")
     return rows
 
@@ -100,7 +100,7 @@ def _trend(verdicts: Sequence[Verdict]) -> str:
     quarter = len(verdicts) // 4
     if quarter < 5:
         return ""
-    first, last = (median(each.seen.memory_mb for each in part) for part in (verdicts[:quarter], verdicts[-quarter:]))
+    first, last = (median(item.seen.memory_mb for item in part) for part in (verdicts[:quarter], verdicts[-quarter:]))
     return f"; memory {first:.0f} MB in the first quarter, {last:.0f} MB in the last"
 
 
@@ -157,7 +157,7 @@ class ScenarioRun(msgspec.Struct, frozen=True):
     @property
     def failed(self) -> int:
         """How many scenarios failed."""
-        return sum(not each.passed for each in self.scenarios)
+        return sum(not scenario.passed for scenario in self.scenarios)
 
 
 _DECODER = msgspec.json.Decoder(ScenarioRun)
@@ -189,11 +189,11 @@ def results_table(runs: Sequence[ScenarioRun]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     by_name: dict[str, list[ScenarioResult]] = {}
     for run in runs:
-        for each in run.scenarios:
-            by_name.setdefault(each.name, []).append(each)
-    for name, found in sorted(by_name.items()):
-        times = [each.recovered_after_s for each in found if each.recovered_after_s is not None]
+        for scenario in run.scenarios:
+            by_name.setdefault(scenario.name, []).append(scenario)
+    for name, result in sorted(by_name.items()):
+        times = [item.recovered_after_s for item in result if item.recovered_after_s is not None]
         recovery = f"{median(times):.1f} s | {max(times):.1f} s" if times else "- | -"
-        passed = f"{sum(each.passed for each in found)} of {len(found)}"
-        memory = max(each.memory_mb for each in found)
-        yield f"| {name} | {' '.join(found[-1].cases)} | {passed} | {recovery} | {memory:.0f} MB |"
+        passed = f"{sum(item.passed for item in result)} of {len(result)}"
+        memory = max(item.memory_mb for item in result)
+        yield f"| {name} | {' '.join(result[-1].cases)} | {passed} | {recovery} | {memory:.0f} MB |"

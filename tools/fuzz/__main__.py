@@ -48,12 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     tabling.add_argument("--page", type=Path, help="a document whose section `fuzz` becomes the table")
     guided = commands.add_parser("atheris")
     guided.add_argument("--target", choices=tuple(TARGETS), required=True)
-    given, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
-    if rest and given.command != "atheris":
+    value, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
+    if rest and value.command != "atheris":
         parser.error(f"unknown arguments: {' '.join(rest)}")
     set_level(Level.SILENT)
     try:
-        return _COMMANDS[given.command](given, rest)
+        return _COMMANDS[value.command](value, rest)
     except (CorpusError, OSError, ValueError) as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 2

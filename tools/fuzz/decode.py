@@ -50,20 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=100, help="run every Nth input as a separate program")
     parser.add_argument("--real", type=Path, help="folder of recorded data, to mutate real inputs as well")
     parser.add_argument("--failures", type=Path, default=Path("."), help="folder for a failing input")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    inputs = Inputs(given.seed, given.largest * 1_000_000, given.bombs, real_files(given.real) if given.real else {})
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    inputs = Inputs(args.seed, args.largest * 1_000_000, args.bombs, real_files(args.real) if args.real else {})
     with tempfile.TemporaryDirectory(prefix="rollup-node-fuzz-") as folder, Runner(Path(folder)) as runner:
-        tally = Tally(given.count)
-        for number in range(given.count):
+        tally = Tally(args.count)
+        for number in range(args.count):
             current = inputs.next()
             arguments = runner.write_files(current)
             started = time.monotonic()
-            as_program = number % given.programs == given.programs - 1
+            as_program = number % args.programs == args.programs - 1
             result = runner.run_program(arguments) if as_program else runner.run(arguments)
             try:
                 check(result)
             except CheckFailed as failure:
-                _write_failure(given.failures, f"decode-{given.seed}-{number}", current, failure, result)
+                _write_failure(args.failures, f"decode-{args.seed}-{number}", current, failure, result)
                 return 1
             tally.add(current, result, time.monotonic() - started)
     print(json.dumps(tally.summary()))

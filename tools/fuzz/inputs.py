@@ -119,13 +119,13 @@ def read_corpus(folder: Path, target: str) -> list[bytes]:
     path = folder / f"{target}.txt"
     if not path.exists():
         return []
-    found = []
+    corpus = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         try:
-            found.append(base64.b64decode(line, validate=True))
+            corpus.append(base64.b64decode(line, validate=True))
         except (binascii.Error, ValueError):
             raise CorpusError(f"{path.name}, line {number}: not base64") from None
-    return found
+    return corpus
 
 
 def write_corpus(folder: Path, target: str, inputs: Iterable[bytes]) -> None:
@@ -173,7 +173,7 @@ def _mutations(chance: Random, target: FuzzTarget, pool: Sequence[bytes], count:
 
 def _lines(target: FuzzTarget, data: bytes) -> set[Line]:
     """Return the steps from line to line that an input takes in the node's own code."""
-    found: set[Line] = set()
+    lines: set[Line] = set()
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         name = frame.f_code.co_filename
@@ -183,7 +183,7 @@ def _lines(target: FuzzTarget, data: bytes) -> set[Line]:
 
         def step(inner: FrameType, kind: str, value: Any) -> Any:
             nonlocal last
-            found.add((name, inner.f_lineno, last))
+            lines.add((name, inner.f_lineno, last))
             last = inner.f_lineno
             return step
 
@@ -196,4 +196,4 @@ def _lines(target: FuzzTarget, data: bytes) -> set[Line]:
         pass
     finally:
         sys.settrace(None)
-    return found
+    return lines

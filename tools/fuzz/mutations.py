@@ -102,28 +102,28 @@ def _splice(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
 
 
 def _put_token(chance: Random, data: bytearray, tokens: Sequence[bytes]) -> None:
-    found = _VALUE.search(data, chance.randrange(len(data) + 1))
-    if found is not None:
-        data[found.start() : found.end()] = chance.choice(tokens)
+    result = _VALUE.search(data, chance.randrange(len(data) + 1))
+    if result is not None:
+        data[result.start() : result.end()] = chance.choice(tokens)
 
 
 def _copy_value(chance: Random, data: bytearray, tokens: Sequence[bytes]) -> None:
-    found = _VALUE.search(data, chance.randrange(len(data) + 1))
+    result = _VALUE.search(data, chance.randrange(len(data) + 1))
     other = _VALUE.search(data, chance.randrange(len(data) + 1))
-    if found is not None and other is not None:
-        data[found.start() : found.end()] = other[0]
+    if result is not None and other is not None:
+        data[result.start() : result.end()] = other[0]
 
 
 def _change_digit(chance: Random, data: bytearray, tokens: Sequence[bytes]) -> None:
-    found = _DIGIT.search(data, chance.randrange(len(data) + 1))
-    if found is not None:
-        data[found.start()] = chance.choice(b"0123456789abcdef")
+    result = _DIGIT.search(data, chance.randrange(len(data) + 1))
+    if result is not None:
+        data[result.start()] = chance.choice(b"0123456789abcdef")
 
 
 def _remove_digits(chance: Random, data: bytearray, tokens: Sequence[bytes]) -> None:
-    found = _DIGIT.search(data, chance.randrange(len(data) + 1))
-    if found is not None:
-        del data[found.start() : found.start() + chance.choice((1, 2, 2, 4, 64))]
+    result = _DIGIT.search(data, chance.randrange(len(data) + 1))
+    if result is not None:
+        del data[result.start() : result.start() + chance.choice((1, 2, 2, 4, 64))]
 
 
 MUTATIONS: tuple[Mutation, ...] = (

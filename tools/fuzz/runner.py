@@ -38,9 +38,9 @@ class Figures:
 
 def summed(runs: Sequence[Figures]) -> list[Figures]:
     """One entry for each target, in the order in which they first ran."""
-    found: dict[str, Figures] = defaultdict(lambda: Figures(""))
+    result: dict[str, Figures] = defaultdict(lambda: Figures(""))
     for run in runs:
-        total = found[run.target]
+        total = result[run.target]
         total.target = run.target
         total.inputs += run.inputs
         total.seconds += run.seconds
@@ -49,7 +49,7 @@ def summed(runs: Sequence[Figures]) -> list[Figures]:
         total.slow += run.slow
         total.peak_mb = max(total.peak_mb, run.peak_mb)
         total.findings += run.findings
-    return list(found.values())
+    return list(result.values())
 
 
 def markdown_table(runs: Sequence[Figures], senders: Mapping[str, str]) -> str:

@@ -135,7 +135,7 @@ class RangeDerivationStage(DerivationStage):
         safe, config = self._safe
         timeout = self._rollup.schedule().l1(safe.timestamp).channel_timeout
         base = max(self._configs[0][0], safe.l1_origin.number - timeout)
-        base_config = next(each for number, each in reversed(self._configs) if number <= base)
+        base_config = next(item for number, item in reversed(self._configs) if number <= base)
         return Resume(safe, config, base, base_config)
 
 

@@ -103,7 +103,7 @@ class HistoryFolder:
         return None
 
     def _is_unused(self) -> bool:
-        return self.path.is_dir() and all(each.name == LOCK for each in self.path.iterdir())
+        return self.path.is_dir() and all(item.name == LOCK for item in self.path.iterdir())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -174,23 +174,23 @@ class HistoryFolder:
 
     def readable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
         """Return the complete ranges by name, and a line for each manifest that is unreadable."""
-        found, damaged = {}, []
+        result, damaged = {}, []
         for path in sorted((self.path / MANIFESTS).glob("range-*.json")):
             try:
-                found[path.stem] = decode_manifest(_read(path, MAX_BYTES))
+                result[path.stem] = decode_manifest(_read(path, MAX_BYTES))
             except (OSError, ManifestError) as error:
                 damaged.append(f"{shown(str(path))} is unreadable ({getattr(error, 'strerror', None) or error})")
-        return found, damaged
+        return result, damaged
 
     def usable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
         """Return the complete ranges by name whose files are there with their sizes, and a line for each other one."""
-        found, lost = self.readable_manifests()
-        for name, row in list(found.items()):
+        result, lost = self.readable_manifests()
+        for name, row in list(result.items()):
             wrong = next((file.path for file in row.files if _size(self.path / file.path) != file.size), None)
             if wrong is not None:
-                del found[name]
+                del result[name]
                 lost.append(f"{wrong} is missing or of another size than its manifest says")
-        return found, lost
+        return result, lost
 
     def files_of_no_range(self, names: Container[str]) -> Iterator[str]:
         """Yield a line for each file of a table whose range is none of these."""
@@ -258,12 +258,12 @@ class HistoryFolder:
                 yield f"{file.path}: not below the folder"
                 continue
             try:
-                found = file_entry(path, file.path, file.table, file.rows)
+                result = file_entry(path, file.path, file.table, file.rows)
             except OSError as error:
                 yield f"{file.path}: {error.strerror}"
                 continue
-            if found != file:
-                yield f"{file.path}: {found.size} bytes with SHA-256 {found.sha256}, not those of the manifest"
+            if result != file:
+                yield f"{file.path}: {result.size} bytes with SHA-256 {result.sha256}, not those of the manifest"
         known = {self.path / file.path for file in row.files}
         yield from (
             f"{path.relative_to(self.path)}: in no manifest" for path in self._files_of(row.range) if path not in known

@@ -90,8 +90,8 @@ class RecentBlocks:
     def __init__(self, blocks: Iterable[L2BlockContent] = ()) -> None:
         self._blocks: OrderedDict[int, L2BlockContent] = OrderedDict()
         self._bytes = 0
-        for each in blocks:
-            self.add(each)
+        for block in blocks:
+            self.add(block)
 
     def add(self, block: L2BlockContent) -> None:
         """Add a block, the newest; one of a number that is there stays as it is."""

@@ -190,8 +190,8 @@ class _Log:
     def error(self) -> str:
         """The last line that is an error; empty without one."""
         lines = self._tail.decode(errors="replace").splitlines()
-        found = [line for line in lines if line.startswith(ERROR) and not line.startswith(NO_ERROR)]
-        return escaped_line(found[-1].removeprefix(ERROR)) if found else ""
+        result = [line for line in lines if line.startswith(ERROR) and not line.startswith(NO_ERROR)]
+        return escaped_line(result[-1].removeprefix(ERROR)) if result else ""
 
 
 def _run(command: list[str]) -> tuple[int, _Log]:
@@ -213,8 +213,8 @@ def _run(command: list[str]) -> tuple[int, _Log]:
 
 def _codes(log: bytes) -> tuple[str, ...]:
     """Return the codes of the warnings in a log, sorted."""
-    found = {each.decode() for each in _CODE.findall(log)}
-    return tuple(sorted(found & {code.text for code in Code}))
+    result = {item.decode() for item in _CODE.findall(log)}
+    return tuple(sorted(result & {code.text for code in Code}))
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

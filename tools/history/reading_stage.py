@@ -72,7 +72,7 @@ class ReadingStage(ListingStage):
         listing = self._listing
         assert listing is not None
         origin = listing.origin
-        channels = (open_channel(each) for each in listing.live_channels)
+        channels = (open_channel(live_channel) for live_channel in listing.live_channels)
         return State(
             Block(origin.number, to_hex(origin.hash)), NO_BLOCK, NO_BLOCK, digest_of(listing.batcher), tuple(channels)
         )

@@ -103,9 +103,9 @@ def _chart(title: str, bars: Mapping[str, float]) -> str:
 
 def _drop_rows(drops: Counter[tuple[str, str, str]]) -> list[tuple[str, ...]]:
     ordered = sorted(drops.items(), key=lambda item: (-item[1], item[0]))
-    found: list[tuple[str, ...]] = [(*key, str(count)) for key, count in ordered[:MAX_RULES]]
+    result: list[tuple[str, ...]] = [(*key, str(count)) for key, count in ordered[:MAX_RULES]]
     rest = sum(count for _, count in ordered[MAX_RULES:])
-    return [*found, ("others", "", "", str(rest))] if rest else found
+    return [*result, ("others", "", "", str(rest))] if rest else result
 
 
 def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
@@ -140,12 +140,12 @@ def history_digest(rows: Mapping[L1Range, ManifestRow]) -> str:
 
     That of the tables, whenever and wherever they were written."""
     ordered = sorted(rows.items())
-    return digest_of([(each.first, each.last, row.start, row.end, sorted(row.files, key=str)) for each, row in ordered])
+    return digest_of([(item.first, item.last, row.start, row.end, sorted(row.files, key=str)) for item, row in ordered])
 
 
 def _strangers(rows: Mapping[str, ManifestRow], run: RunFile) -> Iterator[str]:
     """Manifests that are not of this run's ranges."""
-    plan = {each.name: each for each in run.plan}
+    plan = {item.name: item for item in run.plan}
     for name, row in rows.items():
         path = f"manifest/{name}.json"
         if row.range.name != name:

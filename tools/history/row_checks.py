@@ -114,13 +114,13 @@ class RangeRows:
         is_whole = len(self._pieces) <= MAX_CHANNELS
         columns = ("channel", "opened", "bytes", "frames", "transactions")
         for number, channel, opened, size, frames, transactions in self._rows(Table.CHANNELS, *columns):
-            found = [piece for piece in self._pieces[channel] if piece.number <= number]
-            del self._pieces[channel][: len(found)]
+            result = [piece for piece in self._pieces[channel] if piece.number <= number]
+            del self._pieces[channel][: len(result)]
             self._channels[channel].update(transactions[-1:])
             if opened is None or opened < self._row.first or not is_whole:
                 continue
-            if len(found) != frames or found[0].number != opened or sum(piece.bytes for piece in found) < size:
-                read = f"{len(found)} frames with {sum(piece.bytes for piece in found)} bytes"
+            if len(result) != frames or result[0].number != opened or sum(piece.bytes for piece in result) < size:
+                read = f"{len(result)} frames with {sum(piece.bytes for piece in result)} bytes"
                 text = f"channel {channel} has {frames} frames with {size} bytes, the table frames {read}"
                 raise Contradiction(f"L1 block {number}: {text}")
 
@@ -163,11 +163,11 @@ class RangeRows:
 
     def _check_safe_heads(self) -> None:
         known = iter(self._heads)
-        for found in self._rows(Table.SAFE_HEADS, "l2_number", "l2_hash"):
+        for row in self._rows(Table.SAFE_HEADS, "l2_number", "l2_hash"):
             wanted = next(known, None)
-            if wanted != found:
+            if wanted != row:
                 text = "has none" if wanted is None else f"has {wanted[1]} {wanted[2]} after L1 block {wanted[0]}"
-                raise Contradiction(f"L1 block {found[0]}: safe head {found[1]} {found[2]}; l2_blocks {text}")
+                raise Contradiction(f"L1 block {row[0]}: safe head {row[1]} {row[2]}; l2_blocks {text}")
         missing = next(known, None)
         if missing is not None:
             raise Contradiction(f"L1 block {missing[0]} is missing, which made L2 block {missing[1]} safe")
@@ -187,7 +187,7 @@ class RangeRows:
     def _rows(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Yield the number of the L1 block of each row, and the values of its columns, in the order of L1."""
         last = 0
-        for file in (each for each in self._row.files if each.table == table.value):
+        for file in (file for file in self._row.files if file.table == table.value):
             count = 0
             for number, block_hash, time, *values in self._read(
                 table, file, ("l1_number", "l1_hash", "l1_time", *columns)

@@ -70,7 +70,7 @@ class HistoryRun:
     def _run_all(self, missing: Sequence[L1Range], done: dict[L1Range, ManifestRow]) -> None:
         """All ranges, until so many fail one after the other that the next would, too."""
         most, failed = max(MOST_FAILED, 2 * self._executor.workers), 0
-        with closing(self._outcomes([self._task(each, self._first_head(each)) for each in missing])) as outcomes:
+        with closing(self._outcomes([self._task(item, self._first_head(item)) for item in missing])) as outcomes:
             for outcome in outcomes:
                 if outcome.row is not None:
                     done[outcome.row.range] = outcome.row
@@ -86,42 +86,42 @@ class HistoryRun:
         """Each range from the end of the one before; the first that fails is the last."""
         head, resume = self._run.config.safe_head, self._genesis
         previous: L1Range | None = None
-        for each in self._run.plan:
-            if each not in done:
+        for item in self._run.plan:
+            if item not in done:
                 after = previous if resume and previous in done else None
-                task = self._task(each, None if resume else head)
+                task = self._task(item, None if resume else head)
                 task = msgspec.structs.replace(task, resume=resume, after=after)
                 (outcome,) = self._outcomes([task])
                 if outcome.row is None:
                     return
-                done[each] = outcome.row
-            head, resume, previous = done[each].end.safe.number, done[each].resume, each
+                done[item] = outcome.row
+            head, resume, previous = done[item].end.safe.number, done[item].resume, item
 
     def _repair(self, done: dict[L1Range, ManifestRow]) -> Iterator[str]:
         """Run each range again whose start is not the end of the one before, from that end, in order of L1.
 
         Its own end may change with it."""
         plan = self._run.plan
-        for before, each in pairwise(plan):
-            if before not in done or each not in done:
+        for before, item in pairwise(plan):
+            if before not in done or item not in done:
                 continue
-            end, row = done[before].end, done[each]
+            end, row = done[before].end, done[item]
             differs = differences(end, row.start)
             if not differs:
                 continue
-            text = f"seam L1 {before.last}/{each.first}: {', '.join(differs)} differ"
+            text = f"seam L1 {before.last}/{item.first}: {', '.join(differs)} differ"
             if row.repaired == row.start.digest:
                 self._open.append(f"{text}, also after a run from the end of the range before")
                 continue
             resume = done[before].resume
             head = end.safe.number if row.has_verdicts and resume is None else None
-            task = self._task(each, head, row.start.digest, done[before].batcher)
+            task = self._task(item, head, row.start.digest, done[before].batcher)
             task = msgspec.structs.replace(task, resume=resume, after=before if resume else None)
             (outcome,) = self._outcomes([task])
             if outcome.row is None:
                 yield f"{text}; the range could not be run again"
                 continue
-            done[each] = outcome.row
+            done[item] = outcome.row
             left = differences(end, outcome.row.start)
             yield f"{text}; run again from the end of L1 block {before.last}" + (
                 f": {', '.join(left)} still differ" if left else ": it closes"
@@ -165,4 +165,4 @@ def with_last(run: RunFile, known: RunFile | None) -> RunFile:
 def rate(rows: Mapping[L1Range, ManifestRow]) -> float:
     """L1 blocks a second of one worker in the ranges that are done; 0 without any."""
     seconds = sum(row.seconds for row in rows.values())
-    return sum(each.blocks for each in rows) / seconds if seconds > 0 else 0.0
+    return sum(row.blocks for row in rows) / seconds if seconds > 0 else 0.0

@@ -76,12 +76,12 @@ class DaskExecutor:
         self._client = client
         self._check_versions()
         known = self._workers().values()
-        declared = [each for each in known if resource in each["resources"]]
+        declared = [item for item in known if resource in item["resources"]]
         self._resources = {resource: 1} if declared else {}
         if declared:
-            self.workers = sum(min(each["nthreads"], int(each["resources"][resource])) for each in declared)
+            self.workers = sum(min(item["nthreads"], int(item["resources"][resource])) for item in declared)
         else:
-            self.workers = sum(each["nthreads"] for each in known)
+            self.workers = sum(item["nthreads"] for item in known)
         if not self.workers:
             raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
 
@@ -92,7 +92,7 @@ class DaskExecutor:
         except (Exception, CancelledError) as error:
             text = f"a worker cannot run rollup-node ({_first_line(error)}): install this version there, {version()}"
             raise SetupError(f"--scheduler: {text}") from None
-        wrong = sorted({each for each in versions.values() if each != version()})
+        wrong = sorted({item for item in versions.values() if item != version()})
         if wrong:
             raise SetupError(
                 f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
@@ -159,10 +159,10 @@ class DaskExecutor:
     def _workers(self) -> dict[str, Any]:
         """Return the cluster's workers; empty while the scheduler does not answer."""
         try:
-            found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+            workers: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, CancelledError):
             return {}
-        return found
+        return workers
 
     def _submit(self, task: RangeTask) -> Any:
         return self._client.submit(outcome, task, pure=False, resources=self._resources or None)
@@ -171,8 +171,8 @@ class DaskExecutor:
 def result_of(future: Any, task: RangeTask) -> Outcome:
     """Return the outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
     try:
-        found: Outcome = future.result()
-        return found
+        result: Outcome = future.result()
+        return result
     except (Exception, CancelledError) as error:
         return Outcome(task, None, f"lost by the cluster: {_first_line(error)}")
 
@@ -248,12 +248,12 @@ def _client(distributed: Any, address: Any) -> Any:
 async def _check_scheduler(distributed: Any, address: str) -> None:
     """Raise any exception unless a scheduler responds, for which a client would wait without end."""
     arguments = distributed.Security().get_connection_args("client")
-    found = distributed.rpc(address, timeout=CONNECT_SECONDS, connection_args=arguments)
+    result = distributed.rpc(address, timeout=CONNECT_SECONDS, connection_args=arguments)
     try:
-        identity = await asyncio.wait_for(found.identity(), CONNECT_SECONDS)
+        identity = await asyncio.wait_for(result.identity(), CONNECT_SECONDS)
         if identity["type"] != "Scheduler":
             raise ValueError(f"there is a {identity['type']}")
     except TimeoutError:
         raise ValueError(f"no answer within {CONNECT_SECONDS:g} s") from None
     finally:
-        await found.close_rpc()
+        await result.close_rpc()

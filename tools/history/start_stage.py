@@ -73,14 +73,14 @@ class RangeStartStage(ReplayStage):
         if self._start.resume is None:
             await super()._answer_blocks_request(peer, request)
             return
-        found = [self._recent.get(number) for number in range(request.first, request.last + 1)]
-        if None in found:
-            number = request.first + found.index(None)
+        result = [self._recent.get(number) for number in range(request.first, request.last + 1)]
+        if None in result:
+            number = request.first + result.index(None)
             self._failure = (
                 f"a span batch overlaps block {number}, of which only an L2 source has the contents: give one"
             )
             return
-        blocks = tuple(each for each in found if each is not None)
+        blocks = tuple(item for item in result if item is not None)
         self._server.send(peer, L2BlocksResponse(RESET, request.first, request.last, blocks, None))
 
     def _check_parent_hash(self, drops: Drops) -> None:
@@ -175,21 +175,21 @@ class Progress(NamedTuple):
 def progress(plan: Sequence[L1Range], rows: Mapping[str, ManifestRow], config: str) -> Progress:
     """Compare a plan with the manifests by name; those of another configuration or length count as missing."""
     done = {}
-    for each in plan:
-        row = rows.get(each.name)
-        if row is not None and row.range == each and row.config == config:
-            done[each] = row
-    return Progress(done, tuple(each for each in plan if each not in done))
+    for item in plan:
+        row = rows.get(item.name)
+        if row is not None and row.range == item and row.config == config:
+            done[item] = row
+    return Progress(done, tuple(item for item in plan if item not in done))
 
 
 def problems(plan: Sequence[L1Range], rows: Mapping[str, ManifestRow], config: str) -> list[str]:
     """Everything that keeps the manifests from being one gapless history of the plan, a line each."""
     done, missing = progress(plan, rows, config)
-    found = [f"L1 blocks {each}: not derived" for each in missing]
+    result = [f"L1 blocks {item}: not derived" for item in missing]
     for row in done.values():
-        found += [f"L1 blocks {row.range}: {text}" for text in _row_problems(row)]
-    found += [f"seam {seam}" for seam in open_seams(done.values())]
-    return found
+        result += [f"L1 blocks {row.range}: {text}" for text in _row_problems(row)]
+    result += [f"seam {seam}" for seam in open_seams(done.values())]
+    return result
 
 
 def _row_problems(row: ManifestRow) -> Iterator[str]:

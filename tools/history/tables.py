@@ -191,11 +191,11 @@ def check_schema(table: Table, path: Path) -> None:
     """Raise ValueError for a file with other columns, or of another version of the tables."""
     import pyarrow.parquet
 
-    found, wanted = pyarrow.parquet.read_schema(path), arrow_schema(table)
-    version = (found.metadata or {}).get(METADATA.encode())
+    result, wanted = pyarrow.parquet.read_schema(path), arrow_schema(table)
+    version = (result.metadata or {}).get(METADATA.encode())
     if version != str(TABLES_VERSION).encode():
         raise ValueError(f"it is of version {(version or b'none').decode(errors='replace')} of the tables")
-    if [(field.name, _plain(field.type)) for field in found] != [(field.name, _plain(field.type)) for field in wanted]:
+    if [(field.name, _plain(field.type)) for field in result] != [(field.name, _plain(field.type)) for field in wanted]:
         raise ValueError(f"its columns are not those of version {TABLES_VERSION} of the tables")
 
 

@@ -70,8 +70,8 @@ def process_table() -> str:
 
 def folder_table() -> str:
     """Return a row per folder of the product with the first sentence of its package docstring."""
-    found = [folder for folder in sorted(folder_graph(modules())) if folder.split("/")[0] in TOP_LEVEL]
-    return table(("Folder", "Content"), [(f"`{folder}/`", summary(folder)) for folder in found])
+    result = [folder for folder in sorted(folder_graph(modules())) if folder.split("/")[0] in TOP_LEVEL]
+    return table(("Folder", "Content"), [(f"`{folder}/`", summary(folder)) for folder in result])
 
 
 def summary(folder: str) -> str:

@@ -60,19 +60,19 @@ class CaseResult(NamedTuple):
 
 def load_cases(*paths: Path) -> dict[str, Case]:
     """Return the cases of all tables, or of those given, by case id."""
-    stages = [found for path in paths or TABLES for found in tomllib.loads(path.read_text()).items()]
+    stages = [item for path in paths or TABLES for item in tomllib.loads(path.read_text()).items()]
     return {key: _case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
 
 
 def load_report(path: Path) -> dict[str, CaseResult]:
     """Return the results of a run by test name, from pytest's JUnit report."""
-    found = {}
+    report = {}
     for test in ElementTree.parse(path).iter("testcase"):
         failures = {child.tag for child in test} & {"failure", "error", "skipped"}
         result = "skipped" if failures == {"skipped"} else "failed" if failures else "passed"
         file = test.get("classname", "").replace(".", "/") + ".py"
-        found[test.get("name", "")] = CaseResult(file, result)
-    return found
+        report[test.get("name", "")] = CaseResult(file, result)
+    return report
 
 
 @cache
@@ -112,7 +112,7 @@ def _stages(cases: Mapping[str, Case], report: Mapping[str, CaseResult], links: 
 
 
 def _linked(case: Case, links: Mapping[str, str]) -> str:
-    rules = (" to ".join(f"[{rule}](../{links[rule]})" for rule in each.split("-")) for each in case.rules)
+    rules = (" to ".join(f"[{rule}](../{links[rule]})" for rule in item.split("-")) for item in case.rules)
     return ", ".join(rules) + (_MEASURED if case.measured else "")
 
 

@@ -39,7 +39,7 @@ def cases() -> dict[str, str]:
 
 def scenarios_of(name: str, scenarios: tuple[Scenario, ...]) -> list[str]:
     """Return the names of the scenarios that cover a case."""
-    return [each.name for each in scenarios if name in each.cases]
+    return [scenario.name for scenario in scenarios if name in scenario.cases]
 
 
 def page() -> str:
@@ -51,7 +51,7 @@ def _rows() -> Iterator[str]:
     scenarios = parse_scenarios(SCENARIOS.read_text())
     for name, title in cases().items():
         tests = "<br>".join(f"`{test}`" for test in marked("fault", name))
-        named = ", ".join(f"`{each}`" for each in scenarios_of(name, scenarios))
+        named = ", ".join(f"`{item}`" for item in scenarios_of(name, scenarios))
         yield f"| {name} | {title} | {tests} | {named or '-'} |\n"
 
 

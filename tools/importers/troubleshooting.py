@@ -50,7 +50,7 @@ class Delay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def number(self) -> float:
         """Seconds until the line. Raises AttributeError and ImportError for a constant that does not exist."""
-        pairs = (each.rpartition(".") for each in self.seconds)
+        pairs = (second.rpartition(".") for second in self.seconds)
         return sum(float(getattr(import_module(f"rollup_node.{module}"), name)) for module, _, name in pairs)
 
     @property
@@ -102,7 +102,7 @@ def conditions() -> dict[str, Condition]:
 def page() -> str:
     """Return the whole document."""
     table = conditions()
-    contents = "\n".join(f"* [{name}: {each.title}](#{name.lower()})" for name, each in table.items())
+    contents = "\n".join(f"* [{name}: {item.title}](#{name.lower()})" for name, item in table.items())
     return "\n".join([_HEAD, contents, *(line for pair in table.items() for line in _section(*pair)), ""])
 
 

@@ -75,7 +75,7 @@ def batch_values(batch: BatchSummary, numbers: BlockNumbers | None = None) -> Va
     if batch.inclusion_time is not None:
         values["inclusion_timestamp"] = batch.inclusion_time
     if batch.l1_transactions:
-        values["l1_transactions"] = [to_hex(each) for each in batch.l1_transactions]
+        values["l1_transactions"] = [to_hex(l1_transaction) for l1_transaction in batch.l1_transactions]
     if batch.channel is not None:
         values["channel"] = batch.channel.hex()
     if batch.channel_bytes is not None:

@@ -91,10 +91,10 @@ def _needed(sample: Sequence[SampledBlock], blocks: int) -> list[Row]:
     with_blobs = fmean(block.blobs > 0 for block in sample)
     receipts = fmean(block.receipts_bytes for block in sample)
     blobs = fmean(block.blobs for block in sample)
-    found = [Row(L1, "eth_getBlockReceipts", blocks * with_receipts, blocks * receipts)]
-    found.append(Row(BEACON, "blobs", blocks * with_blobs, blocks * blobs * BLOB_BYTES))
-    found.append(Row(BEACON, "block", blocks * with_blobs, 0.0))
-    return found
+    result = [Row(L1, "eth_getBlockReceipts", blocks * with_receipts, blocks * receipts)]
+    result.append(Row(BEACON, "blobs", blocks * with_blobs, blocks * blobs * BLOB_BYTES))
+    result.append(Row(BEACON, "block", blocks * with_blobs, 0.0))
+    return result
 
 
 def spread(first: int, last: int, count: int) -> list[int]:

@@ -45,7 +45,7 @@ class ChannelSources:
 
     def take(self, channel: bytes) -> tuple[Hash, ...]:
         """Return the transactions of a channel that has ended; empty if L1 was read without hashes."""
-        return tuple(each for each in self._hashes.pop(channel, ()) if each)
+        return tuple(item for item in self._hashes.pop(channel, ()) if item)
 
 
 def _items(transaction: InboxTransaction, contents: Iterator[BlobContent], rules: L1Rules) -> Iterator[bytes]:

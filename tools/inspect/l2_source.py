@@ -178,11 +178,11 @@ class L2Prefetch:
         """Blocks that the engine does not have are left out."""
         calls = [(METHOD, (hex(number), True)) for number in numbers]
         try:
-            found = await self._client.batch(calls, Block | None, LIMIT, BATCH_SECONDS)
+            result = await self._client.batch(calls, Block | None, LIMIT, BATCH_SECONDS)
         except (EndpointError, RpcFailure):
             self._pause_until = numbers.start + PAUSE
             return
         now = self._clock()
-        for number, block in zip(numbers, found, strict=True):
+        for number, block in zip(numbers, result, strict=True):
             if isinstance(block, Block):
                 self._held[number] = now, block

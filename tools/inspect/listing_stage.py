@@ -68,7 +68,7 @@ class BatchListing:
     def live_channels(self) -> tuple[PartialChannel, ...]:
         """The channels that frames may still complete, oldest first."""
         oldest = self._traversal.origin.number - self._traversal.rules.channel_timeout
-        return tuple(each for each in self._ingestion.open_channels if each.opened >= oldest)
+        return tuple(open_channel for open_channel in self._ingestion.open_channels if open_channel.opened >= oldest)
 
     def open(self, block: L1Block) -> tuple[BlobRef, ...]:
         """Start to read the next block, first of all `first`. Returns the blobs whose contents `batches` needs."""
@@ -266,14 +266,14 @@ class ListingStage(Stage):
         assert self._listing is not None
         outputs = self._listing.batches(contents.contents if contents is not None else ())
         batches = []
-        for each in outputs:
-            if isinstance(each, BatchSummary):
-                if self._config.rollup.is_foreign(each.first_timestamp):
+        for output in outputs:
+            if isinstance(output, BatchSummary):
+                if self._config.rollup.is_foreign(output.first_timestamp):
                     self._left_at = block.header.number
                     break
-                batches.append(each)
-            elif not isinstance(each.reason, SenderNotBatcher):
-                self._drops.append(f"rollup-node: L1 {block.header.number}: {each}\n")
+                batches.append(output)
+            elif not isinstance(output.reason, SenderNotBatcher):
+                self._drops.append(f"rollup-node: L1 {block.header.number}: {output}\n")
         self._opened = None
         return batches
 

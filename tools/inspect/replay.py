@@ -113,7 +113,7 @@ def _values(derived: AttributesReady, number: int, info: L1Info, block_hash: Has
         "parent_beacon_root": None if root is None else to_hex(root),
         "transactions": [to_hex(raw) for raw in attributes.transactions],
         "derived_from": derived.derived_from.number,
-        "l1_transactions": [to_hex(each) for each in derived.sources],
+        "l1_transactions": [to_hex(source) for source in derived.sources],
         "hash": None if block_hash is None else to_hex(block_hash),
     }
     if attributes.eip1559_params is not None:
@@ -222,10 +222,10 @@ class ReplayDerivationStage(DerivationStage):
         )
 
     def _handle(self, output: Output) -> bool:
-        found = super()._handle(output)
+        result = super()._handle(output)
         if isinstance(output, AttributesReady) and self._run.current is not None:
             self._run.current = msgspec.structs.replace(self._run.current, sources=self._sources.accepted)
-        return found
+        return result
 
 
 build = ReplayDerivationStage

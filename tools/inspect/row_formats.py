@@ -84,7 +84,7 @@ class RowFormatter:
     def _line(self, cells: tuple[str, ...]) -> str:
         columns = self._layout.columns
         pairs = zip(columns, cells, strict=True)
-        aligned = (cell.rjust(each.width) if each.right else cell.ljust(each.width) for each, cell in pairs)
+        aligned = (cell.rjust(item.width) if item.right else cell.ljust(item.width) for item, cell in pairs)
         return GAP.join(aligned).rstrip() + "\n"
 
 

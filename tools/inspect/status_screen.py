@@ -129,11 +129,11 @@ def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, col
 
 def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
     name = role if len(copies) == 1 else f"{role} x{len(copies)}"
-    beats = [each.heartbeat_age_s for each in copies if each.heartbeat_age_s is not None]
-    cpu = [each.cpu_share for each in copies if each.cpu_share is not None]
-    memory = [each.resident_bytes for each in copies if each.resident_bytes is not None]
+    beats = [copy.heartbeat_age_s for copy in copies if copy.heartbeat_age_s is not None]
+    cpu = [copy.cpu_share for copy in copies if copy.cpu_share is not None]
+    memory = [copy.resident_bytes for copy in copies if copy.resident_bytes is not None]
     return (
-        f"{name[:12]:<12}{sum(each.incarnation for each in copies):>6}"
+        f"{name[:12]:<12}{sum(copy.incarnation for copy in copies):>6}"
         f"{f'{max(beats):.1f}s' if beats else UNKNOWN:>6}{f'{sum(cpu):.0%}' if cpu else UNKNOWN:>7}"
         f"{sum(memory) >> 20 if memory else UNKNOWN:>6}"
     )
@@ -147,7 +147,7 @@ def _troubles(status: NodeStatus) -> Iterator[str]:
         known.add(text)
         yield f"! {duration(problem.age_s)} {text}"
     yield from (f"! {reason}" for reason in status.reasons if reason not in known)
-    yield from (f"! {each.code}: {each.text}" for each in status.warnings)
+    yield from (f"! {warning.code}: {warning.text}" for warning in status.warnings)
     for endpoint in status.endpoints or ():
         if endpoint.state in (EndpointState.THROTTLED, EndpointState.FAILING):
             counts = f"{endpoint.throttled} throttled, {endpoint.errors} failed of {endpoint.requests} requests"

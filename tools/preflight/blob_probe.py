@@ -61,7 +61,9 @@ async def _blob_hashes(client: JsonRpcClient, number: int) -> list[str]:
         full = decode_json(body, _Answer, L1_BLOCK.values).result
     except MalformedJsonError as failure:
         raise EndpointError(client.name, str(failure)) from None
-    return [each for transaction in full.transactions for each in transaction.blobVersionedHashes]
+    return [
+        blobVersionedHash for transaction in full.transactions for blobVersionedHash in transaction.blobVersionedHashes
+    ]
 
 
 async def probe_blobs(

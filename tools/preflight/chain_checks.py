@@ -224,5 +224,5 @@ class _VersionResponse(msgspec.Struct):
 
 async def beacon_version(reader: BeaconReader) -> str | None:
     """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
-    found = await reader.read(VERSION_PATH, _VersionResponse)
-    return None if found is None else one_line(found.data.version)[:100]
+    result = await reader.read(VERSION_PATH, _VersionResponse)
+    return None if result is None else one_line(result.data.version)[:100]

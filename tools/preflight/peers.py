@@ -26,21 +26,21 @@ async def check_peers(config: P2pConfig | None, seconds: float) -> list[Finding]
     static, discovery = [text for text in config.static if text.strip()], not config.no_discovery
     sources = f"{len(config.bootnodes) if discovery else 0} bootnodes, {len(static)} static peers"
     if not static and not (discovery and config.bootnodes):
-        found = [warning(CHECK, Code.PEERS_NONE, f"no peer is named: {sources}")]
+        result = [warning(CHECK, Code.PEERS_NONE, f"no peer is named: {sources}")]
     else:
-        found = [ok(CHECK, sources)]
-    found += _advertised(config)
-    return found + await _dial(config, static, seconds)
+        result = [ok(CHECK, sources)]
+    result += _advertised(config)
+    return result + await _dial(config, static, seconds)
 
 
 def _advertised(config: P2pConfig) -> list[Finding]:
-    given = config.advertise_ip
-    if not given or config.nat or config.netrestrict:
+    advertise_ip = config.advertise_ip
+    if not advertise_ip or config.nat or config.netrestrict:
         return []
     with suppress(ValueError):
-        if not ipaddress.ip_address(given).is_global:
-            return [warning(CHECK, Code.PEERS_ADDRESS, f"--p2p.advertise.ip {given} is not a public address")]
-    return [ok(CHECK, f"{given} is advertised")]
+        if not ipaddress.ip_address(advertise_ip).is_global:
+            return [warning(CHECK, Code.PEERS_ADDRESS, f"--p2p.advertise.ip {advertise_ip} is not a public address")]
+    return [ok(CHECK, f"{advertise_ip} is advertised")]
 
 
 async def _dial(config: P2pConfig, static: Sequence[str], seconds: float) -> list[Finding]:
@@ -49,7 +49,7 @@ async def _dial(config: P2pConfig, static: Sequence[str], seconds: float) -> lis
         addresses = parse_static_peers(static[:MAX_DIALLED], NO_PEER_ID)
     except StaticPeerError as failure:
         return [warning(CHECK, Code.PEER_UNREACHABLE, str(failure))]
-    targets = [address.tcp for each in addresses.values() for address in each if address.tcp is not None]
+    targets = [address.tcp for item in addresses.values() for address in item if address.tcp is not None]
     return list(await asyncio.gather(*(_dial_one(config, target, seconds) for target in targets)))
 
 

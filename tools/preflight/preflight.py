@@ -98,8 +98,8 @@ class _Preflight:
         self._stack = stack
         self._l1 = [L1Check(self._endpoints, url, CALL_SECONDS) for url in self._endpoints.l1]
         self._engine = EngineCheck(self._endpoints, CALL_SECONDS)
-        for each in self._l1:
-            stack.push_async_callback(each.close)
+        for item in self._l1:
+            stack.push_async_callback(item.close)
         stack.push_async_callback(self._engine.close)
         self._heads: list[tuple[JsonRpcClient, Block]] = []
         self._safe_head: SafeHead | None = None
@@ -107,7 +107,7 @@ class _Preflight:
 
     async def run(self) -> list[Finding]:
         """All checks; those of blobs begin when L1 and engine are known."""
-        l1 = [_bounded(each.name, partial(self._check_l1, each)) for each in self._l1]
+        l1 = [_bounded(item.name, partial(self._check_l1, item)) for item in self._l1]
         groups = [
             *l1,
             _bounded(self._engine.name, self._check_engine),
@@ -123,19 +123,19 @@ class _Preflight:
         results = await asyncio.gather(*groups)
         if self._heads:
             # As at the start: one L1 endpoint is enough.
-            results[: len(l1)] = [[_softened(each) for each in found] for found in results[: len(l1)]]
+            results[: len(l1)] = [[_softened(item) for item in result] for result in results[: len(l1)]]
         blobs = await asyncio.gather(
             _bounded("blobs of the L1 head", self._check_new_blobs),
             _bounded("blobs of the safe head", self._check_safe_blobs),
         )
-        return [finding for found in (*results, *blobs) for finding in found]
+        return [finding for result in (*results, *blobs) for finding in result]
 
     async def _check_l1(self, check: L1Check, found: list[Finding]) -> None:
         try:
             found += await check.find()
         except (EndpointError, RpcFailure) as failure:
             found.append(await check.unusable(failure))
-        if any(each.is_error for each in found):
+        if any(item.is_error for item in found):
             found.append(not_checked(check.name, "its head and methods: see its error"))
             return
         head = await read_block(check.client, "latest")
@@ -158,7 +158,7 @@ class _Preflight:
             found += await check.find()
         except (EndpointError, RpcFailure) as failure:
             found.append(await check.unusable(failure))
-        if any(each.is_error for each in found):
+        if any(item.is_error for item in found):
             found.append(not_checked(check.name, "its capabilities, forks and safe head: see its error"))
             return
         if check.offered is not None:
@@ -189,7 +189,7 @@ class _Preflight:
             version = await beacon_version(check.reader)
             found.append(ok(check.name, version or "it does not say which software it is"))
         if self._endpoints.beacon_may_fail:
-            found[:] = [each._replace(level=FindingLevel.WARNING) if each.is_error else each for each in found]
+            found[:] = [item._replace(level=FindingLevel.WARNING) if item.is_error else item for item in found]
 
     async def _check_clocks(self, found: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
@@ -270,18 +270,18 @@ async def _bounded(check: str, fill: Check) -> list[Finding]:
     """Return what a check finds within CHECK_SECONDS, and whether that is all.
 
     What it finds before it fails is kept."""
-    found: list[Finding] = []
+    result: list[Finding] = []
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            await fill(found)
+            await fill(result)
     except TimeoutError:
-        found.append(error(check, Code.NO_RESULT, f"no result within {CHECK_SECONDS:g} s"))
+        result.append(error(check, Code.NO_RESULT, f"no result within {CHECK_SECONDS:g} s"))
     except (EndpointError, RpcFailure, HexError) as failure:
-        found.append(error(check, Code.NO_RESULT, f"the check failed: {failure}"))
+        result.append(error(check, Code.NO_RESULT, f"the check failed: {failure}"))
     except Exception as failure:
         # A bug in one check must not hide what the others find.
-        found.append(error(check, Code.NO_RESULT, f"the check failed: {type(failure).__name__}: {failure}"))
-    return found
+        result.append(error(check, Code.NO_RESULT, f"the check failed: {type(failure).__name__}: {failure}"))
+    return result
 
 
 LITTLE = 1 << 30
@@ -294,17 +294,17 @@ def check_files(paths: Mapping[str, str]) -> list[Finding]:
     """Whether each file can be written, or made with the directories above it, and the room on its disk.
 
     Paths by their options. Disks are reported once."""
-    found: list[Finding] = []
+    result: list[Finding] = []
     disks: set[int] = set()
     for option, text in paths.items():
         path = Path(text).absolute()
-        there = next(each for each in (path, *path.parents) if each.exists())
-        found.append(_writable(f"--{option}", path, there))
+        there = next(parent for parent in (path, *path.parents) if parent.exists())
+        result.append(_writable(f"--{option}", path, there))
         disk = there.stat().st_dev
         if disk not in disks:
             disks.add(disk)
-            found.append(_room(f"disk of --{option}", there))
-    return found
+            result.append(_room(f"disk of --{option}", there))
+    return result
 
 
 def _writable(check: str, path: Path, there: Path) -> Finding:

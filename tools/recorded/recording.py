@@ -82,13 +82,13 @@ class RecordedBlock:
 
     def blob_hashes(self) -> list[bytes]:
         """Versioned hashes of the block's blob transactions in block order: a hash's position is its blob index."""
-        found: list[bytes] = []
+        result: list[bytes] = []
         for raw in self.transactions or ():
             if raw[0] == 3:
                 fields = rlp.decode(raw[1:])
                 assert isinstance(fields, list) and isinstance(fields[10], list)
-                found += [item for item in fields[10] if isinstance(item, bytes)]
-        return found
+                result += [item for item in fields[10] if isinstance(item, bytes)]
+        return result
 
 
 class Recording:

@@ -195,12 +195,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="the recording: l1_blocks.jsonl.gz, expected.json, blob_*.bin")
     parser.add_argument("--port", type=int, default=0, help="0: a free one, printed")
     parser.add_argument("--sidecars-only", action="store_true", help="without the /blobs endpoint")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    if not (given.folder / "l1_blocks.jsonl.gz").is_file():
-        print(f"error: {given.folder} holds no recording (l1_blocks.jsonl.gz is missing)", file=sys.stderr)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if not (args.folder / "l1_blocks.jsonl.gz").is_file():
+        print(f"error: {args.folder} holds no recording (l1_blocks.jsonl.gz is missing)", file=sys.stderr)
         return 1
     try:
-        asyncio.run(serve(given.folder, given.port, not given.sidecars_only))
+        asyncio.run(serve(args.folder, args.port, not args.sidecars_only))
     except KeyboardInterrupt:
         return 0
     return 0

@@ -151,18 +151,18 @@ def picture(driver: "WebDriver", width: int) -> bytes:
     set_size(driver, width, min(int(driver.execute_script(FIT)), MAX_HEIGHT))
     taken = driver.get_screenshot_as_base64()
     driver.get("about:blank")
-    found = driver.execute_async_script(REDUCE, taken)
-    return indexed_png(found["width"], base64.b64decode(found["palette"]), base64.b64decode(found["pixels"]))
+    result = driver.execute_async_script(REDUCE, taken)
+    return indexed_png(result["width"], base64.b64decode(result["palette"]), base64.b64decode(result["pixels"]))
 
 
 async def _take(folder: Path, profile: Path, wanted: tuple[Picture, ...]) -> None:
     with browser(profile) as driver:
-        for each in wanted:
-            async with SceneServer(scene(each.scene)).running() as server:
-                await asyncio.to_thread(open_page, driver, server.url, each.width, dark=each.dark)
-                taken = await asyncio.to_thread(picture, driver, each.width)
-            (folder / each.name).write_bytes(taken)
-            print(f"{each.name}: {len(taken) // 1000} kB")
+        for item in wanted:
+            async with SceneServer(scene(item.scene)).running() as server:
+                await asyncio.to_thread(open_page, driver, server.url, item.width, dark=item.dark)
+                taken = await asyncio.to_thread(picture, driver, item.width)
+            (folder / item.name).write_bytes(taken)
+            print(f"{item.name}: {len(taken) // 1000} kB")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     if (reason := missing()) is not None:
         print(reason, file=sys.stderr)
         return 1
-    wanted = tuple(each for each in PICTURES if options.only in (None, each.name))
+    wanted = tuple(picture for picture in PICTURES if options.only in (None, picture.name))
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as profile:
         asyncio.run(_take(options.out, Path(profile), wanted))

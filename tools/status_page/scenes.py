@@ -143,7 +143,7 @@ def l1_throttled(ago: int) -> Snapshot:
     busy = endpoint("l1", "l1-a.internal:8545", ago, errors=212, throttled=209, at=NOW - 3, error="HTTP status 429")
     words = "error -32005: daily request count exceeded"
     other = endpoint("l1", "l1-b.example.org", ago, 0.0005, False, 41, 38, NOW - 1, words)
-    busy, other = (msgspec.structs.replace(each, verdict="throttles requests") for each in (busy, other))
+    busy, other = (msgspec.structs.replace(item, verdict="throttles requests") for item in (busy, other))
     beacon = endpoint("beacon", "beacon:5052", ago, 0.4)
     endpoints = {"l1": (busy, other), "blobs": (beacon,), "engine": (execution_engine(ago),)}
     return seen._replace(l1=before.l1, engine=engine, derivation=before.derivation, endpoints=endpoints)
@@ -174,15 +174,15 @@ def processes(
     cpu: Mapping[str, float] = CPU, memory: Mapping[str, int] = MEMORY, down: str | None = None
 ) -> list[ProcessStatus]:
     """Return the processes as the supervisor lists them, one of them down."""
-    found: list[ProcessStatus] = []
+    result: list[ProcessStatus] = []
     for role in ROLES:
         for copy in range(WORKERS if role == "compute" else 1):
             name = f"{role}-{copy}" if role == "compute" else role
             is_down, started = role == down, 2 if role == down else 1
-            found.append(
+            result.append(
                 ProcessStatus(
                     name=name,
-                    pid=48_211 + len(found) + (600 if is_down else 0),
+                    pid=48_211 + len(result) + (600 if is_down else 0),
                     incarnation=started + 1 if is_down else 1,
                     restarts=started if is_down else 0,
                     uptime_s=2.0 if is_down else 93_784.0,
@@ -194,7 +194,7 @@ def processes(
                     cpu_share=None if is_down else cpu.get(role, 0.001),
                 )
             )
-    return found
+    return result
 
 
 def endpoint(

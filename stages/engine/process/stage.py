@@ -94,16 +94,7 @@ class EngineStage(Stage):
             self._follow = FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._safe_heads = SafeHeadDatabase(config)
-        self._asked: dict[type, Callable[[Any], Awaitable[CoreAnswer]]] = {
-            L2BlocksRequest: self._reader.overlap_blocks,
-            OutputRequest: self._reader.output,
-            PayloadRequest: self._reader.payload,
-            SafeHeadRequest: self._safe_heads.at_l1,
-            L1AtSafeHeadRequest: self._safe_heads.l1_of,
-            FindSafeHeads: self._safe_heads.find,
-            **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
-            **dict.fromkeys((GetLeader, CommitPayload), self._conductor.ask),
-        }
+        self._asked = self._call_table()
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
@@ -140,6 +131,19 @@ class EngineStage(Stage):
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
+
+    def _call_table(self) -> dict[type, Callable[[Any], Awaitable[CoreAnswer]]]:
+        """Return who makes the core's calls that are not the engine client's, by type."""
+        return {
+            L2BlocksRequest: self._reader.overlap_blocks,
+            OutputRequest: self._reader.output,
+            PayloadRequest: self._reader.payload,
+            SafeHeadRequest: self._safe_heads.at_l1,
+            L1AtSafeHeadRequest: self._safe_heads.l1_of,
+            FindSafeHeads: self._safe_heads.find,
+            **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
+            **dict.fromkeys((GetLeader, CommitPayload), self._conductor.ask),
+        }
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
         return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)

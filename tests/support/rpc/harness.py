@@ -2,8 +2,8 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -161,6 +161,6 @@ class RpcHarness:
 
 
 class RunWithRpc(Protocol):
-    """Runs a coroutine function with a running harness."""
+    """A running harness."""
 
-    def __call__(self, scenario: Callable[[RpcHarness], Awaitable[None]], **options: Any) -> None: ...
+    def __call__(self, **options: Any) -> AbstractAsyncContextManager[RpcHarness]: ...

@@ -1,7 +1,6 @@
 """The batcher between an embedded L1 and DA servers: commitments, challenges and their resolution, as the l1 process
 reads them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import orjson
@@ -103,25 +102,25 @@ def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None
         assert len(batcher.posted) == 3, "none is on L1 yet"
         block = harness.mine()
         commitments = [b"\1" + keccak_commitment(data).encode() for data in DATA]
-        assert [each.data for each in block.inbox] == commitments
+        assert [item.data for item in block.inbox] == commitments
         assert block.challenges == ()
         await batcher.step()
         assert batcher.challenges == 1
-        (found,) = harness.mine().challenges
-        event = decode_event(found.log)
+        (result,) = harness.mine().challenges
+        event = decode_event(result.log)
         assert event == ChallengeEvent(keccak_commitment(DATA[2]), block.header.number, ChallengeStatus.ACTIVE)
-        assert found.resolve_data is None
+        assert result.resolve_data is None
         await batcher.step()
         await batcher.step()
         resolved = harness.mine().challenges
         assert len(resolved) == int(resolves)
-        for each in resolved:
-            assert decode_event(each.log) == ChallengeEvent(
+        for entry in resolved:
+            assert decode_event(entry.log) == ChallengeEvent(
                 event.commitment, event.block_number, ChallengeStatus.RESOLVED
             )
-            assert each.resolve_data == DATA[2]
+            assert entry.resolve_data == DATA[2]
         while harness.l1.chain.head.number <= block.header.number + WINDOW:
-            assert [each.data for each in batcher.posted] == [DATA[2]]
+            assert [item.data for item in batcher.posted] == [DATA[2]]
             harness.mine()
             await batcher.step()
         assert (batcher.posted, batcher.challenges) == ([], 1)
@@ -143,12 +142,12 @@ def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> None:
         harness.l1.reorg(1)  # the next block has the commitment now, and the challenge of the block before
         await batcher.step()
         assert (batcher.challenges, batcher.posted[0].included) == (2, first + 1)
-        (found,) = harness.mine().challenges
-        assert decode_event(found.log).block_number == first + 1
+        (result,) = harness.mine().challenges
+        assert decode_event(result.log).block_number == first + 1
         await batcher.step()
-        (found,) = harness.mine().challenges
-        assert decode_event(found.log)[1:] == (first + 1, ChallengeStatus.RESOLVED)
-        assert found.resolve_data == DATA[0]
+        (result,) = harness.mine().challenges
+        assert decode_event(result.log)[1:] == (first + 1, ChallengeStatus.RESOLVED)
+        assert result.resolve_data == DATA[0]
 
     harness.run(app_for_every_path(lose), True, script)
 
@@ -164,15 +163,12 @@ def test_a_server_that_refuses_an_input_is_an_error() -> None:
     Harness().run(app_for_every_path(refuse), True, script)
 
 
-def test_a_server_that_is_not_there_is_an_error() -> None:
-    async def main() -> None:
-        l1 = JsonRpcClient("http://127.0.0.1:1")
-        batcher = AltDaBatcher("http://127.0.0.1:1", l1, Harness().send, WINDOW, True)
-        with pytest.raises(EndpointError, match="the request failed"):
-            await batcher.store(DATA[0])
-        await batcher.close()
-
-    asyncio.run(main())
+async def test_a_server_that_is_not_there_is_an_error() -> None:
+    l1 = JsonRpcClient("http://127.0.0.1:1")
+    batcher = AltDaBatcher("http://127.0.0.1:1", l1, Harness().send, WINDOW, True)
+    with pytest.raises(EndpointError, match="the request failed"):
+        await batcher.store(DATA[0])
+    await batcher.close()
 
 
 def test_the_calldata_of_a_resolution_has_its_arguments() -> None:

@@ -49,11 +49,11 @@ def test_brotli_channels_begin_with_their_version_byte() -> None:
 
 @given(st.binary(max_size=500), st.integers(FRAME_OVERHEAD + 1, 200))
 def test_frames_join_to_the_body(body: bytes, max_frame_bytes: int) -> None:
-    found = frames(CHANNEL, body, max_frame_bytes)
-    assert b"".join(frame.data for frame in found) == body
-    assert [frame.number for frame in found] == list(range(len(found)))
-    assert [frame.is_last for frame in found] == [False] * (len(found) - 1) + [True]
-    assert all(len(frame.encode()) <= max_frame_bytes for frame in found)
+    result = frames(CHANNEL, body, max_frame_bytes)
+    assert b"".join(frame.data for frame in result) == body
+    assert [frame.number for frame in result] == list(range(len(result)))
+    assert [frame.is_last for frame in result] == [False] * (len(result) - 1) + [True]
+    assert all(len(frame.encode()) <= max_frame_bytes for frame in result)
 
 
 def test_batcher_data_is_parsed_into_the_same_frames() -> None:

@@ -113,8 +113,8 @@ class BatcherHarness:
             assert isinstance(frames, list)
             channel += b"".join(frame.data for frame in frames)
         rules = SpanRules(self.rollup.l2_chain_id, self.rollup.genesis.l2_time, self.rollup.block_time)
-        found = read_batches(channel, 1_000_000, True, rules)
-        return [batch for batch in found if isinstance(batch, SingularBatch | SpanBatch)]
+        result = read_batches(channel, 1_000_000, True, rules)
+        return [batch for batch in result if isinstance(batch, SingularBatch | SpanBatch)]
 
 
 @pytest.mark.parametrize("channel", [SPAN_BLOBS, SINGULAR_CALLDATA], ids=["span blobs", "singular calldata"])
@@ -161,8 +161,8 @@ def test_transactions_that_a_block_does_not_have(tmp_path: Path) -> None:
         harness.mine()
 
     harness.run(scenario)
-    found = [batch.transactions for batch in harness.batches()]
-    assert [len(each) for each in found] == [1, 2, 1] and tuple(found[1])[1] == b"\x02\xc0"
+    result = [batch.transactions for batch in harness.batches()]
+    assert [len(item) for item in result] == [1, 2, 1] and tuple(result[1])[1] == b"\x02\xc0"
 
 
 def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
@@ -296,6 +296,6 @@ def test_blob_transaction() -> None:
     assert keccak256(canonical) == built.hash
     assert recover_sender(body, CHAIN_ID) == KEY.address
     assert (body.max_blob_fee, body.blob_hashes) == (4, built.versioned_hashes)
-    assert [versioned_hash(each) for each in commitments] == list(built.versioned_hashes)
+    assert [versioned_hash(commitment) for commitment in commitments] == list(built.versioned_hashes)
     assert blobs == [blob]
     assert list(map(verify_proof, blobs, commitments, proofs)) == [True]

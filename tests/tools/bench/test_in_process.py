@@ -1,6 +1,5 @@
 """Several buses in one process."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -35,8 +34,8 @@ def test_the_shared_memory_is_freed_with_the_last_bus(tmp_path: Path) -> None:
         liveness.beat(0)
 
 
-def test_buses_are_closed_when_the_body_raises(tmp_path: Path) -> None:
-    async def scene() -> None:
+async def test_buses_are_closed_when_the_body_raises(tmp_path: Path) -> None:
+    with pytest.raises(LookupError):
         buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 1})
         async with running_buses(buses):
             requests: list[EchoRequest] = []
@@ -44,7 +43,4 @@ def test_buses_are_closed_when_the_body_raises(tmp_path: Path) -> None:
             buses["client"].connect(ECHO, lambda message: None).send(EchoRequest(1))
             await until(lambda: requests)
             raise LookupError
-
-    with pytest.raises(LookupError):
-        asyncio.run(scene())
     assert list(tmp_path.iterdir()) == []

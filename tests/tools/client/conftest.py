@@ -1,5 +1,5 @@
 """The rpc stage for the client's tests."""
 
-from tests.stages.rpc.conftest import with_rpc
+from tests.stages.rpc.conftest import running_rpc
 
-__all__ = ["with_rpc"]
+__all__ = ["running_rpc"]

@@ -37,7 +37,7 @@ from rollup_node.tools.client.clients import (
     convert,
 )
 from tests.support.rpc import harness as rpc_harness
-from tests.support.rpc.harness import L2, ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L2, ROLLUP, RunWithRpc
 
 SECRET = b"\x07" * 32
 PEER = PeerInfo(
@@ -80,7 +80,7 @@ def answer(request: Any) -> Any:
 def names(modules: dict[str, Any]) -> set[str]:
     """The methods that modules call."""
     members = (vars(module).values() for module in modules.values())
-    return {each.json_rpc_method for found in members for each in found if hasattr(each, "json_rpc_method")}
+    return {item.json_rpc_method for member in members for item in member if hasattr(item, "json_rpc_method")}
 
 
 def test_every_method_of_the_namespaces_is_there() -> None:
@@ -91,12 +91,12 @@ def test_every_method_of_the_namespaces_is_there() -> None:
     assert {vars(module)["is_async"] for module in ASYNC_MODULES.values()} == {True}
 
 
-def test_the_optimism_namespace(with_rpc: RunWithRpc) -> None:
+async def test_the_optimism_namespace(running_rpc: RunWithRpc) -> None:
     from web3.exceptions import Web3RPCError
 
     from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(safedb=True) as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
         client = RollupClient(rpc.url)
@@ -115,15 +115,13 @@ def test_the_optimism_namespace(with_rpc: RunWithRpc) -> None:
             with pytest.raises(Web3RPCError, match="not found"):
                 await awaited.optimism.dependency_set()
 
-    with_rpc(scenario, safedb=True)
 
-
-def test_the_admin_namespace_with_a_token(with_rpc: RunWithRpc) -> None:
+async def test_the_admin_namespace_with_a_token(running_rpc: RunWithRpc) -> None:
     from web3.exceptions import Web3RPCError
 
     from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(jwt_secret=SECRET) as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
         async with AsyncRollupClient(rpc.url, jwt_secret=SECRET) as client, AsyncRollupClient(rpc.url) as stranger:
@@ -137,10 +135,8 @@ def test_the_admin_namespace_with_a_token(with_rpc: RunWithRpc) -> None:
             with pytest.raises(Web3RPCError, match="unauthorized"):
                 await stranger.admin.sequencer_active()
 
-    with_rpc(scenario, jwt_secret=SECRET)
 
-
-def test_the_opp2p_namespace(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_opp2p_namespace(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     from rollup_node.tools.client.clients import AsyncRollupClient, ResultError, RollupClient
 
     results = {"self": PEER, "peers": PEERS, "peerStats": STATS, "listBlockedSubnets": PEERS.bannedSubnets}
@@ -152,8 +148,7 @@ def test_the_opp2p_namespace(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPat
         return PeerResponse(request.id, encoded, None, -32000)
 
     monkeypatch.setattr(rpc_harness, "peer_response", respond)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(p2p=True) as rpc:
         await rpc.until_ready()
         async with AsyncRollupClient(rpc.url) as client:
             assert await client.opp2p.self_info() == PEER
@@ -171,8 +166,6 @@ def test_the_opp2p_namespace(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPat
             ("blockAddr", "10.0.0.1"),
             ("connectPeer", "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2"),
         ]
-
-    with_rpc(scenario, p2p=True)
 
 
 def test_the_modules_fit_any_web3() -> None:
@@ -193,18 +186,15 @@ def test_the_node_does_not_import_it() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_examples_of_the_documentation(with_rpc: RunWithRpc, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_examples_of_the_documentation(running_rpc: RunWithRpc, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[3] / "docs" / "python-client.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 2
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
         for block in blocks:
             await asyncio.to_thread(exec, block, {"URL": rpc.url})
-
-    with_rpc(scenario)
     first, root, sequencing, version = capsys.readouterr().out.splitlines()
     assert first.startswith("safe ") and first.endswith("of 20 with L1 up to 10")
     assert (root, sequencing) == (f"output root 0x{'0a' * 32}", "sequencing True")
@@ -225,8 +215,8 @@ REF = {
 def test_a_reference_with_a_field_of_a_later_version() -> None:
     from web3.datastructures import AttributeDict
 
-    found = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
-    assert found == L2BlockRef(
+    result = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
+    assert result == L2BlockRef(
         hash=HexBytes(HASH),
         number=7,
         parent_hash=HexBytes(HASH),
@@ -238,9 +228,9 @@ def test_a_reference_with_a_field_of_a_later_version() -> None:
 
 def test_defaults_and_plain_types() -> None:
     assert convert({"dependencies": {"901": {}}}, DependencySet).override_message_expiry_window == 0
-    found = {"postExecOptIn": True, "protocolActive": False, "effective": False}
-    assert convert(found, SdmStatus) == SdmStatus(True, False, False)
-    assert convert(found | {"activationTime": 7}, SdmStatus).activation_time == 7
+    result = {"postExecOptIn": True, "protocolActive": False, "effective": False}
+    assert convert(result, SdmStatus) == SdmStatus(True, False, False)
+    assert convert(result | {"activationTime": 7}, SdmStatus).activation_time == 7
     assert convert(None, type(None)) is None
     assert convert(True, bool) is True
 

@@ -70,26 +70,26 @@ def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
 
 def batcher_transactions(folder: Path) -> dict[str, int]:
     """The L1 block of each recorded transaction to the inbox, by the transaction's hash."""
-    inbox, found = find_network("op-sepolia").config.batch_inbox.hex(), {}
+    inbox, result = find_network("op-sepolia").config.batch_inbox.hex(), {}
     with gzip.open(folder / "l1_blocks.jsonl.gz", "rt") as lines:
         for line in map(json.loads, lines):
             for raw in line.get("txs", ()):
                 if inbox in raw:
-                    found["0x" + keccak256(bytes.fromhex(raw)).hex()] = line["number"]
-    return found
+                    result["0x" + keccak256(bytes.fromhex(raw)).hex()] = line["number"]
+    return result
 
 
 def assert_as_expected(ended: FinishedProgram, folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text())
-    found = [json.loads(line) for line in ended.lines()]
+    result = [json.loads(line) for line in ended.lines()]
     sent = batcher_transactions(folder)
-    for line in found:
+    for line in result:
         transactions = line.pop("l1_transactions")
-        assert all(sent[each] <= line["inclusion"] for each in transactions)
+        assert all(sent[transaction] <= line["inclusion"] for transaction in transactions)
         assert sent[transactions[-1]] == line["inclusion"]
         assert line.pop("channel_bytes") > 1000
         assert 0 < line.pop("inclusion_timestamp") - line["first_timestamp"] < 3600
-    assert found == [
+    assert result == [
         {
             "inclusion": span["inclusion"],
             "channel": span["channel"],
@@ -104,9 +104,9 @@ def assert_as_expected(ended: FinishedProgram, folder: Path) -> None:
         }
         for span in expected["spans"]
     ]
-    assert len(found) == SPANS
-    assert sum(line["blocks"] for line in found) == BLOCKS
-    assert sum(line["transactions"] for line in found) == TRANSACTIONS
+    assert len(result) == SPANS
+    assert sum(line["blocks"] for line in result) == BLOCKS
+    assert sum(line["transactions"] for line in result) == TRANSACTIONS
 
 
 def test_all_spans_come_out(module_leftovers: Leftovers, url: str, folder: Path) -> None:
@@ -160,7 +160,7 @@ def test_unavailable_data_end_the_command_with_one_line(fork: Fork, url: str, re
             *log, line = ended.err.splitlines()
             assert ended.code == 1
             assert line.startswith(f"rollup-node: L1-BLOCK: {error}"), line
-            assert all(" lvl=warn " in each for each in log) and "Traceback" not in ended.err, ended.err
+            assert all(" lvl=warn " in item for item in log) and "Traceback" not in ended.err, ended.err
 
 
 def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, url: str) -> None:

@@ -19,12 +19,12 @@ def budget(capsys: pytest.CaptureFixture[str], *words: str, methods: Methods | N
 
     async def run() -> int:
         async with listening(json_rpc_app(methods or FakeL1Chain(40).methods(SEPOLIA))) as (url,):
-            given = ["budget", "--network=op-sepolia", f"--l1={url}", *words]
-            return await asyncio.to_thread(cli.main, given)
+            value = ["budget", "--network=op-sepolia", f"--l1={url}", *words]
+            return await asyncio.to_thread(cli.main, value)
 
     code = run_within(30, run)
-    found = capsys.readouterr()
-    return code, found.out, found.err
+    result = capsys.readouterr()
+    return code, result.out, result.err
 
 
 def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,10 +40,10 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = budget(capsys, "--from-l1=10", "--json")
-    found = json.loads(out)
-    assert code == 0 and (found["from_l1"], found["l1_head"], found["samples"]) == (10, 39, 24)
-    assert found["sync"]["totals"]["L1"]["requests"] == 30 == found["sync"]["l1_blocks"]
-    assert found["day"]["l1_blocks"] == 7200 and "hours" not in found["sync"]
+    result = json.loads(out)
+    assert code == 0 and (result["from_l1"], result["l1_head"], result["samples"]) == (10, 39, 24)
+    assert result["sync"]["totals"]["L1"]["requests"] == 30 == result["sync"]["l1_blocks"]
+    assert result["day"]["l1_blocks"] == 7200 and "hours" not in result["sync"]
 
 
 @pytest.mark.parametrize(

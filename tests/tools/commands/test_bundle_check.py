@@ -34,10 +34,10 @@ def test_the_table_of_a_bundle(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     karst = BUNDLE_FORKS["karst"].carried[0]
     assert cli.main(["bundle-check", "--json", "--fork=karst", str(FOLDER / karst.file)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["fork"], found["sha256"], found["used"]) == ("karst", karst.sha256, True)
-    assert found["confirmed_by"] == karst.confirmed_by and found["block_gas"] == found["transactions_gas"]
-    assert all(each["same"] for each in found["transactions"])
+    result = json.loads(capsys.readouterr().out)
+    assert (result["fork"], result["sha256"], result["used"]) == ("karst", karst.sha256, True)
+    assert result["confirmed_by"] == karst.confirmed_by and result["block_gas"] == result["transactions_gas"]
+    assert all(item["same"] for item in result["transactions"])
 
 
 def test_a_known_bundle_with_other_line_ends_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

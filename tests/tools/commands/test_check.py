@@ -41,24 +41,24 @@ def endpoints() -> CheckedEndpoints:
 
 
 def words(l1: str, engine: str, beacon: str, *more: str) -> list[str]:
-    given = [
+    value = [
         "--network=zora-sepolia",
         f"--l1={l1}",
         f"--l2={engine}",
         f"--l1.beacon={beacon}",
         "--l2.jwt-secret=jwt.hex",
     ]
-    given += [f"--rpc.addr={own_address()}", "--rpc.port=0", f"--p2p.listen.ip={own_address()}", "--p2p.listen.tcp=0"]
+    value += [f"--rpc.addr={own_address()}", "--rpc.port=0", f"--p2p.listen.ip={own_address()}", "--p2p.listen.tcp=0"]
     names = {word.partition("=")[0] for word in more}
-    return [word for word in given if word.partition("=")[0] not in names] + list(more)
+    return [word for word in value if word.partition("=")[0] not in names] + list(more)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Shown]:
     code = cli.main(["check", "--json", *arguments])
     out = capsys.readouterr().out
-    found = json.loads(out)
-    assert found["ok"] is (code == 0)
-    return code, found["findings"]
+    result = json.loads(out)
+    assert result["ok"] is (code == 0)
+    return code, result["findings"]
 
 
 def check(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Shown]:
@@ -67,20 +67,20 @@ def check(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str], *more
 
 
 def codes(shown: Shown, level: str = "error") -> set[str | None]:
-    return {each["code"] for each in shown if each["level"] == level}
+    return {item["code"] for item in shown if item["level"] == level}
 
 
 def text_of(shown: Shown, code: str) -> str:
-    return next(f"{each['text']} -> {each['remedy']}" for each in shown if each["code"] == code)
+    return next(f"{item['text']} -> {item['remedy']}" for item in shown if item["code"] == code)
 
 
 def test_a_good_set_up_has_no_findings_and_writes_no_file(
     endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     code, shown = check(endpoints, capsys)
-    assert {each["level"] for each in shown} == {"ok"}, [each for each in shown if each["level"] != "ok"]
+    assert {item["level"] for item in shown} == {"ok"}, [item for item in shown if item["level"] != "ok"]
     assert code == 0
-    checks = " ".join(str(each["check"]) for each in shown)
+    checks = " ".join(str(item["check"]) for item in shown)
     for subject in (
         "options",
         "--l2.jwt-secret",
@@ -94,7 +94,7 @@ def test_a_good_set_up_has_no_findings_and_writes_no_file(
         "peers",
     ):
         assert subject in checks
-    assert [each.name for each in tmp_path.iterdir()] == ["jwt.hex"]
+    assert [item.name for item in tmp_path.iterdir()] == ["jwt.hex"]
     assert f"eth/v1/beacon/blobs/{endpoints.slot_of(endpoints.origin_time)}" in endpoints.paths
 
 
@@ -131,13 +131,13 @@ def test_what_the_engine_says_of_itself(endpoints: CheckedEndpoints, capsys: pyt
 
 def test_a_chain_with_others_in_its_set(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str]) -> None:
     """[FSR13, UPG22] Also where nothing else can be asked."""
-    given = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1=http://127.0.0.1:1", "--rpc.port=0")
-    _, shown = run(capsys, *given, "--l1.beacon.ignore", "--p2p.disable")
+    value = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1=http://127.0.0.1:1", "--rpc.port=0")
+    _, shown = run(capsys, *value, "--l1.beacon.ignore", "--p2p.disable")
     assert "LOCAL-SAFE" in codes(shown, "warning") and "BUNDLE-UNCONFIRMED" in codes(shown)
     assert text_of(shown, "LOCAL-SAFE").startswith(
         "from 2026-12-10T16:00:01Z on, safe heads are not verified across chains: the dependency set is [1301,"
     )
-    _, shown = run(capsys, *given, "--p2p.disable", "--l2.follow.source=http://127.0.0.1:1/11155420/")
+    _, shown = run(capsys, *value, "--p2p.disable", "--l2.follow.source=http://127.0.0.1:1/11155420/")
     assert {"LOCAL-SAFE", "BUNDLE-UNCONFIRMED"} & (codes(shown) | codes(shown, "warning")) == set()
 
 
@@ -266,7 +266,7 @@ def test_swapped_endpoints_are_named(endpoints: CheckedEndpoints, capsys: pytest
     with endpoints.served() as (l1, engine, beacon):
         _, shown = run(capsys, *words(beacon, engine, l1))
     assert codes(shown) == {"ENDPOINTS-SWAPPED"}
-    texts = " ".join(str(each["text"]) for each in shown)
+    texts = " ".join(str(item["text"]) for item in shown)
     assert "of --l1 is a beacon node" in texts and "of --l1.beacon is an execution node" in texts
 
 
@@ -281,7 +281,7 @@ def test_tls_on_one_side_alone(endpoints: CheckedEndpoints, capsys: pytest.Captu
         secure = [url.replace("http:", "https:") for url in (l1, engine, beacon)]
         code, shown = run(capsys, *words(*secure))
     assert code == 1 and codes(shown) == {"TLS-PORT"}
-    assert sum(each["code"] == "TLS-PORT" for each in shown) == 3
+    assert sum(item["code"] == "TLS-PORT" for item in shown) == 3
 
 
 @contextmanager
@@ -341,7 +341,7 @@ def test_everything_wrong_comes_in_one_run(
     assert code == 1
     unreachable = {"L1-UNREACHABLE", "ENGINE-UNREACHABLE", "BEACON-UNREACHABLE", "SIGNER-UNREACHABLE"}
     assert codes(shown) == unreachable | {"JWT-FILE", "PORT-TAKEN", "DIRECTORY"}
-    reasons = {each["check"]: each["text"] for each in shown if each["level"] == "not checked"}
+    reasons = {item["check"]: item["text"] for item in shown if item["level"] == "not checked"}
     assert reasons["engine 127.0.0.1:1"] == "there is no JWT secret to ask it with"
     assert {"blobs of the L1 head", "blobs of the safe head"} <= set(reasons)
 
@@ -349,7 +349,7 @@ def test_everything_wrong_comes_in_one_run(
 def test_wrong_options_are_findings(capsys: pytest.CaptureFixture[str]) -> None:
     code, shown = run(capsys, "--network=op-sepolia", "--rpc.port=x", "--l2=http://127.0.0.1:1")
     assert code == 1 and codes(shown) == {"OPTIONS"}
-    assert any("rpc.port" in str(each["text"]) for each in shown)
+    assert any("rpc.port" in str(item["text"]) for item in shown)
     assert shown[-1]["level"] == "not checked"
 
 

@@ -52,7 +52,7 @@ def decode(capsys: pytest.CaptureFixture[str]) -> Any:
 def recorded_data(shared_data: Path) -> list[bytes]:
     """The data of the batcher's transactions in 58 L1 blocks, call data and blobs in order."""
     config, folder = find_network("op-sepolia").config, shared_data / "op_sepolia_replay"
-    found: list[bytes] = []
+    result: list[bytes] = []
     with open_gzip(folder / "l1_blocks.jsonl.gz", "rt") as lines:
         for line in map(json.loads, lines):
             transactions = [bytes.fromhex(text) for text in line.get("txs", ())]
@@ -60,8 +60,8 @@ def recorded_data(shared_data: Path) -> list[bytes]:
                 if sent.sender != config.genesis.system_config.batcher:
                     continue
                 blobs = [(folder / f"blob_{blob.hash.hex()}.bin").read_bytes() for blob in sent.blobs]
-                found += [decode_blob(blob) for blob in blobs] or [sent.data]
-    return found
+                result += [decode_blob(blob) for blob in blobs] or [sent.data]
+    return result
 
 
 def test_all_26_spans(decode: Any, recorded_data: list[bytes], shared_data: Path, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_recorded_transaction_has_its_hash(decode: Any, shared_data: Path, tmp
     config, folder = find_network("op-sepolia").config, shared_data / "op_sepolia_replay"
     with open_gzip(folder / "l1_blocks.jsonl.gz", "rt") as lines:
         raws = [bytes.fromhex(text) for line in map(json.loads, lines) for text in line.get("txs", ())]
-    raw = next(each for each in raws if each[0] == 2 and config.batch_inbox in each)
+    raw = next(raw for raw in raws if raw[0] == 2 and config.batch_inbox in raw)
     (tmp_path / "raw").write_text(f"0x{raw.hex()}")
     ran = decode(tmp_path / "raw", "--as", "transaction", *ON_OP_SEPOLIA)
     assert ran.code == 0

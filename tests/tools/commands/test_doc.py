@@ -26,8 +26,8 @@ def test_a_row_for_each_metric(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("form", [["--json"], ["--format", "json"], ["--format=markdown", "--json"]])
 def test_json(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metrics", *form]) == 0
-    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert found["op_node_default_derived_batches_total"] == {
+    result = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert result["op_node_default_derived_batches_total"] == {
         "type": "counter",
         "name": "op_node_default_derived_batches_total",
         "help": "Batches derived",
@@ -35,7 +35,7 @@ def test_json(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         "processes": ["derivation"],
         "op_node": True,
     }
-    assert found["process_up"]["op_node"] is False
+    assert result["process_up"]["op_node"] is False
 
 
 def test_wrong_words() -> None:

@@ -64,20 +64,20 @@ HEALTHY: dict[str, Any] = {
 
 def findings(is_reached: bool | None = True, **changes: Any) -> list[Finding]:
     """The findings on a healthy node with some values changed; `a__b` is `b` within `a`."""
-    found = copy.deepcopy(HEALTHY)
+    result = copy.deepcopy(HEALTHY)
     for name, value in changes.items():
-        place = found
+        place = result
         *outer, last = name.split("__")
         for key in outer:
             place = place[key]
         place[last] = value
-    return examine(msgspec.convert(found, Diagnosis), is_reached)
+    return examine(msgspec.convert(result, Diagnosis), is_reached)
 
 
 def test_a_healthy_node_has_no_finding_above_ok() -> None:
     report = findings()
-    assert {each.level for each in report} == {Severity.OK}
-    assert [each.text for each in report] == [
+    assert {item.level for item in report} == {Severity.OK}
+    assert [item.text for item in report] == [
         "our record says 8.8.8.8, TCP port 9222, UDP port 9222",
         "40 connections have come in from other machines",
         "discovery table: 100 nodes, 80 live: 30 of our chain, 20 of other chains, 30 of none",
@@ -182,7 +182,7 @@ NO_PEERS = {"inbound": 0, "outbound": 0}
     ],
 )
 def test_each_fault_is_reported_with_advice(changes: dict[str, Any], level: str, text: str, advice: str) -> None:
-    report = [each for each in findings(**changes) if text in each.text]
+    report = [finding for finding in findings(**changes) if text in finding.text]
     assert len(report) == 1, findings(**changes)
     assert report[0].level is Severity(level) and advice in report[0].advice
 
@@ -215,34 +215,34 @@ def serving(answer: Any) -> Iterator[str]:
 
 
 def node_on_loopback(**changes: Any) -> dict[str, Any]:
-    found = copy.deepcopy(HEALTHY)
-    found["discovery"] |= {"ip": "127.0.0.1", "tcp": 1, **changes}
-    return found
+    result = copy.deepcopy(HEALTHY)
+    result["discovery"] |= {"ip": "127.0.0.1", "tcp": 1, **changes}
+    return result
 
 
 def test_the_report_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as peer:
-        found = node_on_loopback(tcp=peer.getsockname()[1])
-        found["observed"] = {}
-        with serving({"result": found}) as url:
+        result = node_on_loopback(tcp=peer.getsockname()[1])
+        result["observed"] = {}
+        with serving({"result": result}) as url:
             assert main(["p2p", "doctor", "--rpc", url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "peer 16Uiu2HAm of chain 10, at /ip4/0.0.0.0/tcp/9222"
-    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {found['discovery']['tcp']}, UDP port 9222"
+    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {result['discovery']['tcp']}, UDP port 9222"
 
 
 def test_texts_of_a_node_are_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    found = node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}
-    with serving({"result": found}) as url:
+    result = node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}
+    with serving({"result": result}) as url:
         assert main(["p2p", "doctor", "--rpc", url]) == 1
     assert " fault  \\x1b[2Jno\\npeers\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("ip", "port"), [("127.0.0.1", 1 << 40), ("a" * 300, 5), ("\x00", 5)])
 def test_an_endpoint_that_is_none_is_not_reached(ip: str, port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    found = node_on_loopback()
-    found["discovery"] = found["discovery"] | {"ip": ip, "tcp": port}
-    with serving({"result": found}) as url:
+    result = node_on_loopback()
+    result["discovery"] = result["discovery"] | {"ip": ip, "tcp": port}
+    with serving({"result": result}) as url:
         main(["p2p", "doctor", "--rpc", url])
     assert f"port {port} accepts no connection from here" in capsys.readouterr().out
 

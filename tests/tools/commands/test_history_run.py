@@ -142,7 +142,9 @@ def test_the_tables_are_the_chain(course: ServedCourse, history: Path) -> None:
     assert heads[-1]["l2_hash"] == course.facts.l2_hashes[-1]
     assert {head["l1_hash"] for head in heads} <= set(course.facts.l1_hashes)
     inputs = _rows(history, Table.L1_INPUTS)
-    assert {frame["transaction"] for frame in frames} < {each["transaction"] for each in inputs if each["is_batcher"]}
+    assert {frame["transaction"] for frame in frames} < {
+        input_["transaction"] for input_ in inputs if input_["is_batcher"]
+    }
 
 
 def test_what_else_the_inbox_gets_is_dropped_by_name(course: ServedCourse, history: Path) -> None:
@@ -162,7 +164,7 @@ def test_what_else_the_inbox_gets_is_dropped_by_name(course: ServedCourse, histo
         ("flushed", "parent_hash_mismatch"),
         ("flushed", "timestamp_ahead"),
     }
-    strangers = [each for each in _rows(history, Table.L1_INPUTS) if not each["is_batcher"]]
+    strangers = [item for item in _rows(history, Table.L1_INPUTS) if not item["is_batcher"]]
     refused = [drop for drop in _rows(history, Table.DROPS) if drop["reason"] == "sender_not_batcher"]
     assert len(strangers) == len(refused) > 0
 

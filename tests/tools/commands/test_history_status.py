@@ -20,12 +20,12 @@ def _history(path: Path, *firsts: int, salt: str = "") -> HistoryFolder:
     folder = HistoryFolder(path)
     folder.open(RUN)
     for first in firsts:
-        each = row(first, first + 9, CONFIG.digest, salt if first != firsts[0] else "")
-        source = folder.partial(each.range) / "rows"
+        item = row(first, first + 9, CONFIG.digest, salt if first != firsts[0] else "")
+        source = folder.partial(item.range) / "rows"
         source.write_text("x")
-        name = each.files[0].path
+        name = item.files[0].path
         folder.publish(
-            msgspec.structs.replace(each, files=(file_entry(source, name, "l2_blocks", 20),)), {name: source}
+            msgspec.structs.replace(item, files=(file_entry(source, name, "l2_blocks", 20),)), {name: source}
         )
     return folder
 

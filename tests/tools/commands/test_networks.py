@@ -42,11 +42,11 @@ def test_the_time_that_is_left_until_a_fork(
 
 def test_json_has_an_object_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json"]) == 0
-    found = {each["name"]: each for each in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert tuple(found) == network_names()
-    assert found["base-sepolia"]["end"]["last_block"] == 48_418_655
-    assert found["base-sepolia"]["end"]["source"].startswith("docs.base.org/")
-    assert found["op-mainnet"] == {
+    result = {item["name"]: item for item in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert tuple(result) == network_names()
+    assert result["base-sepolia"]["end"]["last_block"] == 48_418_655
+    assert result["base-sepolia"]["end"]["source"].startswith("docs.base.org/")
+    assert result["op-mainnet"] == {
         "name": "op-mainnet",
         "l1_chain": 1,
         "l2_chain": 10,

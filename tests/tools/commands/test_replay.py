@@ -71,7 +71,7 @@ def test_real_blocks_come_out_as_they_were_built(recorded: str, leftovers: Lefto
     assert {line["epoch"]["number"] for line in lines} == {6582944, 6582945}
     sent = batcher_transactions(folder)
     for line in lines:
-        assert [sent[each] for each in line["l1_transactions"]] == [line["derived_from"]], (
+        assert [sent[item] for item in line["l1_transactions"]] == [line["derived_from"]], (
             "a channel of one transaction"
         )
 
@@ -150,9 +150,9 @@ def test_flags_become_a_replay(tmp_path: Path) -> None:
     parser.add_l2_source()
     parser.add_timeout()
     words = ("--network=op-sepolia", "--l1=http://a", "--l1.beacon=http://c", "--l2=http://b", "--timeout=30s")
-    found = replay_config(parse(parser, words), Outputs(5, 6), 1, 9, RowFormat.JSON, 7)
-    assert (found.first, found.last, found.base, found.output, found.errors) == (1, 9, 7, 5, 6)
-    assert (found.url, found.blocks, found.timeout, found.jwt_secret) == ("http://b", None, 30.0, None)
+    result = replay_config(parse(parser, words), Outputs(5, 6), 1, 9, RowFormat.JSON, 7)
+    assert (result.first, result.last, result.base, result.output, result.errors) == (1, 9, 7, 5, 6)
+    assert (result.url, result.blocks, result.timeout, result.jwt_secret) == ("http://b", None, 30.0, None)
     secret = tmp_path / "jwt"
     with pytest.raises(SetupError, match="there is no secret in"):
         replay_config(parse(parser, (*words, f"--l2.jwt-secret={secret}")), Outputs(5, 6), 1, 9, RowFormat.JSON)

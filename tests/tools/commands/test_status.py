@@ -36,59 +36,51 @@ async def command(*flags: str, stdout: int = PIPE) -> AsyncIterator[asyncio.subp
             await process.wait()
 
 
-def test_once_and_watched(tmp_path: Path) -> None:
+async def test_once_and_watched(tmp_path: Path) -> None:
     """Without a terminal one screen follows the other; Ctrl-C ends it well."""
-
-    async def scenario() -> None:
-        async with asyncio.timeout(50), RpcHarness(tmp_path).running() as rpc:
-            await rpc.until_ready()
-            async with command("--json", "--rpc", rpc.url) as once:
-                out, err = await once.communicate()
-            assert (once.returncode, err) == (0, b"")
-            assert msgspec.json.decode(out, type=NodeStatus).ready
-            async with command("--watch", "--rpc", rpc.url) as watch:
-                assert watch.stdout is not None
-                lines = [(await watch.stdout.readline()).decode() for _ in range(2)]
-                assert "v1.2.3-dev   test-net (901 on L1 900)" in lines[0] and lines[1].startswith("ready   ")
-                while "test-net" not in (await watch.stdout.readline()).decode():
-                    pass
-                watch.send_signal(signal.SIGINT)
-                _, err = await watch.communicate()
-                assert (watch.returncode, err) == (0, b"")
-
-    asyncio.run(scenario())
-
-
-def test_on_a_terminal_a_screen_replaces_the_one_before(tmp_path: Path) -> None:
-    """The node goes away meanwhile: that is said above the last status."""
-
-    async def scenario() -> None:
-        terminal, end = os.openpty()
-        shown = b""
-
-        def read() -> None:
-            nonlocal shown
-            shown += os.read(terminal, 65536)
-
-        async with asyncio.timeout(50), AsyncExitStack() as stack:
-            async with RpcHarness(tmp_path).running() as rpc:
-                await rpc.until_ready()
-                asyncio.get_running_loop().add_reader(terminal, read)
-                watch = await stack.enter_async_context(command("--watch", "--rpc", rpc.url, stdout=end))
-                while shown.count(REST_OF_SCREEN.encode()) < 2:
-                    await asyncio.sleep(0.02)
-            while b": cannot connect (" not in shown:
-                await asyncio.sleep(0.02)
+    async with asyncio.timeout(50), RpcHarness(tmp_path).running() as rpc:
+        await rpc.until_ready()
+        async with command("--json", "--rpc", rpc.url) as once:
+            out, err = await once.communicate()
+        assert (once.returncode, err) == (0, b"")
+        assert msgspec.json.decode(out, type=NodeStatus).ready
+        async with command("--watch", "--rpc", rpc.url) as watch:
+            assert watch.stdout is not None
+            lines = [(await watch.stdout.readline()).decode() for _ in range(2)]
+            assert "v1.2.3-dev   test-net (901 on L1 900)" in lines[0] and lines[1].startswith("ready   ")
+            while "test-net" not in (await watch.stdout.readline()).decode():
+                pass
             watch.send_signal(signal.SIGINT)
-            assert await watch.wait() == 0
-        asyncio.get_running_loop().remove_reader(terminal)
-        os.close(terminal)
-        os.close(end)
-        assert shown.startswith((CLEAR + HOME).encode()) and shown.count(CLEAR.encode()) == 1
-        last = shown.rpartition(HOME.encode())[2].decode()
-        assert "; before:" in last.splitlines()[0] and "test-net" in last.splitlines()[1]
+            _, err = await watch.communicate()
+            assert (watch.returncode, err) == (0, b"")
 
-    asyncio.run(scenario())
+
+async def test_on_a_terminal_a_screen_replaces_the_one_before(tmp_path: Path) -> None:
+    """The node goes away meanwhile: that is said above the last status."""
+    terminal, end = os.openpty()
+    shown = b""
+
+    def read() -> None:
+        nonlocal shown
+        shown += os.read(terminal, 65536)
+
+    async with asyncio.timeout(50), AsyncExitStack() as stack:
+        async with RpcHarness(tmp_path).running() as rpc:
+            await rpc.until_ready()
+            asyncio.get_running_loop().add_reader(terminal, read)
+            watch = await stack.enter_async_context(command("--watch", "--rpc", rpc.url, stdout=end))
+            while shown.count(REST_OF_SCREEN.encode()) < 2:
+                await asyncio.sleep(0.02)
+        while b": cannot connect (" not in shown:
+            await asyncio.sleep(0.02)
+        watch.send_signal(signal.SIGINT)
+        assert await watch.wait() == 0
+    asyncio.get_running_loop().remove_reader(terminal)
+    os.close(terminal)
+    os.close(end)
+    assert shown.startswith((CLEAR + HOME).encode()) and shown.count(CLEAR.encode()) == 1
+    last = shown.rpartition(HOME.encode())[2].decode()
+    assert "; before:" in last.splitlines()[0] and "test-net" in last.splitlines()[1]
 
 
 def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

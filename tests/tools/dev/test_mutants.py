@@ -23,7 +23,7 @@ def is_low(ä, items, other):
 
 
 def test_each_change_of_a_function() -> None:
-    changes = {(each.line, each.old, each.new) for each in mutants_of("x.py", SOURCE.encode())}
+    changes = {(item.line, item.old, item.new) for item in mutants_of("x.py", SOURCE.encode())}
     assert changes == {
         (7, "ä < 3 and not items", "(not (ä < 3 and (not items)))"),
         (7, "ä < 3 and not items", "False"),
@@ -53,7 +53,7 @@ def test_a_mutant_is_the_source_with_one_change() -> None:
 def test_a_seed_gives_the_same_mutants_of_real_files() -> None:
     chosen = choose(mutants.ROOT, "rpc", 5, 3)
     assert chosen == choose(mutants.ROOT, "rpc", 5, 3) != choose(mutants.ROOT, "rpc", 5, 4)
-    assert len(chosen) == 5 and all(each.path.startswith("stages/rpc/") for each in chosen)
+    assert len(chosen) == 5 and all(item.path.startswith("stages/rpc/") for item in chosen)
 
 
 def toy_tree(folder: Path) -> Path:
@@ -85,7 +85,7 @@ def test_mutants_meet_the_nearest_tests_first(tmp_path: Path, capsys: pytest.Cap
     assert (topic, stage) == (("tests/stages/rpc/heads",), ("tests/stages/rpc",))
     source = (root / path).read_bytes()
     wanted = {"return None": mirrored[0], "(number <= 3)": topic[0], "(number >= 9)": ""}
-    changes = [each for each in mutants_of(path, source) if each.new in wanted]
+    changes = [item for item in mutants_of(path, source) if item.new in wanted]
     run = Run([Tree(tmp_path / "copy", root)], 30)
     killers: dict[str, str] = {mutant.new: tests for mutant, tests in run.killers(changes)}
     assert killers == wanted

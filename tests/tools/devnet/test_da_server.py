@@ -1,7 +1,8 @@
 """The DA server of the local network with the node's client, in every mode."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import aiohttp
@@ -16,7 +17,6 @@ from rollup_node.stages.protocol.commitments import Commitment, keccak_commitmen
 from rollup_node.tools.devnet import da_server
 from rollup_node.tools.devnet.da_server import LIES, LOST, DaServer
 from rollup_node.tools.devnet.settings import DA_MODES
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import listening
 
 T = TypeVar("T")
@@ -24,16 +24,14 @@ DATA = [b"input %d " % index * 50 for index in range(2 * LOST)]
 COMMITMENTS = [keccak_commitment(data) for data in DATA]
 
 
-def play(mode: str, script: Callable[[DaClient, aiohttp.ClientSession, str], Awaitable[T]]) -> T:
-    async def main() -> T:
-        async with listening(DaServer(mode).application()) as (url,), aiohttp.ClientSession() as session:
-            client = DaClient(DaServerConfig(url), Meter("blobs"))
-            try:
-                return await script(client, session, url)
-            finally:
-                await client.close()
-
-    return run_within(20, main)
+@asynccontextmanager
+async def play(mode: str) -> AsyncIterator[tuple[DaClient, aiohttp.ClientSession, str]]:
+    async with listening(DaServer(mode).application()) as (url,), aiohttp.ClientSession() as session:
+        client = DaClient(DaServerConfig(url), Meter("blobs"))
+        try:
+            yield client, session, url
+        finally:
+            await client.close()
 
 
 async def put(session: aiohttp.ClientSession, url: str, data: bytes, commitment: Commitment) -> int:
@@ -51,8 +49,8 @@ async def found(client: DaClient, commitment: Commitment) -> bytes | None:
     return answer.data
 
 
-def test_an_honest_server() -> None:
-    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+async def test_an_honest_server() -> None:
+    async with play("honest") as (client, session, url):
         assert await found(client, COMMITMENTS[0]) is None
         assert await put(session, url, DATA[0], COMMITMENTS[0]) == 200
         assert await found(client, COMMITMENTS[0]) == DATA[0]
@@ -65,52 +63,40 @@ def test_an_honest_server() -> None:
             async with session.get(f"{url}/get/{path}") as response:
                 assert response.status == 400
 
-    play("honest", script)
 
-
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(da_server, "MAX_STORED", len(DATA[0]) * 2)
-
-    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+    async with play("honest") as (client, session, url):
         for index in (0, 1, 0, 2):
             await put(session, url, DATA[index], COMMITMENTS[index])
-        assert [await found(client, each) is not None for each in COMMITMENTS[:3]] == [True, False, True]
-
-    play("honest", script)
+        assert [await found(client, commitment) is not None for commitment in COMMITMENTS[:3]] == [True, False, True]
 
 
-def test_a_lying_server_tells_the_truth_in_the_end() -> None:
-    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+async def test_a_lying_server_tells_the_truth_in_the_end() -> None:
+    async with play("lying") as (client, session, url):
         await put(session, url, DATA[0], COMMITMENTS[0])
         for _ in range(LIES):
             with pytest.raises(EndpointError, match="do not match commitment"):
                 await client.get(COMMITMENTS[0])
         assert await found(client, COMMITMENTS[0]) == DATA[0]
 
-    play("lying", script)
 
-
-def test_a_slow_server_sends_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_server_sends_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(da_server, "SLOW_SECONDS", 0.2)
-
-    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+    async with play("slow") as (client, session, url):
         await put(session, url, DATA[0], COMMITMENTS[0])
         start = asyncio.get_running_loop().time()
         assert await found(client, COMMITMENTS[0]) == DATA[0]
         assert asyncio.get_running_loop().time() - start >= 0.15
 
-    play("slow", script)
-
 
 @pytest.mark.parametrize("mode", ["losing", "withholding"])
-def test_a_server_that_loses_inputs(mode: str) -> None:
-    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+async def test_a_server_that_loses_inputs(mode: str) -> None:
+    async with play(mode) as (client, session, url):
         for data, commitment in zip(DATA, COMMITMENTS, strict=True):
             assert await put(session, url, data, commitment) == 200
-        kept = [await found(client, each) is not None for each in COMMITMENTS]
+        kept = [await found(client, commitment) is not None for commitment in COMMITMENTS]
         assert kept == [(index + 1) % LOST != 0 for index in range(len(DATA))]
-
-    play(mode, script)
 
 
 def test_every_mode_is_one_of_the_flags() -> None:

@@ -64,9 +64,9 @@ def test_scenarios_on_a_network(
     with Devnet(leftovers, "--faults", str(file), *words) as net:
         finished = net.wait_for_exit(55)
         result = finished.json_result()
-        names = [each["name"] for each in result["faults"]]
+        names = [item["name"] for item in result["faults"]]
         assert names == [line.split('"')[1] for line in scenarios.splitlines() if line.startswith("name =")]
-        problems = {each["name"]: each["problems"] for each in result["faults"] if not each["passed"]}
+        problems = {item["name"]: item["problems"] for item in result["faults"] if not item["passed"]}
         assert list(problems) == failed, f"{problems}\n{net.logs()}"
         assert all(text == ["neither log nor /readyz matched 'the moon is full'"] for text in problems.values())
         assert result["output_roots_equal"] and finished.code == bool(failed)

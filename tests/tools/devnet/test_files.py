@@ -43,7 +43,7 @@ def test_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write_json(path, {"a": 1})
     write_json(path, {"b": 2})
     assert json.loads(path.read_text()) == {"b": 2}
-    assert [each.name for each in tmp_path.iterdir()] == ["network.json"]
+    assert [item.name for item in tmp_path.iterdir()] == ["network.json"]
 
 
 def test_the_l1_genesis_has_funds_and_the_block_signer() -> None:

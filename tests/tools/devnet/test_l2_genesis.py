@@ -25,20 +25,20 @@ def address(key: Key) -> str:
 
 
 def test_other_forks_are_named() -> None:
-    found = genesis("karst=20", "lagoon=30")
-    assert other_forks(found, fork_offsets(("karst=20", "lagoon=30"))) == []
-    assert other_forks(found, fork_offsets(("karst=20",))) == ["lagoon"]
-    assert other_forks(found, fork_offsets(("jovian=5", "karst=20", "lagoon=31"))) == ["jovian", "lagoon"]
+    result = genesis("karst=20", "lagoon=30")
+    assert other_forks(result, fork_offsets(("karst=20", "lagoon=30"))) == []
+    assert other_forks(result, fork_offsets(("karst=20",))) == ["lagoon"]
+    assert other_forks(result, fork_offsets(("jovian=5", "karst=20", "lagoon=31"))) == ["jovian", "lagoon"]
 
 
 def test_activation_times_are_offsets_from_genesis() -> None:
-    found = genesis("canyon=20", "ecotone=30")
-    config = found["config"]
+    result = genesis("canyon=20", "ecotone=30")
+    config = result["config"]
     assert (config["regolithTime"], config["canyonTime"], config["deltaTime"]) == (0, START + 20, START + 30)
     assert config["shanghaiTime"] == START + 20 and config["cancunTime"] == START + 30
     assert not {"fjordTime", "pragueTime", "osakaTime"} & config.keys()
-    assert found["extraData"] == "0x"
-    assert parse_genesis(json.dumps(found).encode()).block.header.withdrawals_root is None
+    assert result["extraData"] == "0x"
+    assert parse_genesis(json.dumps(result).encode()).block.header.withdrawals_root is None
 
 
 def test_extra_data_has_the_format_of_the_first_fork() -> None:
@@ -68,8 +68,8 @@ def test_accounts_on_which_an_upgrade_fails_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"accounts.json: upgrade transaction 3 of ecotone fails .* by --fork$"):
         genesis("ecotone=0", alloc=path)
     assert genesis("ecotone=5", alloc=path)["config"]["ecotoneTime"] == START + 5
-    given = {"alloc": json.loads(path.read_text())["alloc"], "config": {"ecotoneTime": 0}, "timestamp": "0x0"}
-    path.write_text(json.dumps(given))
+    value = {"alloc": json.loads(path.read_text())["alloc"], "config": {"ecotoneTime": 0}, "timestamp": "0x0"}
+    path.write_text(json.dumps(value))
     assert genesis("ecotone=0", alloc=path)["config"]["ecotoneTime"] == 0
 
 
@@ -85,13 +85,13 @@ def write(folder: Path, content: Any) -> Path:
 def test_accounts_are_normalised(tmp_path: Path) -> None:
     entry = {"balance": 7, "nonce": "0x1", "code": "6001", "storage": {"0x1": "ff"}}
     plain = {"balance": "0x0"}
-    found = read_alloc(write(tmp_path, {"alloc": {"12": entry, "0x34": plain}}))
-    assert found.alloc == {
+    alloc = read_alloc(write(tmp_path, {"alloc": {"12": entry, "0x34": plain}}))
+    assert alloc.alloc == {
         ACCOUNT: {"balance": "0x7", "nonce": "0x1", "code": "0x6001", "storage": {word(1): word(255)}},
         "0x" + "00" * 19 + "34": {"balance": "0x0", "nonce": "0x0"},
     }
-    assert found.forks == frozenset()
-    assert read_alloc(write(tmp_path, {"12": entry})).alloc == {ACCOUNT: found.alloc[ACCOUNT]}
+    assert alloc.forks == frozenset()
+    assert read_alloc(write(tmp_path, {"12": entry})).alloc == {ACCOUNT: alloc.alloc[ACCOUNT]}
 
 
 def word(value: int) -> str:
@@ -100,8 +100,8 @@ def word(value: int) -> str:
 
 def test_forks_are_those_active_at_the_files_timestamp(tmp_path: Path) -> None:
     config = {"regolithTime": 0, "canyonTime": 99, "ecotoneTime": 100, "fjordTime": 101, "graniteTime": None}
-    found = read_alloc(write(tmp_path, {"alloc": {"12": {}}, "config": config, "timestamp": "0x64"}))
-    assert found.forks == {"regolith", "canyon", "ecotone"}
+    alloc = read_alloc(write(tmp_path, {"alloc": {"12": {}}, "config": config, "timestamp": "0x64"}))
+    assert alloc.forks == {"regolith", "canyon", "ecotone"}
     assert read_alloc(write(tmp_path, {"alloc": {"12": {}}, "config": None})).forks == frozenset()
 
 

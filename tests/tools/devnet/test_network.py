@@ -96,10 +96,10 @@ def test_singular_batches_in_calldata_with_zlib_and_a_remote_signer_in_the_live_
         assert f"endpoint=127.0.0.1:{base + 12}" in net.log("sequencer"), "the signer has the next port"
         net.wait(lambda: unsafe_number(net, "verifier") > net.safe_number("verifier"), "gossiped blocks")
         origin = net.sync_status("verifier")["current_l1"]["number"]
-        found = listed_batches(leftovers, net, origin, "--l1.beacon.ignore")
-        assert {batch["kind"] for batch in found} == {"singular"}
+        result = listed_batches(leftovers, net, origin, "--l1.beacon.ignore")
+        assert {batch["kind"] for batch in result} == {"singular"}
         inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
-        block = call(net.network["l1"], "eth_getBlockByNumber", hex(found[0]["inclusion"]), True)
+        block = call(net.network["l1"], "eth_getBlockByNumber", hex(result[0]["inclusion"]), True)
         sent = [entry["input"] for entry in block["transactions"] if entry["to"] == inbox]
         assert sent and all(data[:4] == "0x00" and data[48:50] == "78" for data in sent), "frames of zlib channels"
         ended = net.stop()
@@ -152,7 +152,7 @@ def find_anvil() -> str | None:
     """The path of anvil: from $ANVIL, PATH, or npm packages in the checkout."""
     packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
     files = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
-    return next((found for place in files if place and (found := shutil.which(place))), None)
+    return next((result for place in files if place and (result := shutil.which(place))), None)
 
 
 def test_anvil_as_l1(leftovers: Leftovers) -> None:

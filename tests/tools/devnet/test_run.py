@@ -111,14 +111,14 @@ def test_a_temporary_directory_is_removed() -> None:
 
 
 def test_a_given_directory_is_kept_and_locked(tmp_path: Path) -> None:
-    given = tmp_path / "a" / "b"
+    value = tmp_path / "a" / "b"
     (tmp_path / "a").mkdir()
-    with data_directory(given):
-        (given / "network.json").write_text("{}")
-        with pytest.raises(UnusableDirectory, match="another network runs in it"), data_directory(given):
+    with data_directory(value):
+        (value / "network.json").write_text("{}")
+        with pytest.raises(UnusableDirectory, match="another network runs in it"), data_directory(value):
             pass
-    with data_directory(given):
-        assert not (given / "network.json").exists(), "chains start from genesis"
+    with data_directory(value):
+        assert not (value / "network.json").exists(), "chains start from genesis"
 
 
 def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:

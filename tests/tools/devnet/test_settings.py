@@ -155,10 +155,10 @@ def test_invalid_flags(words: str, error: str) -> None:
 
 
 def test_the_dependency_set_and_the_bundles_of_nodes() -> None:
-    given = "--fork karst=4 --fork lagoon=9 --dependency-set 902,903 --lagoon-bundle one.json"
-    found = parse([*given.split(), "--lagoon-bundle", "verifier=auto"])
-    assert found.dependencies == (902, 903)
-    assert found.lagoon_bundles == {"": str(Path("one.json").absolute()), "verifier": "auto"}
+    value = "--fork karst=4 --fork lagoon=9 --dependency-set 902,903 --lagoon-bundle one.json"
+    result = parse([*value.split(), "--lagoon-bundle", "verifier=auto"])
+    assert result.dependencies == (902, 903)
+    assert result.lagoon_bundles == {"": str(Path("one.json").absolute()), "verifier": "auto"}
 
 
 def test_sequencers_come_first() -> None:

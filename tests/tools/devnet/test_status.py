@@ -87,21 +87,17 @@ def test_files_of_batcher_and_supervisor(tmp_path: Path) -> None:
     assert [process.memory > 0 for process in status.processes["verifier"]] == [True, True, False]
 
 
-def test_the_processes_are_read_where_they_are_shown(tmp_path: Path) -> None:
+async def test_the_processes_are_read_where_they_are_shown(tmp_path: Path) -> None:
     (tmp_path / "verifier").mkdir()
     entry = {"role": "l1", "copy": 0, "pid": os.getpid(), "incarnation": 1}
     (tmp_path / "verifier" / "processes.json").write_text(json.dumps([entry]))
-
-    async def run() -> None:
-        async with listening(json_rpc_app({}), json_rpc_app({})) as (l1, node):
-            poller = StatusPoller(l1, {"verifier": node}, tmp_path, has_processes=False)
-            try:
-                assert (await poller.poll()).processes == {}
-                assert [process.role for process in poller.processes()["verifier"]] == ["l1"]
-            finally:
-                await poller.close()
-
-    asyncio.run(run())
+    async with listening(json_rpc_app({}), json_rpc_app({})) as (l1, node):
+        poller = StatusPoller(l1, {"verifier": node}, tmp_path, has_processes=False)
+        try:
+            assert (await poller.poll()).processes == {}
+            assert [process.role for process in poller.processes()["verifier"]] == ["l1"]
+        finally:
+            await poller.close()
 
 
 def test_an_incomplete_file_counts_as_none(tmp_path: Path) -> None:

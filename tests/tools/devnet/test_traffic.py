@@ -51,23 +51,21 @@ def test_rounds_of_transfers_and_deposits() -> None:
     assert errors == []
     assert (traffic.transfers, traffic.deposits) == (TRANSFERS_PER_ROUND * (ROUNDS_PER_DEPOSIT + 1), 2)
     deposits = list(l1.pool.ready(0, lambda address: 0))
-    assert {(each.sender, each.body.to) for each in deposits} == {(DEPOSITOR_KEY.address, PORTAL)}
+    assert {(deposit.sender, deposit.body.to) for deposit in deposits} == {(DEPOSITOR_KEY.address, PORTAL)}
     transfers = list(l2.pool.ready(0, lambda address: 0))
-    assert {(each.sender, each.body.to) for each in transfers} == {(TRANSFER_KEY.address, RECEIVER_KEY.address)}
-    assert [each.body.nonce for each in transfers] == list(range(len(transfers)))
+    assert {(transfer.sender, transfer.body.to) for transfer in transfers} == {
+        (TRANSFER_KEY.address, RECEIVER_KEY.address)
+    }
+    assert [transfer.body.nonce for transfer in transfers] == list(range(len(transfers)))
 
 
-def test_a_refused_round_is_reported() -> None:
+async def test_a_refused_round_is_reported() -> None:
     errors: list[str] = []
-
-    async def run() -> None:
-        async with listening(json_rpc_app({})) as (url,):
-            clients = JsonRpcClient(url), JsonRpcClient(url)
-            try:
-                await Traffic(*clients, errors.append).send_round()
-            finally:
-                for client in clients:
-                    await client.close()
-
-    asyncio.run(run())
+    async with listening(json_rpc_app({})) as (url,):
+        clients = JsonRpcClient(url), JsonRpcClient(url)
+        try:
+            await Traffic(*clients, errors.append).send_round()
+        finally:
+            for client in clients:
+                await client.close()
     assert len(errors) == 1 and errors[0].startswith("traffic: ")

@@ -15,9 +15,9 @@ RESULT = {"hash": "0x1a", "transactions": [{"to": "0x01"}, {"to": "0x02"}], "num
 def after(action: Action, path: str = "", **fields: Any) -> Any:
     """The result after a fault."""
     response = {"jsonrpc": "2.0", "id": 1, "result": RESULT}
-    found = damaged(response, Fault(Role.L1, action, path=path, **fields))
+    result = damaged(response, Fault(Role.L1, action, path=path, **fields))
     assert response == {"jsonrpc": "2.0", "id": 1, "result": RESULT}, "what is damaged is a copy"
-    return found["result"]
+    return result["result"]
 
 
 @pytest.mark.parametrize(

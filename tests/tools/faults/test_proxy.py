@@ -1,7 +1,8 @@
 """The fault proxy at its sockets."""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -13,7 +14,6 @@ from rollup_node.tools.faults.damage import PAGE
 from rollup_node.tools.faults.proxy import FaultProxy
 from rollup_node.tools.faults.scenario import Action, Fault, FaultPlan, Role
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
 
 Ask = Callable[..., Awaitable[Any]]
@@ -24,22 +24,19 @@ async def _echo(request: web.Request) -> web.Response:
     return web.json_response({"data": [request.path_qs, request.headers.get("Authorization")]})
 
 
-def through(faults: list[Fault], use: Callable[[FaultProxy], Awaitable[None]], role: Role = Role.L1) -> None:
-    """Runs `use` with a proxy before an L1 of 30 blocks, or before a server that echoes the path."""
-
-    async def main() -> None:
-        methods = {**CHAIN.methods(5), "eth_blockNumber": lambda: hex(CHAIN.head)}
-        app = json_rpc_app(methods) if role is not Role.BEACON else app_for_every_path(_echo)
-        async with listening(app) as (url,):
-            proxy = FaultProxy(role, url)
-            await proxy.start()
-            try:
-                await proxy.set_plan(FaultPlan(faults, random.Random(0)))
-                await use(proxy)
-            finally:
-                await proxy.stop()
-
-    run_within(20, main)
+@asynccontextmanager
+async def through(faults: list[Fault], role: Role = Role.L1) -> AsyncIterator[FaultProxy]:
+    """Provide a proxy before an L1 of 30 blocks, or before a server that echoes the path."""
+    methods = {**CHAIN.methods(5), "eth_blockNumber": lambda: hex(CHAIN.head)}
+    app = json_rpc_app(methods) if role is not Role.BEACON else app_for_every_path(_echo)
+    async with listening(app) as (url,):
+        proxy = FaultProxy(role, url)
+        await proxy.start()
+        try:
+            await proxy.set_plan(FaultPlan(faults, random.Random(0)))
+            yield proxy
+        finally:
+            await proxy.stop()
 
 
 async def post(proxy: FaultProxy, body: Any) -> tuple[int, str, bytes]:
@@ -54,20 +51,18 @@ def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
 async def block(proxy: FaultProxy, label: str) -> Any:
     """The number of a block, as the proxy shows it; None for no block."""
     _, _, body = await post(proxy, call("eth_getBlockByNumber", label, False))
-    found = orjson.loads(body)["result"]
-    return None if found is None else int(found["number"], 16)
+    load = orjson.loads(body)["result"]
+    return None if load is None else int(load["number"], 16)
 
 
-def test_without_faults_everything_passes() -> None:
-    async def use(proxy: FaultProxy) -> None:
+async def test_without_faults_everything_passes() -> None:
+    async with through([]) as proxy:
         assert await block(proxy, "latest") == 29
         await proxy.set_plan(None)
         assert await block(proxy, "latest") == 29 and proxy.requests == 2
         batch = [call("eth_chainId", number=7), call("eth_blockNumber", number=8)]
         assert orjson.loads((await post(proxy, batch))[2])[1] == {"jsonrpc": "2.0", "id": 8, "result": "0x1d"}
         assert (await post(proxy, "text"))[0] in (200, 400)
-
-    through([], use)
 
 
 @pytest.mark.parametrize(
@@ -81,30 +76,24 @@ def test_without_faults_everything_passes() -> None:
         (Fault(Role.L1, Action.CUT_JSON, part=0.0), 200, "application/json", b""),
     ],
 )
-def test_responses(fault: Fault, status: int, media: str, body: bytes) -> None:
-    async def use(proxy: FaultProxy) -> None:
-        found = await post(proxy, call("eth_chainId"))
-        assert found[0] == status and found[1].startswith(media) and body in found[2]
-
-    through([fault], use)
+async def test_responses(fault: Fault, status: int, media: str, body: bytes) -> None:
+    async with through([fault]) as proxy:
+        result = await post(proxy, call("eth_chainId"))
+        assert result[0] == status and result[1].startswith(media) and body in result[2]
 
 
 @pytest.mark.parametrize("action", [Action.RESET, Action.TRUNCATE])
-def test_broken_connections(action: Action) -> None:
-    async def use(proxy: FaultProxy) -> None:
+async def test_broken_connections(action: Action) -> None:
+    async with through([Fault(Role.L1, action)]) as proxy:
         with pytest.raises(aiohttp.ClientError):
             await post(proxy, call("eth_chainId"))
 
-    through([Fault(Role.L1, action)], use)
 
-
-def test_a_lagging_endpoint() -> None:
-    async def use(proxy: FaultProxy) -> None:
+async def test_a_lagging_endpoint() -> None:
+    async with through([Fault(Role.L1, Action.LAG, blocks=4)]) as proxy:
         assert [await block(proxy, label) for label in ("latest", "0x19", "0x1a")] == [25, 25, None]
         batch = [call("eth_getBlockByNumber", label, False, number=n) for n, label in ((1, "0x1a"), (2, "0x19"))]
-        found = orjson.loads((await post(proxy, batch))[2])
-        assert [(each["id"], each["result"] is None) for each in found] == [(1, True), (2, False)]
+        result = orjson.loads((await post(proxy, batch))[2])
+        assert [(item["id"], item["result"] is None) for item in result] == [(1, True), (2, False)]
         both = [call("eth_getBlockByNumber", "0x1b", False, number=n) for n in (1, 2)]
-        assert [each["result"] for each in orjson.loads((await post(proxy, both))[2])] == [None, None]
-
-    through([Fault(Role.L1, Action.LAG, blocks=4)], use)
+        assert [load["result"] for load in orjson.loads((await post(proxy, both))[2])] == [None, None]

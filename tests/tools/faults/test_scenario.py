@@ -18,10 +18,10 @@ OURS = Path(__file__).parents[3] / "tools" / "faults" / "scenarios.toml"
 def test_our_scenarios() -> None:
     scenarios = parse_scenarios(OURS.read_text())
     assert len(scenarios) >= 150
-    assert {role for each in scenarios for fault in each.faults for role in [fault.on]} == set(Role)
-    assert {fault.do for each in scenarios for fault in each.faults} >= set(Action) - {Action.EDIT}
+    assert {role for scenario in scenarios for fault in scenario.faults for role in [fault.on]} == set(Role)
+    assert {fault.do for scenario in scenarios for fault in scenario.faults} >= set(Action) - {Action.EDIT}
     assert {f"F{number}" for number in range(1, 21)} - {f"F{n}" for n in (8, 17)} <= {
-        case for each in scenarios for case in each.cases
+        case for scenario in scenarios for case in scenario.cases
     }
 
 
@@ -31,11 +31,18 @@ def test_lists_stand_for_one_scenario_each() -> None:
     name = "{on}-{do}-{status}"
     faults = [{ on = ["l1", "beacon"], do = ["status"], status = [429, 500] }, { on = "l1", do = "hang" }]
     """
-    found = parse_scenarios(text)
-    assert [each.name for each in found] == ["l1-status-429", "l1-status-500", "beacon-status-429", "beacon-status-500"]
-    assert [fault.on for fault in found[-1].faults] == [Role.BEACON, Role.L1] and found[-1].faults[0].status == 500
-    assert select(found, ["l1", "beacon-status-5"]) == (*found[:2], found[3])
-    assert select(found, []) == found
+    scenarios = parse_scenarios(text)
+    assert [item.name for item in scenarios] == [
+        "l1-status-429",
+        "l1-status-500",
+        "beacon-status-429",
+        "beacon-status-500",
+    ]
+    assert [fault.on for fault in scenarios[-1].faults] == [Role.BEACON, Role.L1] and scenarios[-1].faults[
+        0
+    ].status == 500
+    assert select(scenarios, ["l1", "beacon-status-5"]) == (*scenarios[:2], scenarios[3])
+    assert select(scenarios, []) == scenarios
 
 
 FAULT = 'faults = [{ on = "l1", do = "hang" }]'

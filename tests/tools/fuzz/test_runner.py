@@ -70,8 +70,8 @@ def test_an_input_that_takes_too_long_is_a_failure(tmp_path: Path, monkeypatch: 
 
 def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     report, corpus = tmp_path / "report", tmp_path / "corpus"
-    given = ["run", "--target", "rlp", "--inputs", "90", "--corpus", str(corpus), "--failures", str(tmp_path)]
-    assert program.main([*given, "--report", str(report)]) == 0
+    value = ["run", "--target", "rlp", "--inputs", "90", "--corpus", str(corpus), "--failures", str(tmp_path)]
+    assert program.main([*value, "--report", str(report)]) == 0
     assert capsys.readouterr().out.startswith("rlp ")
     assert program.main(["table", str(report)]) == 0
     assert "| rlp | batcher key | 90 |" in capsys.readouterr().out

@@ -97,10 +97,10 @@ def test_a_range_is_published_with_its_manifest_last_and_replaced_whole(tmp_path
 def test_the_last_blocks_of_two_ranges_are_kept(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path)
     ranges = [L1Range(first, first + 9) for first in (90, 100, 1000)]
-    for each in ranges:
+    for range_ in ranges:
         (tmp_path / "new").write_bytes(b"blocks")
-        folder.keep_overlap(each, tmp_path / "new")
-    assert [folder.overlap(each).exists() for each in ranges] == [False, True, True]
+        folder.keep_overlap(range_, tmp_path / "new")
+    assert [folder.overlap(range_).exists() for range_ in ranges] == [False, True, True]
     with pytest.raises(SetupError, match=r"cannot write .*No such file"):
         folder.keep_overlap(ranges[0], tmp_path / "new")
 
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_at_any_step_leaves_no_half_range(
                 assert str(error) == '--out: L1 blocks 100 to 109: No space left on device: "disk"'
                 usable, lost = folder.usable_manifests()
                 ends.append("kept" if before in usable.values() else "new" if usable else "missing")
-                assert lost == [] and all(list(folder.file_problems(each)) == [] for each in usable.values())
+                assert lost == [] and all(list(folder.file_problems(item)) == [] for item in usable.values())
         assert not list((folder.path / "manifest").glob(".*"))
         whole = _publish(folder, "ccc\n", row(100, 109))
         assert folder.usable_manifests() == ({"range-000000000100": whole}, [])
@@ -156,8 +156,8 @@ def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
     assert list(folder.file_problems(whole)) == [f"{NAME}: No such file or directory"]
     for damage in (b"{", b'{"\xff": 1}'):
         (folder.path / "manifest" / "range-000000000100.json").write_bytes(damage)
-        found, (damaged,) = folder.readable_manifests()
-        assert found == folder.manifests() == {} and 'range-000000000100.json" is unreadable (' in damaged
+        result, (damaged,) = folder.readable_manifests()
+        assert result == folder.manifests() == {} and 'range-000000000100.json" is unreadable (' in damaged
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:

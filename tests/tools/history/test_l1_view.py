@@ -83,19 +83,19 @@ def block(number: int, *transactions: bytes) -> L2BlockContent:
 def test_the_oldest_leave_by_number_and_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BLOCKS", 3)
     monkeypatch.setattr(module, "MAX_BYTES", 10)
-    found = RecentBlocks(block(number) for number in range(5))
-    assert [number for number in range(5) if found.get(number)] == [2, 3, 4]
-    found.add(block(5, b"12345", b"123456"))
-    assert [number for number in range(6) if found.get(number)] == []
-    found.add(block(6, b"1"))
-    found.add(block(6, b"2"))
-    assert found.get(6) == block(6, b"1")
+    recent_blocks = RecentBlocks(block(number) for number in range(5))
+    assert [number for number in range(5) if recent_blocks.get(number)] == [2, 3, 4]
+    recent_blocks.add(block(5, b"12345", b"123456"))
+    assert [number for number in range(6) if recent_blocks.get(number)] == []
+    recent_blocks.add(block(6, b"1"))
+    recent_blocks.add(block(6, b"2"))
+    assert recent_blocks.get(6) == block(6, b"1")
 
 
 def test_a_file_has_them(tmp_path: Path) -> None:
     RecentBlocks([block(1, b"a", b"b"), block(2)]).write(tmp_path / "a")
-    found = read_blocks(tmp_path / "a")
-    assert (found.get(1), found.get(2), found.get(3)) == (block(1, b"a", b"b"), block(2), None)
+    blocks = read_blocks(tmp_path / "a")
+    assert (blocks.get(1), blocks.get(2), blocks.get(3)) == (block(1, b"a", b"b"), block(2), None)
 
 
 def test_a_file_of_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

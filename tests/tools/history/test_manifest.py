@@ -59,7 +59,7 @@ def test_states_differ_by_hash_in_each_field() -> None:
         msgspec.structs.replace(known, system_config="x"),
         msgspec.structs.replace(known, channels=(OpenChannel("aa", 5, (0,), "bb"),)),
     ]
-    assert len({each.digest for each in (known, *others)}) == 6
+    assert len({other.digest for other in (known, *others)}) == 6
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ RUN = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 @given(st.integers(0, 1 << 40), st.integers(0, 500), st.integers(1, 60))
 def test_a_plan_covers_each_block_once(first: int, more: int, size: int) -> None:
     plan = plan_ranges(first, first + more, size)
-    assert [number for each in plan for number in range(each.first, each.last + 1)] == list(
+    assert [number for item in plan for number in range(item.first, item.last + 1)] == list(
         range(first, first + more + 1)
     )
-    assert {each.blocks for each in plan[:-1]} <= {size}
-    assert len({each.name for each in plan}) == len(plan)
+    assert {item.blocks for item in plan[:-1]} <= {size}
+    assert len({item.name for item in plan}) == len(plan)
     assert sorted(plan, key=lambda each: each.name) == list(plan)
 
 

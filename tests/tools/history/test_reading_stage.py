@@ -84,7 +84,7 @@ def test_rows_are_those_of_the_range_and_its_seam_closes(tmp_path: Path) -> None
     before, after = tmp_path / "a", tmp_path / "b"
     assert _read(l1, before, 0, 1, 2) == _read(l1, after, 1, 3, 4) == 0
     assert _result(before).end == _result(after).start, "the warm-up has the first frame of the open channel"
-    assert [each.opened for each in _result(after).start.channels] == [l1.blocks[1].header.number]
+    assert [channel.opened for channel in _result(after).start.channels] == [l1.blocks[1].header.number]
     end = _result(after).end
     assert (end.safe, end.origin, end.channels) == (NO_BLOCK, NO_BLOCK, ()) and _result(after).l2_blocks == 0
     assert _result(after).batcher == to_hex(rollup(forks_until("holocene")).genesis.system_config.batcher)

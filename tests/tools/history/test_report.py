@@ -118,8 +118,8 @@ def test_each_file_is_the_one_in_its_manifest(table: Table, folder: HistoryFolde
     }
     for damage, data in damages.items():
         path.write_bytes(data)
-        found = _found(folder)
-        assert any(line.startswith(f"L1 blocks 110 to 119: {name}: {len(data)} bytes with") for line in found), damage
+        result = _found(folder)
+        assert any(line.startswith(f"L1 blocks 110 to 119: {name}: {len(data)} bytes with") for line in result), damage
     path.unlink()
     assert f"L1 blocks 110 to 119: {name}: No such file or directory" in _found(folder)
     path.write_bytes(whole)
@@ -207,8 +207,8 @@ DAMAGED: list[tuple[Damage, tuple[str, ...]]] = [
 @pytest.mark.parametrize(("damage", "texts"), DAMAGED)
 def test_a_manifest_that_is_another(damage: Damage, texts: tuple[str, ...], folder: HistoryFolder) -> None:
     damage(folder, folder.manifests()[NAME])
-    found = _found(folder)
-    assert [text for text in texts if not any(text in line for line in found)] == [], found
+    result = _found(folder)
+    assert [text for text in texts if not any(text in line for line in result)] == [], result
 
 
 def test_a_file_that_a_manifest_has_twice(folder: HistoryFolder) -> None:
@@ -255,8 +255,8 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = path.read_bytes()
         data = (whole[:40] + bytes([whole[40] ^ 1]) + whole[41:], whole[:-9], b"")[number % 3]
         path.write_bytes(data)
-        found = _found(folder)
-        assert any(f"{path.name}: {len(data)} bytes with SHA-256" in line for line in found), found
+        result = _found(folder)
+        assert any(f"{path.name}: {len(data)} bytes with SHA-256" in line for line in result), result
         path.write_bytes(whole)
         rows = parquet.read_table(path)
         parquet.write_table(rows.drop_columns("l1_hash"), path)

@@ -14,9 +14,9 @@ from tests.support.chains.small_history import publish_range, run_file
 
 @pytest.fixture
 def folder(tmp_path: Path) -> HistoryFolder:
-    found = HistoryFolder(tmp_path / "out")
-    found.open(run_file())
-    return found
+    history_folder = HistoryFolder(tmp_path / "out")
+    history_folder.open(run_file())
+    return history_folder
 
 
 Row = dict[str, Any]
@@ -80,6 +80,6 @@ def test_a_row_that_is_missing_changed_or_twice_is_found(table: Table, folder: H
     for text, forge in FORGERIES[table].items():
         # The second of two L2 blocks, which have the same origin.
         forged_row = _in_the_middle(lambda row, forge=forge: [forge(row)], table is Table.L2_BLOCKS)  # type: ignore[misc]
-        found = _changed(folder, table, forged_row)
-        assert any(text in line and line.startswith(f"{table.value}: ") for line in found), (text, found)
+        result = _changed(folder, table, forged_row)
+        assert any(text in line and line.startswith(f"{table.value}: ") for line in result), (text, result)
     assert _changed(folder, table, lambda rows: rows) == []

@@ -94,7 +94,7 @@ def test_without_an_l2_source_the_batcher_of_the_range_before_is_the_one_to_begi
     class Reading(SimulatedRanges):
         def _row(self, task: RangeTask) -> ManifestRow:
             made = row(task.first, task.last, task.config)
-            states = [msgspec.structs.replace(each, safe=NO_BLOCK, origin=NO_BLOCK) for each in (made.start, made.end)]
+            states = [msgspec.structs.replace(item, safe=NO_BLOCK, origin=NO_BLOCK) for item in (made.start, made.end)]
             if task.first == 120 and task.batcher != f"0x{110:040x}":
                 states[0] = msgspec.structs.replace(states[0], system_config="other")
             return msgspec.structs.replace(

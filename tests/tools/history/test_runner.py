@@ -19,8 +19,8 @@ TASK = RangeTask("out", 100, 109, "c0", "v1", "jsonl", (), 50, 50)
 
 
 def test_one_worker_needs_no_cluster() -> None:
-    with executor(1, None) as found:
-        assert isinstance(found, LocalExecutor) and found.workers == 1
+    with executor(1, None) as result:
+        assert isinstance(result, LocalExecutor) and result.workers == 1
 
 
 def test_a_range_that_fails_is_an_outcome() -> None:
@@ -60,9 +60,9 @@ def test_other_users_of_the_machine_cannot_reach_the_workers(monkeypatch: pytest
     monkeypatch.setattr(distributed, "LocalCluster", cluster)
     with pytest.raises(SetupError, match="enough"), executor(2, None):
         pass
-    (given,) = made
-    security = given["security"]
-    assert given["host"] == "127.0.0.1" and given["dashboard_address"] is None
+    (value,) = made
+    security = value["security"]
+    assert value["host"] == "127.0.0.1" and value["dashboard_address"] is None
     assert security.require_encryption and security.get_listen_args("scheduler")["require_encryption"]
     context = security.get_listen_args("scheduler")["ssl_context"]
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -108,8 +108,8 @@ class StubClient:
 
     def scheduler_info(self, n_workers: int) -> dict[str, Any]:
         assert n_workers == -1
-        each = enumerate(self.workers)
-        return {"workers": {str(at): {"nthreads": threads, "resources": known} for at, (threads, known) in each}}
+        item = enumerate(self.workers)
+        return {"workers": {str(at): {"nthreads": threads, "resources": known} for at, (threads, known) in item}}
 
     def submit(self, function: object, task: RangeTask, *, pure: bool, resources: Resources | None) -> "StubFuture":
         self.submitted.append((task, resources))
@@ -140,9 +140,9 @@ def test_workers_of_another_version_and_none_are_refused() -> None:
 def test_a_resource_bounds_the_ranges_at_a_time() -> None:
     """Workers that do not declare it get none; no more tasks are submitted than run, whatever workers join."""
     client = StubClient(version(), (4, {"l1": 2.0}), (1, {"l1": 3.0}), (8, {}))
-    found = runner.DaskExecutor(client)
-    assert found.workers == 2 + 1
-    running = found.run([TASK] * 5)
+    dask_executor = runner.DaskExecutor(client)
+    assert dask_executor.workers == 2 + 1
+    running = dask_executor.run([TASK] * 5)
     next(running)
     assert len(client.submitted) == 3
     assert len(list(running)) == 4 and [resources for _, resources in client.submitted] == [{"l1": 1}] * 5

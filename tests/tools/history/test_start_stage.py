@@ -70,7 +70,7 @@ def test_without_an_l2_source_it_continues_where_the_range_before_ended(new_buse
         asyncio.run(_stage(new_buses, tmp_path, 100, 50, msgspec.structs.replace(resume, base=101))._find_start())
 
 
-def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
+async def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
     new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(l1_view, "MAX_BYTES", 25)
@@ -81,15 +81,11 @@ def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones
         L2BlockContent(msgspec.structs.replace(resume.safe, number=number, hash=UNKNOWN_HASH), (bytes(10),))
         for number in (1, 2, 3)
     ]
-
-    async def requests() -> None:
-        await stage._find_start()
-        for content in contents:
-            stage._recent.add(content)
-        for first in (2, 1):
-            await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
-
-    asyncio.run(requests())
+    await stage._find_start()
+    for content in contents:
+        stage._recent.add(content)
+    for first in (2, 1):
+        await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
     assert sent == [L2BlocksResponse(1, 2, 3, tuple(contents[1:]), None)]
     assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"
 
@@ -102,17 +98,17 @@ def test_the_blocks_of_the_range_before_are_known(
     content = L2BlockContent(safe, (b"\x7e",))
     l1_view.RecentBlocks([content]).write(tmp_path / "overlap")
     later = msgspec.structs.replace(resume, safe=safe)
-    for overlap, found in ((str(tmp_path / "overlap"), content), (None, None)):
+    for overlap, result in ((str(tmp_path / "overlap"), content), (None, None)):
         stage = _stage(new_buses, tmp_path, 100, 50, later, overlap)
         asyncio.run(stage._find_start())
-        assert stage._recent.get(7) == found
+        assert stage._recent.get(7) == result
 
 
 PLAN = plan_ranges(10, 39, 10)
 
 
 def _rows() -> dict[str, ManifestRow]:
-    return {each.name: row(each.first, each.last) for each in PLAN}
+    return {item.name: row(item.first, item.last) for item in PLAN}
 
 
 def test_a_whole_history_has_no_problem() -> None:
@@ -123,7 +119,7 @@ def test_a_whole_history_has_no_problem() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.integers(0, 2)))
 def test_each_missing_range_is_named(gone: set[int]) -> None:
-    rows = {name: each for index, (name, each) in enumerate(_rows().items()) if index not in gone}
+    rows = {name: item for index, (name, item) in enumerate(_rows().items()) if index not in gone}
     assert progress(PLAN, rows, CONFIG).missing == tuple(PLAN[index] for index in sorted(gone))
     assert problems(PLAN, rows, CONFIG) == [f"L1 blocks {PLAN[index]}: not derived" for index in sorted(gone)]
 
@@ -158,6 +154,6 @@ def test_a_manifest_that_contradicts_itself() -> None:
             "the L2 source gave no hash of block 38",
         ),
     ]
-    for each, text in wrong:
-        found = problems(plan_ranges(10, 19, 10), {each.range.name: each}, CONFIG)
-        assert any(text in line for line in found), text
+    for item, text in wrong:
+        result = problems(plan_ranges(10, 19, 10), {item.range.name: item}, CONFIG)
+        assert any(text in line for line in result), text

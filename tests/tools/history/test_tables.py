@@ -102,9 +102,9 @@ def test_rows_come_back_with_their_types(tmp_path: Path) -> None:
     write_parquet(Table.L1_INPUTS, source, tmp_path / "a")
     write_parquet(Table.L1_INPUTS, source, tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    found = parquet.read_table(tmp_path / "a")
-    assert found.to_pylist() == [row, row | {"blobs": []}]
-    assert found.schema.metadata[METADATA.encode()] == str(TABLES_VERSION).encode()
+    table = parquet.read_table(tmp_path / "a")
+    assert table.to_pylist() == [row, row | {"blobs": []}]
+    assert table.schema.metadata[METADATA.encode()] == str(TABLES_VERSION).encode()
     assert parquet.ParquetFile(tmp_path / "a").metadata.row_group(0).column(0).compression == "ZSTD"
 
 

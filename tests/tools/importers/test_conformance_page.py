@@ -24,8 +24,8 @@ def report(tmp_path: Path) -> Path:
 
 def rows(text: str) -> dict[str, list[str]]:
     """The cells after the id, by id."""
-    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    return {cells[0].strip("`"): cells[1:] for cells in found if cells[0].startswith("`") and len(cells) == 4}
+    result = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    return {cells[0].strip("`"): cells[1:] for cells in result if cells[0].startswith("`") and len(cells) == 4}
 
 
 def test_the_page_lists_every_case_as_the_table_has_it() -> None:

@@ -23,7 +23,7 @@ def test_each_case_has_tests() -> None:
 
 def test_scenarios_name_cases_that_exist() -> None:
     scenarios = parse_scenarios(SCENARIOS.read_text())
-    assert {case for each in scenarios for case in each.cases} <= set(CASES)
+    assert {case for scenario in scenarios for case in scenario.cases} <= set(CASES)
     assert "reorg-1" in scenarios_of("F9", scenarios)
 
 

@@ -148,10 +148,10 @@ def test_former_members_and_old_names_of_forks(tmp_path: Path) -> None:
     lay_out(tmp_path, "configs_removed")
     file = tmp_path / "configs_removed" / "somewhere" / "some.toml"
     file.rename(file.with_name("former.toml")).write_text(CHAIN.replace("canyon_time", "interop_time"))
-    found = read_registry(tmp_path)
-    assert found["former-somewhere"]["removed"] == "the superchain registry"
-    assert found["former-somewhere"]["forks"] == {"lagoon": 5}
-    assert "removed" not in found["some-somewhere"]
+    registry = read_registry(tmp_path)
+    assert registry["former-somewhere"]["removed"] == "the superchain registry"
+    assert registry["former-somewhere"]["forks"] == {"lagoon": 5}
+    assert "removed" not in registry["some-somewhere"]
 
 
 @pytest.mark.parametrize(

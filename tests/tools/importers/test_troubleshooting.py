@@ -50,25 +50,25 @@ def source(test: str) -> str:
     nodes: dict[str, ast.stmt] = {}
     for node in tree_of(TESTS / file).body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-        nodes |= {each.id: node for each in targets if isinstance(each, ast.Name)}
+        nodes |= {target.id: node for target in targets if isinstance(target, ast.Name)}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             nodes[node.name] = node
     assert function in nodes, f"{test} is missing"
-    found, open_ = set[str](), [function]
+    result, open_ = set[str](), [function]
     while open_:
         name = open_.pop()
-        found.add(name)
-        used = {each.id for each in ast.walk(nodes[name]) if isinstance(each, ast.Name)}
-        open_ += [each for each in used & set(nodes) if each not in found]
+        result.add(name)
+        used = {item.id for item in ast.walk(nodes[name]) if isinstance(item, ast.Name)}
+        open_ += [item for item in used & set(nodes) if item not in result]
     lines = text.splitlines()
-    spans = [(_first_line(nodes[name]), nodes[name].end_lineno) for name in sorted(found)]
+    spans = [(_first_line(nodes[name]), nodes[name].end_lineno) for name in sorted(result)]
     used_lines = (line for first, last in spans for line in lines[first - 1 : last])
     return "\n".join(line for line in used_lines if not line.startswith("@pytest.mark.sign("))
 
 
 def _first_line(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def names(text: str, code: str) -> bool:
@@ -107,7 +107,7 @@ def test_its_codes_and_options_exist(name: str) -> None:
     assert condition.codes, "each condition has a code"
     assert set(condition.codes) <= {code.text for code in Code}
     flags = set(re.findall(r"--([a-zA-Z][a-zA-Z0-9.-]*[a-zA-Z0-9])", condition.shows + condition.do))
-    options = {each for option in OPTIONS.values() for each in option.names}
+    options = {name for option in OPTIONS.values() for name in option.names}
     assert flags - options - FLAGS_OF_COMMANDS == set()
 
 

@@ -14,7 +14,7 @@ def test_the_files_in_the_tree_are_its_output(
 ) -> None:
     assert main([str(shared_data / "upgrades"), "--output", str(tmp_path)]) == 0
     assert "DIFFERS" not in capsys.readouterr().out
-    bundles = [each.carried[0].file for each in BUNDLE_FORKS.values()]
+    bundles = [bundle_fork.carried[0].file for bundle_fork in BUNDLE_FORKS.values()]
     for file in (*(f"upgrades_{name}.json" for name in upgrades.LOCKS), *bundles):
         assert (tmp_path / file).read_bytes() == (Path(upgrades.__file__).parent / "forks" / file).read_bytes()
 

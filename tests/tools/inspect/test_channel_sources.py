@@ -26,7 +26,7 @@ def hashed(transaction: InboxTransaction, digit: int) -> InboxTransaction:
 
 
 def taken(sources: ChannelSources, channel: str) -> list[int]:
-    return [each[0] for each in sources.take(channel.encode() * 16)]
+    return [item[0] for item in sources.take(channel.encode() * 16)]
 
 
 def content(digit: int, item: bytes | None) -> BlobContent:
@@ -98,7 +98,7 @@ class Replayed:
     def accepted(self, read: SingularBatch) -> list[int]:
         """The transactions, by their first byte, of a batch that is accepted."""
         self.events.batch_accepted(read)
-        return [each[0] for each in self.events.accepted]
+        return [item[0] for item in self.events.accepted]
 
 
 def test_a_batch_has_the_transactions_of_its_channel() -> None:
@@ -144,6 +144,6 @@ def test_memory_of_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     replayed.read(hashed(calldata(data("a")), 1))
     replayed.events.channel_opened(b"a" * 16, 9)
     read = list(map(batch, range(3)))
-    for each in read:
-        replayed.events.batch_read(b"a" * 16, each)
-    assert [replayed.accepted(each) for each in read] == [[], [1], [1]]
+    for item in read:
+        replayed.events.batch_read(b"a" * 16, item)
+    assert [replayed.accepted(item) for item in read] == [[], [1], [1]]

@@ -36,8 +36,8 @@ def _body(*batches: bytes, brotli: bool = False) -> bytes:
 
 def _outcomes(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[DecoderOutput]:
     decoder = Decoder(rules, kind)
-    found = [outcome for number, data in enumerate(files) for outcome in decoder.read(f"f{number}", data)]
-    return [*found, *decoder.finish()]
+    result = [outcome for number, data in enumerate(files) for outcome in decoder.read(f"f{number}", data)]
+    return [*result, *decoder.finish()]
 
 
 def _lines(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[str]:
@@ -61,9 +61,13 @@ def test_frames_are_joined_per_channel_in_any_order() -> None:
         batcher_data([Frame(A, 1, first[half:], True)]),
         batcher_data([Frame(B, 0, second, True), Frame(A, 0, first[:half], False)]),
     ]
-    found = _outcomes("data", *files)
-    assert [outcome.batch.first_timestamp for outcome in found if isinstance(outcome, FoundBatch)] == [1004, 1000, 1002]
-    assert [(outcome.position.files, outcome.position.channel) for outcome in found] == [
+    result = _outcomes("data", *files)
+    assert [outcome.batch.first_timestamp for outcome in result if isinstance(outcome, FoundBatch)] == [
+        1004,
+        1000,
+        1002,
+    ]
+    assert [(outcome.position.files, outcome.position.channel) for outcome in result] == [
         (("f1",), B),
         (("f0", "f1"), A),
         (("f0", "f1"), A),
@@ -82,10 +86,10 @@ def test_batches_in_transactions_have_their_hashes() -> None:
         _sent(batcher_data([Frame(A, 0, body[:9], False)])),
         _sent(batcher_data([Frame(A, 1, body[9:], True), Frame(B, 0, body, False)])),
     ]
-    found, *_ = _outcomes("transaction", *files)
-    assert isinstance(found, FoundBatch)
-    assert found.position.transactions == tuple(map(keccak256, files))
-    assert found.position.files == ("f0 (data of the transaction)", "f1 (data of the transaction)")
+    result, *_ = _outcomes("transaction", *files)
+    assert isinstance(result, FoundBatch)
+    assert result.position.transactions == tuple(map(keccak256, files))
+    assert result.position.files == ("f0 (data of the transaction)", "f1 (data of the transaction)")
     assert all(
         not outcome.position.transactions for outcome in _outcomes("data", batcher_data([Frame(A, 0, body, True)]))
     )

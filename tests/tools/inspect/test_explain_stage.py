@@ -68,10 +68,10 @@ class ExplainHarness:
             json.dumps(
                 [
                     {
-                        "header_rlp": encode_header(payload_header(each)).hex(),
-                        "txs": [raw.hex() for raw in each.transactions],
+                        "header_rlp": encode_header(payload_header(payload)).hex(),
+                        "txs": [raw.hex() for raw in payload.transactions],
                     }
-                    for each in payloads
+                    for payload in payloads
                 ]
             )
         )

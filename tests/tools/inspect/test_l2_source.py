@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +68,15 @@ def _error_of(path: Path) -> str:
 # --- files ---------------------------------------------------------------------------------------------------------
 
 
-def test_blocks_of_a_file_by_number(chain: ChainFixture, tmp_path: Path) -> None:
+async def test_blocks_of_a_file_by_number(chain: ChainFixture, tmp_path: Path) -> None:
     first, second, third = _payloads(chain, 3)
     path = _write(tmp_path, [_entry(third), _entry(first, prefix="")])
-
-    async def scenario() -> None:
-        source = FileSource.read(path)
-        assert source.numbers == [1, 3]
-        assert await source.payload(1) == first
-        assert await source.payload(3) == third
-        assert await source.payload(second.block_number) is None
-        await source.close()
-
-    asyncio.run(scenario())
+    source = FileSource.read(path)
+    assert source.numbers == [1, 3]
+    assert await source.payload(1) == first
+    assert await source.payload(3) == third
+    assert await source.payload(second.block_number) is None
+    await source.close()
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
@@ -181,19 +177,16 @@ def test_a_block_without_its_hash_is_temporary(chain: ChainFixture) -> None:
         _with_engine(lambda number, full: [number])
 
 
-def test_an_unreachable_engine_is_temporary() -> None:
-    async def scenario() -> None:
-        async with listening(json_rpc_app({})) as (url,):
-            pass
-        source = EngineSource(url)
-        with pytest.raises(TemporaryError, match=r"^L2 block 5: .*cannot connect"):
-            await source.payload(5)
-        await source.close()
-
-    asyncio.run(scenario())
+async def test_an_unreachable_engine_is_temporary() -> None:
+    async with listening(json_rpc_app({})) as (url,):
+        pass
+    source = EngineSource(url)
+    with pytest.raises(TemporaryError, match=r"^L2 block 5: .*cannot connect"):
+        await source.payload(5)
+    await source.close()
 
 
-def test_with_a_secret_each_request_has_a_token() -> None:
+async def test_with_a_secret_each_request_has_a_token() -> None:
     secret, tokens = b"\x07" * 32, []
 
     async def answer(request: web.Request) -> web.Response:
@@ -201,13 +194,10 @@ def test_with_a_secret_each_request_has_a_token() -> None:
         call = json.loads(await request.read())
         return web.json_response({"jsonrpc": "2.0", "id": call["id"], "result": None})
 
-    async def scenario() -> None:
-        async with listening(app_for_every_path(answer)) as (url,):
-            for source in (EngineSource(url, secret), EngineSource(url)):
-                assert await source.payload(5) is None
-                await source.close()
-
-    asyncio.run(scenario())
+    async with listening(app_for_every_path(answer)) as (url,):
+        for source in (EngineSource(url, secret), EngineSource(url)):
+            assert await source.payload(5) is None
+            await source.close()
     first, second = tokens
     assert jwt.decode(first.removeprefix("Bearer "), secret, algorithms=["HS256"])["iat"] > 0
     assert second == ""
@@ -267,18 +257,15 @@ def clock() -> Clock:
     return Clock()
 
 
-def with_source(engine: Engine, clock: Clock, scenario: Callable[[EngineSource], Awaitable[None]]) -> None:
-    """Runs a scenario with a source of the engine's blocks."""
-
-    async def run() -> None:
-        async with listening(app_for_every_path(engine.respond)) as (url,):
-            source = EngineSource(url, clock=clock)
-            try:
-                await scenario(source)
-            finally:
-                await source.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_source(engine: Engine, clock: Clock) -> AsyncIterator[EngineSource]:
+    """Provide a source of the engine's blocks."""
+    async with listening(app_for_every_path(engine.respond)) as (url,):
+        source = EngineSource(url, clock=clock)
+        try:
+            yield source
+        finally:
+            await source.close()
 
 
 @contextmanager
@@ -290,12 +277,10 @@ def counting(engine: Engine) -> Iterator[list[int]]:
     sizes += [len(numbers) for numbers in engine.requests[before:]]
 
 
-def test_blocks_one_after_the_other_come_in_batches(engine: Engine, clock: Clock) -> None:
-    async def scenario(source: EngineSource) -> None:
+async def test_blocks_one_after_the_other_come_in_batches(engine: Engine, clock: Clock) -> None:
+    async with running_source(engine, clock) as source:
         for number in range(1, 201):
             assert await source.payload(number) == engine.payload
-
-    with_source(engine, clock, scenario)
     first, second, *batches = engine.requests
     assert (first, second) == ([1], [2])
     assert {len(numbers) for numbers in batches} == {MOST}
@@ -304,42 +289,35 @@ def test_blocks_one_after_the_other_come_in_batches(engine: Engine, clock: Clock
 
 
 @pytest.mark.parametrize("numbers", [(7, 9, 11), (9, 8, 7), (5, 5, 5)])
-def test_blocks_in_no_order_are_read_alone(engine: Engine, clock: Clock, numbers: tuple[int, ...]) -> None:
-    async def scenario(source: EngineSource) -> None:
+async def test_blocks_in_no_order_are_read_alone(engine: Engine, clock: Clock, numbers: tuple[int, ...]) -> None:
+    async with running_source(engine, clock) as source:
         for number in numbers:
             assert await source.payload(number) == engine.payload
-
-    with_source(engine, clock, scenario)
     assert engine.requests == [[number] for number in numbers]
 
 
-def test_blocks_that_are_asked_for_slowly_are_read_alone(engine: Engine, clock: Clock) -> None:
-    async def scenario(source: EngineSource) -> None:
+async def test_blocks_that_are_asked_for_slowly_are_read_alone(engine: Engine, clock: Clock) -> None:
+    async with running_source(engine, clock) as source:
         for number in range(1, 6):
             assert await source.payload(number) == engine.payload
             clock.now += BLOCK_SECONDS
-
-    with_source(engine, clock, scenario)
     assert engine.requests == [[1], [2], [3], [4], [5]]
 
 
-def test_a_block_that_is_held_too_long_is_read_again(engine: Engine, clock: Clock) -> None:
-    async def scenario(source: EngineSource) -> None:
+async def test_a_block_that_is_held_too_long_is_read_again(engine: Engine, clock: Clock) -> None:
+    async with running_source(engine, clock) as source:
         for number in range(1, 5):
             await source.payload(number)
         clock.now += HELD_SECONDS + 0.1
         with counting(engine) as sizes:
             assert await source.payload(5) == engine.payload
         assert sizes == [1]
-
-    with_source(engine, clock, scenario)
     assert engine.requests[-1] == [5]
 
 
-def test_a_block_that_was_missing_is_asked_for_when_it_is_needed(engine: Engine, clock: Clock) -> None:
+async def test_a_block_that_was_missing_is_asked_for_when_it_is_needed(engine: Engine, clock: Clock) -> None:
     engine.head = 5
-
-    async def scenario(source: EngineSource) -> None:
+    async with running_source(engine, clock) as source:
         for number in range(1, 6):
             assert await source.payload(number) == engine.payload
         assert await source.payload(6) is None
@@ -347,13 +325,10 @@ def test_a_block_that_was_missing_is_asked_for_when_it_is_needed(engine: Engine,
         for number in range(6, 50):
             assert await source.payload(number) == engine.payload
 
-    with_source(engine, clock, scenario)
 
-
-def test_an_engine_that_refuses_batches_is_asked_for_each_block(engine: Engine, clock: Clock) -> None:
+async def test_an_engine_that_refuses_batches_is_asked_for_each_block(engine: Engine, clock: Clock) -> None:
     engine.refuses_batches = True
-
-    async def scenario(source: EngineSource) -> None:
+    async with running_source(engine, clock) as source:
         for number in range(1, 101):
             assert await source.payload(number) == engine.payload
         engine.refuses_batches = False
@@ -362,44 +337,34 @@ def test_an_engine_that_refuses_batches_is_asked_for_each_block(engine: Engine, 
             await source.payload(102 + PAUSE)
             await source.payload(103 + PAUSE)
         assert sizes == [1, 1, MOST]
-
-    with_source(engine, clock, scenario)
     assert engine.requests[:101] == [[1], [2], [], *([number] for number in range(3, 101))]
 
 
-def test_blocks_of_a_batch_that_is_too_long_are_read_alone(engine: Engine, clock: Clock) -> None:
+async def test_blocks_of_a_batch_that_is_too_long_are_read_alone(engine: Engine, clock: Clock) -> None:
     engine.extra = LIMIT.bytes // MOST + 1
-
-    async def scenario(source: EngineSource) -> None:
+    async with running_source(engine, clock) as source:
         for number in range(1, 30):
             assert await source.payload(number) == engine.payload
-
-    with_source(engine, clock, scenario)
     assert [len(numbers) for numbers in engine.requests[:5]] == [1, 1, MOST, 1, 1]
     assert max(map(len, engine.requests[3:])) == 1
 
 
-def test_after_a_step_back_what_is_held_does_not_count(engine: Engine, clock: Clock) -> None:
-    async def scenario(source: EngineSource) -> None:
+async def test_after_a_step_back_what_is_held_does_not_count(engine: Engine, clock: Clock) -> None:
+    async with running_source(engine, clock) as source:
         for number in (*range(1, 40), *range(10, 60)):
             assert await source.payload(number) == engine.payload
-
-    with_source(engine, clock, scenario)
     asked = [number for numbers in engine.requests for number in numbers]
     assert asked.count(10) == 2
     assert max(asked) < 60 + 2 * MOST
 
 
-def test_a_source_that_is_closed_reads_no_more(engine: Engine, clock: Clock) -> None:
-    async def run() -> None:
-        async with listening(app_for_every_path(engine.respond)) as (url,):
-            client = JsonRpcClient(url)
-            prefetch = L2Prefetch(client, clock)
-            prefetch.follow(0)
-            prefetch.follow(1)
-            await prefetch.stop()
-            assert await prefetch.take(30) is None
-            await client.close()
-        assert len(asyncio.all_tasks()) == 1
-
-    asyncio.run(run())
+async def test_a_source_that_is_closed_reads_no_more(engine: Engine, clock: Clock) -> None:
+    async with listening(app_for_every_path(engine.respond)) as (url,):
+        client = JsonRpcClient(url)
+        prefetch = L2Prefetch(client, clock)
+        prefetch.follow(0)
+        prefetch.follow(1)
+        await prefetch.stop()
+        assert await prefetch.take(30) is None
+        await client.close()
+    assert len(asyncio.all_tasks()) == 1

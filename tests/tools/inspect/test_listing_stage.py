@@ -119,42 +119,42 @@ def _listed(
     recording: SepoliaRecording, numbers: list[int], batcher: bytes | None = None
 ) -> list[BatchSummary | Dropped]:
     listing = BatchListing(recording.config, recording.l1_blocks[numbers[0]], batcher)
-    found: list[BatchSummary | Dropped] = []
+    result: list[BatchSummary | Dropped] = []
     for number in numbers:
         blobs = listing.open(recording.l1_blocks[number])
-        found += listing.batches(recording.contents(blobs))
-    return found
+        result += listing.batches(recording.contents(blobs))
+    return result
 
 
 def test_all_26_spans(recording: SepoliaRecording) -> None:
-    found = _listed(recording, sorted(recording.l1_blocks))
-    batches = [each for each in found if isinstance(each, BatchSummary)]
-    assert batches == found, "nothing was dropped"
+    result = _listed(recording, sorted(recording.l1_blocks))
+    batches = [item for item in result if isinstance(item, BatchSummary)]
+    assert batches == result, "nothing was dropped"
     assert [
-        (each.inclusion, each.channel and each.channel.hex(), each.blocks, each.transactions, each.parent.hex())
-        for each in batches
+        (batch.inclusion, batch.channel and batch.channel.hex(), batch.blocks, batch.transactions, batch.parent.hex())
+        for batch in batches
     ] == [
-        (each["inclusion"], each["channel"], each["blocks"], each["txs"], each["parent_check"])
-        for each in recording.spans
+        (span["inclusion"], span["channel"], span["blocks"], span["txs"], span["parent_check"])
+        for span in recording.spans
     ]
-    assert [each.digest.hex() for each in batches] == [each["tx_hashes_sha256"] for each in recording.spans]
-    assert {each.kind for each in batches} == {"span"}
-    assert sum(each.blocks for each in batches) == 479
-    assert sum(each.transactions for each in batches) == 3603
-    for each in batches:
-        assert each.inclusion is not None
-        block = recording.l1_blocks[each.inclusion]
-        assert each.inclusion_time == block.header.timestamp
-        assert each.l1_transactions[-1] in [sent.hash for sent in block.inbox]
-    assert sum(each.channel_bytes or 0 for each in batches if each is not batches[0]) > 1_000_000
+    assert [batch.digest.hex() for batch in batches] == [span["tx_hashes_sha256"] for span in recording.spans]
+    assert {batch.kind for batch in batches} == {"span"}
+    assert sum(batch.blocks for batch in batches) == 479
+    assert sum(batch.transactions for batch in batches) == 3603
+    for batch in batches:
+        assert batch.inclusion is not None
+        block = recording.l1_blocks[batch.inclusion]
+        assert batch.inclusion_time == block.header.timestamp
+        assert batch.l1_transactions[-1] in [sent.hash for sent in block.inbox]
+    assert sum(batch.channel_bytes or 0 for batch in batches if batch is not batches[0]) > 1_000_000
     genesis = recording.config.genesis.l2_time
-    assert [each.first_timestamp for each in batches] == [genesis + 2 * each["first_l2"] for each in recording.spans]
+    assert [batch.first_timestamp for batch in batches] == [genesis + 2 * span["first_l2"] for span in recording.spans]
 
 
 def test_another_batcher_has_none(recording: SepoliaRecording) -> None:
-    found = _listed(recording, sorted(recording.l1_blocks)[:20], b"\x01" * 20)
-    assert found
-    assert all(isinstance(each, Dropped) and isinstance(each.reason, SenderNotBatcher) for each in found)
+    result = _listed(recording, sorted(recording.l1_blocks)[:20], b"\x01" * 20)
+    assert result
+    assert all(isinstance(item, Dropped) and isinstance(item.reason, SenderNotBatcher) for item in result)
 
 
 def test_batches_are_listed_whether_valid_or_not() -> None:
@@ -165,11 +165,11 @@ def test_batches_are_listed_whether_valid_or_not() -> None:
     l1.add(*channel("B", no_parent.singular, b"\x07"))
     l1.add(*channel("A", first.singular, span(late), compression=Compression.BROTLI))
     listing = BatchListing(rollup(forks_until("holocene")), l1.blocks[1])
-    found: list[BatchSummary | Dropped] = []
+    result: list[BatchSummary | Dropped] = []
     for block in l1.blocks[1:]:
         assert listing.open(block) == ()
-        found += listing.batches(())
-    bad, unknown, good, span_found = found
+        result += listing.batches(())
+    bad, unknown, good, span_found = result
     assert isinstance(bad, BatchSummary) and bad.kind == "singular"
     assert isinstance(unknown, Dropped) and isinstance(unknown.reason, BatchTypeUnknown)
     assert isinstance(good, BatchSummary) and (good.kind, good.transactions) == ("singular", 1)

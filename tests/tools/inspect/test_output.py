@@ -10,7 +10,7 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.tools.inspect.output import write_text
 
 
-def test_everything_arrives_however_slow_the_reader_is() -> None:
+async def test_everything_arrives_however_slow_the_reader_is() -> None:
     near, far = os.pipe()
     text = "sixteen letters\n" * 20_000
     read: list[bytes] = []
@@ -21,13 +21,9 @@ def test_everything_arrives_however_slow_the_reader_is() -> None:
 
     reader = threading.Thread(target=drain)
     reader.start()
-
-    async def write() -> None:
+    try:
         await write_text(far, text)
         await write_text(far, "")
-
-    try:
-        asyncio.run(write())
     finally:
         os.close(far)
         reader.join(10)

@@ -163,16 +163,13 @@ def test_problems_that_do_not_fit_are_counted() -> None:
     assert len(lines) == 23
 
 
-def test_the_status_of_a_node(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with RpcHarness(tmp_path, vhosts=("localhost",)).running() as rpc:
-            await rpc.until_ready()
-            async with StatusClient(f"{rpc.url}/") as client:
-                status = await client.fetch()
-                assert status.ready and status.heads.safe is not None and status.heads.safe.number == 20
-                assert (await client.fetch()).chain == status.chain
-
-    asyncio.run(scenario())
+async def test_the_status_of_a_node(tmp_path: Path) -> None:
+    async with RpcHarness(tmp_path, vhosts=("localhost",)).running() as rpc:
+        await rpc.until_ready()
+        async with StatusClient(f"{rpc.url}/") as client:
+            status = await client.fetch()
+            assert status.ready and status.heads.safe is not None and status.heads.safe.number == 20
+            assert (await client.fetch()).chain == status.chain
 
 
 @asynccontextmanager
@@ -230,25 +227,18 @@ async def error_of(url: str) -> str:
         (b"", "the connection failed ("),
     ],
 )
-def test_something_else_is_one_line(answer: bytes | Callable[[], bytes], error: str) -> None:
-    async def scenario() -> None:
-        async with answering(answer if isinstance(answer, bytes) else answer()) as url:
-            assert (await error_of(url)).startswith(error)
-
-    asyncio.run(scenario())
+async def test_something_else_is_one_line(answer: bytes | Callable[[], bytes], error: str) -> None:
+    async with answering(answer if isinstance(answer, bytes) else answer()) as url:
+        assert (await error_of(url)).startswith(error)
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one who never ends the answer."""
     monkeypatch.setattr(status_screen, "ANSWER_SECONDS", 0.3)
-
-    async def scenario() -> None:
-        assert (await error_of(f"http://127.0.0.1:{free_port()}")).startswith("cannot connect (")
-        for answer in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"):
-            async with answering(answer, keeps_open=True) as url:
-                assert await error_of(url) == "no answer within 0.3 s"
-
-    asyncio.run(scenario())
+    assert (await error_of(f"http://127.0.0.1:{free_port()}")).startswith("cannot connect (")
+    for answer in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"):
+        async with answering(answer, keeps_open=True) as url:
+            assert await error_of(url) == "no answer within 0.3 s"
 
 
 def test_without_a_timeout_it_never_ends_and_says_so_once_a_minute() -> None:

@@ -39,17 +39,17 @@ def probe(
 
 
 def test_blobs_that_are_there() -> None:
-    found = probe(FakeBeacon([BLOB]))
-    assert found.level is FindingLevel.OK and "slot 7 (L1 block 9, 1m0s old)" in found.text
+    result = probe(FakeBeacon([BLOB]))
+    assert result.level is FindingLevel.OK and "slot 7 (L1 block 9, 1m0s old)" in result.text
 
 
 @pytest.mark.parametrize(("age", "code"), [(60, Code.BLOB_NOT_FOUND), (RETENTION_SECONDS + 1, Code.BLOB_EXPIRED)])
 def test_blobs_that_are_gone(age: int, code: Code) -> None:
-    found = probe(FakeBeacon([]), now=TIME + age)
-    assert (found.level, found.code) == (FindingLevel.ERROR, code)
+    result = probe(FakeBeacon([]), now=TIME + age)
+    assert (result.level, result.code) == (FindingLevel.ERROR, code)
     assert probe(FakeBeacon([]), is_needed=False, now=TIME + age).level is FindingLevel.WARNING
     if code is Code.BLOB_EXPIRED:
-        assert "18d4h old" in found.text
+        assert "18d4h old" in result.text
 
 
 def test_what_cannot_be_probed() -> None:

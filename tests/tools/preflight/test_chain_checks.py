@@ -59,7 +59,7 @@ def test_the_embedded_engine_has_what_every_fork_needs() -> None:
             await server.stop()
 
     findings, offered = asyncio.run(run())
-    assert [each.level for each in findings] == [FindingLevel.OK] and offered is not None
+    assert [finding.level for finding in findings] == [FindingLevel.OK] and offered is not None
     for network in ("op-mainnet", "op-sepolia"):
         assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is FindingLevel.OK
 
@@ -67,11 +67,11 @@ def test_the_embedded_engine_has_what_every_fork_needs() -> None:
 @pytest.mark.condition("C13")
 def test_methods_of_a_fork_to_come_are_a_warning() -> None:
     at = ZORA.fork_times["isthmus"]
-    offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
-    (found,) = check_capabilities("engine", offered, ZORA, at - 86400)
-    assert found.level is FindingLevel.WARNING and "needed by a fork in 1d0h" in found.text
-    (found,) = check_capabilities("engine", offered, ZORA, at)
-    assert found.level is FindingLevel.ERROR and "engine_newPayloadV4" in found.text
+    offered = frozenset(method for method in METHODS if not method.endswith(("V4", "V5")))
+    (result,) = check_capabilities("engine", offered, ZORA, at - 86400)
+    assert result.level is FindingLevel.WARNING and "needed by a fork in 1d0h" in result.text
+    (result,) = check_capabilities("engine", offered, ZORA, at)
+    assert result.level is FindingLevel.ERROR and "engine_newPayloadV4" in result.text
 
 
 @pytest.mark.sign("FORK-MISMATCH", check=True)
@@ -82,9 +82,9 @@ def test_fields_of_another_fork_are_an_error() -> None:
     late = msgspec.structs.replace(
         ZORA, fork_times={name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
     )
-    found = ask(methods, lambda client: check_forks(client, "engine", late))
-    assert found.code is Code.ENGINE_FORKS and "is not of isthmus" in found.text
-    assert "its extraData has 17 bytes, not 9" in found.text
+    result = ask(methods, lambda client: check_forks(client, "engine", late))
+    assert result.code is Code.ENGINE_FORKS and "is not of isthmus" in result.text
+    assert "its extraData has 17 bytes, not 9" in result.text
     genesis = {"number": hex(ZORA.genesis.l2.number), "timestamp": "0x1"}
     methods = {"eth_getBlockByNumber": lambda *_: genesis}
     assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
@@ -151,9 +151,9 @@ def test_an_old_head_is_a_warning() -> None:
 )
 def test_finality_that_stands_still_is_a_warning(answer: Any, level: FindingLevel, text: str) -> None:
     head = Block("0x1", HASH, hex(10_000))
-    found = ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
-    assert found.level is level and text in found.text
-    assert found.code is (Code.FINALITY_STALE if level is FindingLevel.WARNING else None)
+    result = ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
+    assert result.level is level and text in result.text
+    assert result.code is (Code.FINALITY_STALE if level is FindingLevel.WARNING else None)
 
 
 def test_methods_that_are_missing() -> None:

@@ -18,7 +18,7 @@ PEER = "16Uiu2HAmJhfG1LTk9eYYpXqLxNuZBXKDaQEzQHtrMF8pkkNUpmTF"
 
 def codes(**options: object) -> list[Code | None]:
     config = P2pConfig(ROLLUP, **options)  # type: ignore[arg-type]
-    return [each.code for each in asyncio.run(check_peers(config, 20.0)) if each.level is not FindingLevel.OK]
+    return [item.code for item in asyncio.run(check_peers(config, 20.0)) if item.level is not FindingLevel.OK]
 
 
 def static(port: int) -> str:
@@ -27,8 +27,8 @@ def static(port: int) -> str:
 
 @pytest.mark.sign("PEERS-NONE", check=True)
 def test_without_peers() -> None:
-    (found,) = asyncio.run(check_peers(None, 20.0))
-    assert found.level is FindingLevel.OK
+    (result,) = asyncio.run(check_peers(None, 20.0))
+    assert result.level is FindingLevel.OK
     assert codes() == [Code.PEERS_NONE]
     assert codes(bootnodes=("enode://a",)) == []
     assert codes(bootnodes=("enode://a",), no_discovery=True) == [Code.PEERS_NONE]
@@ -58,7 +58,7 @@ def test_static_peers_are_dialled() -> None:
 def test_peers_outside_of_the_allowed_networks_are_not_dialled() -> None:
     name = f"/dns4/peer.example/tcp/9222/p2p/{PEER}"
     config = P2pConfig(ROLLUP, static=(f"/ip4/192.0.2.1/tcp/9222/p2p/{PEER}", name), netrestrict=("127.0.0.0/8",))
-    found = asyncio.run(check_peers(config, 20.0))
-    assert [each.level for each in found[1:]] == [FindingLevel.NOT_CHECKED] * (len(found) - 1) and len(found) >= 2
+    result = asyncio.run(check_peers(config, 20.0))
+    assert [item.level for item in result[1:]] == [FindingLevel.NOT_CHECKED] * (len(result) - 1) and len(result) >= 2
     with socket.create_server((own_address(), 0)) as peer:
         assert codes(static=(static(peer.getsockname()[1]),), netrestrict=("127.0.0.0/8",)) == []

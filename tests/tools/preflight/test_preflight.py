@@ -36,11 +36,11 @@ def test_an_endpoint_that_never_answers_holds_up_no_other_check(monkeypatch: pyt
                 for writer in accepted:
                     writer.close()
 
-    found = asyncio.run(run())
-    late = {each.check: each for each in found if each.code is Code.NO_RESULT}
+    result = asyncio.run(run())
+    late = {item.check: item for item in result if item.code is Code.NO_RESULT}
     assert any(check.startswith("L1 ") for check in late)
-    assert all(each.level is FindingLevel.ERROR and each.text == "no result within 0.3 s" for each in late.values())
-    assert any(each.code is Code.ENGINE_UNREACHABLE for each in found)
+    assert all(item.level is FindingLevel.ERROR and item.text == "no result within 0.3 s" for item in late.values())
+    assert any(item.code is Code.ENGINE_UNREACHABLE for item in result)
 
 
 def test_a_bug_in_a_check_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,41 +48,41 @@ def test_a_bug_in_a_check_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr(module, "check_files", fail)
-    found = asyncio.run(preflight(subject("http://127.0.0.1:1")))
-    (failed,) = [each for each in found if each.code is Code.NO_RESULT]
+    result = asyncio.run(preflight(subject("http://127.0.0.1:1")))
+    (failed,) = [item for item in result if item.code is Code.NO_RESULT]
     assert (failed.check, failed.text) == ("files", "the check failed: ZeroDivisionError: by zero")
-    assert {Code.L1_UNREACHABLE, Code.ENGINE_UNREACHABLE} <= {each.code for each in found}
+    assert {Code.L1_UNREACHABLE, Code.ENGINE_UNREACHABLE} <= {item.code for item in result}
 
 
 def test_an_engine_that_syncs_by_itself_needs_no_old_blobs() -> None:
-    found = asyncio.run(preflight(subject("http://127.0.0.1:1", b"", needs_safe_blobs=False)))
-    texts = {each.check: each.text for each in found if each.level is FindingLevel.NOT_CHECKED}
+    result = asyncio.run(preflight(subject("http://127.0.0.1:1", b"", needs_safe_blobs=False)))
+    texts = {item.check: item.text for item in result if item.level is FindingLevel.NOT_CHECKED}
     assert "syncs by itself" in texts["blobs of the safe head"]
     assert texts["engine 127.0.0.1:1"] == "there is no JWT secret to ask it with"
 
 
 def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("")
-    found = check_files({"a": str(tmp_path / "there"), "b": str(tmp_path / "new" / "deep" / "file")})
-    assert [(each.check, each.level) for each in found if "disk" not in each.check] == [
+    files = check_files({"a": str(tmp_path / "there"), "b": str(tmp_path / "new" / "deep" / "file")})
+    assert [(item.check, item.level) for item in files if "disk" not in item.check] == [
         ("--a", FindingLevel.OK),
         ("--b", FindingLevel.OK),
     ]
-    assert sum("disk" in each.check for each in found) == 1, "a disk is reported once"
-    assert [each.name for each in tmp_path.iterdir()] == ["there"], "nothing is made"
+    assert sum("disk" in item.check for item in files) == 1, "a disk is reported once"
+    assert [item.name for item in tmp_path.iterdir()] == ["there"], "nothing is made"
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    found = check_files({"a": str(tmp_path / "file" / "below")})[0]
-    assert found.code is Code.DIRECTORY and "is no directory" in found.text
+    check_file = check_files({"a": str(tmp_path / "file" / "below")})[0]
+    assert check_file.code is Code.DIRECTORY and "is no directory" in check_file.text
 
 
 def test_a_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may write everywhere, so the answer of the system is replaced."""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    found = check_files({"a": str(tmp_path / "file")})[0]
-    assert (found.code, found.text) == (Code.DIRECTORY, f"{tmp_path} cannot be written")
+    check_file = check_files({"a": str(tmp_path / "file")})[0]
+    assert (check_file.code, check_file.text) == (Code.DIRECTORY, f"{tmp_path} cannot be written")
 
 
 class _Usage(NamedTuple):
@@ -97,8 +97,8 @@ class _Usage(NamedTuple):
 )
 def test_room_on_the_disk(free: int, level: FindingLevel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: _Usage(free, 0, free))
-    found = check_files({"a": str(tmp_path)})[-1]
-    assert found.level is level and found.code is (None if level is FindingLevel.OK else Code.DISK)
+    check_file = check_files({"a": str(tmp_path)})[-1]
+    assert check_file.level is level and check_file.code is (None if level is FindingLevel.OK else Code.DISK)
 
 
 @pytest.mark.sign("MEMORY", check=True)

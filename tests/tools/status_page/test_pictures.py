@@ -55,7 +55,7 @@ class Viewer:
     def texts(self, selector: str) -> list[str]:
         """What all such elements show."""
         script = f"return [...document.querySelectorAll({selector!r})].map((each) => each.innerText)"
-        return [str(each) for each in self.driver.execute_script(script)]
+        return [str(item) for item in self.driver.execute_script(script)]
 
     def count(self, selector: str) -> int:
         """How many such elements there are."""
@@ -72,7 +72,7 @@ class Viewer:
         script = """return [...document.querySelectorAll("main *")]
             .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5)
             .map((each) => each.outerHTML.slice(0, 80))"""
-        return [str(each) for each in self.driver.execute_script(script)]
+        return [str(item) for item in self.driver.execute_script(script)]
 
     def complaints(self) -> list[str]:
         """What the browser logs: errors of scripts, and what the page's policy forbids."""
@@ -82,8 +82,8 @@ class Viewer:
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
     """One browser for all tests."""
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
+    with browser(tmp_path_factory.mktemp("profile")) as result:
+        yield result
 
 
 def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, dark: bool = False) -> None:
@@ -135,7 +135,7 @@ def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str,
 @needs_browser
 def test_what_limits_the_node_is_marked(driver: "WebDriver") -> None:
     def use(viewer: Viewer) -> None:
-        assert [each.splitlines()[:2] for each in viewer.texts("#pipeline .warn.process")] == [["l1", "limits"]]
+        assert [text.splitlines()[:2] for text in viewer.texts("#pipeline .warn.process")] == [["l1", "limits"]]
         assert "2.7 blocks/s" in viewer.texts("#facts .value")
 
     view(driver, scene("syncing"), use)
@@ -209,13 +209,16 @@ def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
     """An endpoint's error is written by whoever answers there."""
     shown = scene("l1-throttled")
     hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>" + "x" * 200
-    endpoints = [msgspec.structs.replace(each, error=hostile, name="y" * 80) for each in shown.status.endpoints or []]
+    endpoints = [
+        msgspec.structs.replace(endpoint, error=hostile, name="y" * 80) for endpoint in shown.status.endpoints or []
+    ]
     problems = [
-        msgspec.structs.replace(each, text=hostile, code=hostile[:20], means=None) for each in shown.status.problems
+        msgspec.structs.replace(problem, text=hostile, code=hostile[:20], means=None)
+        for problem in shown.status.problems
     ]
     drops = [
-        msgspec.structs.replace(each, text=hostile, reason=f"{number}")
-        for each in shown.status.drops or []
+        msgspec.structs.replace(drop, text=hostile, reason=f"{number}")
+        for drop in shown.status.drops or []
         for number in range(9)
     ]
     status = msgspec.structs.replace(shown.status, endpoints=endpoints * 2, sentence=f"waiting: {hostile}")
@@ -275,13 +278,13 @@ def test_a_picture_in_the_dark(driver: "WebDriver", tmp_path: Path) -> None:
 
 
 def test_the_pictures_of_the_documents_are_there_and_small() -> None:
-    sizes = {each.name: (FOLDER / each.name).stat().st_size for each in PICTURES}
+    sizes = {picture.name: (FOLDER / picture.name).stat().st_size for picture in PICTURES}
     assert {name for name, size in sizes.items() if size >= MAX_PICTURE} == set()
     page = (FOLDER.parent / "status-page.md").read_text()
-    for each in PICTURES:
-        assert f"](pictures/{each.name})" in page
-        header = (FOLDER / each.name).read_bytes()[:20]
-        assert header.startswith(SIGNATURE) and struct.unpack_from(">I", header, 16)[0] == each.width
+    for shown in PICTURES:
+        assert f"](pictures/{shown.name})" in page
+        header = (FOLDER / shown.name).read_bytes()[:20]
+        assert header.startswith(SIGNATURE) and struct.unpack_from(">I", header, 16)[0] == shown.width
     assert {path.name for path in FOLDER.iterdir()} == set(sizes)
 
 

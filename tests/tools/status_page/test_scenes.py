@@ -17,14 +17,14 @@ from rollup_node.tools.status_page.scenes import SCENES, scene
     ],
 )
 def test_states(name: str, state: State, ready: bool, sentence: str) -> None:
-    found = scene(name)
-    status = found.status
+    result = scene(name)
+    status = result.status
     assert (status.state, status.ready) == (state, ready)
     assert status.sentence.startswith(sentence)
-    assert len(found.history.columns().time) == 360
-    throttled = [each.state is EndpointState.THROTTLED for each in status.endpoints or ()]
+    assert len(result.history.columns().time) == 360
+    throttled = [endpoint.state is EndpointState.THROTTLED for endpoint in status.endpoints or ()]
     assert any(throttled) is (name == "l1-throttled")
-    assert any(each.up is False for each in status.processes or ()) is (name == "process-killed")
+    assert any(process.up is False for process in status.processes or ()) is (name == "process-killed")
     assert (status.progress.limited_by == "l1") is (name == "syncing")
     assert status.drops_1h == 2
 

@@ -33,24 +33,24 @@ DEFAULT = CourseSize()
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
     parser = _parser()
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    if given.op_node is not None and not os.access(given.op_node, os.X_OK):
-        parser.error(f"--op-node {given.op_node} is no program")
-    size = CourseSize(**{name: getattr(given, name) for name in CourseSize.__struct_fields__})
-    programs = [rollup_node(given.node_option)] + ([] if given.op_node is None else [op_node(given.op_node)])
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if args.op_node is not None and not os.access(args.op_node, os.X_OK):
+        parser.error(f"--op-node {args.op_node} is no program")
+    size = CourseSize(**{name: getattr(args, name) for name in CourseSize.__struct_fields__})
+    programs = [rollup_node(args.node_option)] + ([] if args.op_node is None else [op_node(args.op_node)])
     with ExitStack() as stack:
-        folder = given.course or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="race-course-")))
+        folder = args.course or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="race-course-")))
         try:
             with _prepared(folder, size) as course:
-                runs = _race(course, programs, given)
+                runs = _race(course, programs, args)
             tips: dict[str, TipRun] = {}
-            if given.tip:
+            if args.tip:
                 with _prepared(folder / "tip", TIP) as course:
-                    tips = {each.name: run_tip(course, each, L1_BLOCK_SECONDS, given.tip) for each in programs}
+                    tips = {program.name: run_tip(course, program, L1_BLOCK_SECONDS, args.tip) for program in programs}
         except RaceError as error:
             print(f"race: {error}", file=sys.stderr)
             return 1
-    return _show(size, runs, tips, given)
+    return _show(size, runs, tips, args)
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _race(course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.Namespace) -> dict[str, Runs]:
     """Return the runs of each program by latency; the programs take turns."""
-    found: dict[str, dict[float, list[RaceRun]]] = {program.name: {} for program in programs}
+    result: dict[str, dict[float, list[RaceRun]]] = {program.name: {} for program in programs}
     for program in programs:
         for _ in range(given.warm_up):
             run_once(course, program, given.latency[0], given.busy, given.timeout)
@@ -88,10 +88,10 @@ def _race(course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.
         for _ in range(given.runs):
             for program in programs:
                 run = run_once(course, program, latency, given.busy, given.timeout)
-                found[program.name].setdefault(latency, []).append(run)
+                result[program.name].setdefault(latency, []).append(run)
                 text = f"{program.name}, {latency:g} ms: {run.blocks_per_second:.0f} blocks/s, load {run.load:.1f}"
                 print(text, file=sys.stderr, flush=True)
-    return {**found}
+    return {**result}
 
 
 def _show(size: CourseSize, runs: dict[str, Runs], tips: dict[str, TipRun], given: argparse.Namespace) -> int:

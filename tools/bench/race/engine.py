@@ -159,7 +159,7 @@ class Engine:
         if full:
             return body
         block = orjson.loads(body)
-        return orjson.dumps({**block, "transactions": [each["hash"] for each in block["transactions"]]})
+        return orjson.dumps({**block, "transactions": [item["hash"] for item in block["transactions"]]})
 
 
 def _unsound(params: list[Any]) -> str | None:

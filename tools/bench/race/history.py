@@ -62,12 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--l1-blocks", type=int, default=CourseSize().l1_blocks, help="of the course")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3, help="of the runs that are compared")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     with tempfile.TemporaryDirectory(prefix="history-bench-") as temporary:
-        folder = given.course or Path(temporary) / "course"
-        size = CourseSize(l1_blocks=given.l1_blocks, l2_blocks=int(given.l1_blocks * PER_L1_BLOCK))
+        folder = args.course or Path(temporary) / "course"
+        size = CourseSize(l1_blocks=args.l1_blocks, l2_blocks=int(args.l1_blocks * PER_L1_BLOCK))
         with served(folder, size) as course:
-            figures = measured(course, Path(temporary), given.workers, given.repeats)
+            figures = measured(course, Path(temporary), args.workers, args.repeats)
     return show("History", figures)
 
 

@@ -37,19 +37,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4], help="a history by each of these")
     parser.add_argument("--range-size", type=int, default=50)
     parser.add_argument("--garbage", type=int, default=3, help="transactions before and behind the batches of a block")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    blocks = int(given.l1_blocks * PER_L1_BLOCK)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    blocks = int(args.l1_blocks * PER_L1_BLOCK)
     size = CourseSize(
-        l1_blocks=given.l1_blocks,
+        l1_blocks=args.l1_blocks,
         transactions=20,
         l2_blocks=blocks,
         sidecars=0,
-        garbage=given.garbage,
+        garbage=args.garbage,
         fork_blocks=blocks // (len(LATER_FORKS) + 1),
     )
     with tempfile.TemporaryDirectory(prefix="history-proof-") as temporary:
         try:
-            _prove(Path(temporary), size, given.workers, given.range_size)
+            _prove(Path(temporary), size, args.workers, args.range_size)
         except (ProofError, RaceError) as error:
             print(f"NOT PROVED: {error}")
             return 1
@@ -60,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prove(folder: Path, size: CourseSize, workers: Sequence[int], range_size: int) -> None:
     facts = prepare(folder / "course", size)
     with closing(CourseFiles(folder / "course")) as course:
-        found = run_once(course, rollup_node(()), 0.0, 0, NODE_SECONDS)
-    print(f"a node derives the {size.l2_blocks} L2 blocks ({found.blocks_per_second:.0f} blocks/s)")
+        result = run_once(course, rollup_node(()), 0.0, 0, NODE_SECONDS)
+    print(f"a node derives the {size.l2_blocks} L2 blocks ({result.blocks_per_second:.0f} blocks/s)")
     first: dict[str, str] | None = None
     with served(folder / "course", size) as course_served:
         for count in workers:

@@ -105,17 +105,17 @@ def make_l1_block(
     The same arguments give the same block. `timestamp` in seconds."""
     random = Random(f"L1 block {number}")
     included = _spread(list(special), _ordinary(random, number, size - len(special)))
-    signed = [_signed(each) for each in included]
+    signed = [_signed(item) for item in included]
     receipts, bloom, gas = _receipts(signed, included)
     withdrawals = _withdrawals(number)
-    blobs = sum(len(each.transaction.blob_hashes) for each in included)
+    blobs = sum(len(item.transaction.blob_hashes) for item in included)
     header = Header(
         parent_hash=bytes(32) if parent is None else parent.hash,
         uncles_hash=EMPTY_UNCLES_HASH,
         miner=ACCOUNTS[number % len(ACCOUNTS)],
         state_root=state_root,
-        transactions_root=ordered_root([each.raw for each in signed]),
-        receipts_root=ordered_root([receipt_from_json(each) for each in receipts]),
+        transactions_root=ordered_root([item.raw for item in signed]),
+        receipts_root=ordered_root([receipt_from_json(receipt) for receipt in receipts]),
         logs_bloom=bloom.to_bytes(256, "big"),
         difficulty=0,
         number=number,
@@ -138,10 +138,10 @@ def make_l1_block(
 def _spread(special: list[Included], ordinary: Iterator[Included]) -> list[Included]:
     """Each special transaction after three ordinary ones, if there are as many."""
     mixed: list[Included] = []
-    for index, each in enumerate(ordinary):
+    for index, item in enumerate(ordinary):
         if special and index % 4 == 3:
             mixed.append(special.pop(0))
-        mixed.append(each)
+        mixed.append(item)
     return mixed + special
 
 
@@ -185,25 +185,25 @@ def _receipts(
     """Return the receipts without what names their block, the block's bloom as a number, and the gas that it used."""
     receipts: list[dict[str, Any]] = []
     whole = cumulative = log_index = 0
-    for index, (transaction, each) in enumerate(zip(signed, included, strict=True)):
+    for index, (transaction, item) in enumerate(zip(signed, included, strict=True)):
         bloom = 0
         place = {"transactionHash": to_hex(transaction.hash), "transactionIndex": hex(index)}
         logs: list[dict[str, Any]] = []
-        for log in each.logs:
+        for log in item.logs:
             for value in (log.address, *log.topics):
                 bloom |= _mask(value)
             topics = [to_hex(topic) for topic in log.topics]
-            found = {"address": to_hex(log.address), "topics": topics, "data": to_hex(log.data), **place}
-            logs.append({**found, "logIndex": hex(log_index), "removed": False})
+            result = {"address": to_hex(log.address), "topics": topics, "data": to_hex(log.data), **place}
+            logs.append({**result, "logIndex": hex(log_index), "removed": False})
             log_index += 1
-        gas = 21_000 + 30_000 * len(each.logs) + 16 * len(each.transaction.data)
+        gas = 21_000 + 30_000 * len(item.logs) + 16 * len(item.transaction.data)
         cumulative += gas
         whole |= bloom
         receipt: dict[str, Any] = {
             **place,
             "type": hex(transaction.kind),
             "from": to_hex(transaction.sender),
-            "to": to_hex(each.transaction.to or b""),
+            "to": to_hex(item.transaction.to or b""),
             "status": "0x1",
             "gasUsed": hex(gas),
             "cumulativeGasUsed": hex(cumulative),
@@ -212,8 +212,8 @@ def _receipts(
             "logsBloom": to_hex(bloom.to_bytes(256, "big")),
             "logs": logs,
         }
-        if each.transaction.blob_hashes:
-            receipt |= {"blobGasUsed": hex(len(each.transaction.blob_hashes) * GAS_PER_BLOB), "blobGasPrice": "0x1"}
+        if item.transaction.blob_hashes:
+            receipt |= {"blobGasUsed": hex(len(item.transaction.blob_hashes) * GAS_PER_BLOB), "blobGasPrice": "0x1"}
         receipts.append(receipt)
     return receipts, whole, cumulative
 
@@ -240,7 +240,7 @@ def _made(
     block_hash = header_hash(header)
     place = {"blockHash": to_hex(block_hash), "blockNumber": hex(header.number)}
     transactions = [
-        {**bare_transaction_json(each), **place, "transactionIndex": hex(index)} for index, each in enumerate(signed)
+        {**bare_transaction_json(item), **place, "transactionIndex": hex(index)} for index, item in enumerate(signed)
     ]
     block = {**header_json(header), "hash": to_hex(block_hash), "size": hex(100_000), "uncles": []}
     block["withdrawals"] = withdrawals
@@ -248,12 +248,12 @@ def _made(
         receipt |= place
         for log in receipt["logs"]:
             log |= {**place, "blockTimestamp": hex(header.timestamp)}
-    emitted = [log for each in included for log in each.logs]
+    emitted = [log for item in included for log in item.logs]
     return MadeL1Block(
         header=l1_header(header, block_hash),
         logs=tuple(Log(*log, index) for index, log in enumerate(emitted)),
         full=orjson.dumps({**block, "transactions": transactions}),
-        hashes=orjson.dumps({**block, "transactions": [to_hex(each.hash) for each in signed]}),
+        hashes=orjson.dumps({**block, "transactions": [to_hex(item.hash) for item in signed]}),
         receipts=orjson.dumps(receipts),
     )
 

@@ -186,13 +186,13 @@ class RpcMethods:
     def _call(self, call: dict[str, Any], compress: bool) -> Parts:
         method, params = call["method"], call.get("params") or []
         head = b'{"jsonrpc":"2.0","id":' + orjson.dumps(call.get("id"))
-        found = self._methods.get(method)
+        value = self._methods.get(method)
         name = method if self._variant is None else self._variant(method, params)
         self.calls[name] += 1
-        if found is None:
+        if value is None:
             error = {"code": METHOD_NOT_FOUND, "message": f"the method {method} does not exist"}
             return [head, b',"error":', orjson.dumps(error), b"}"]
-        result = found(params)
+        result = value(params)
         sent = (result.deflated if compress else result.plain) if isinstance(result, Prepared) else result
         self.sizes[name] += len(sent)
         return [head + b',"result":', result, b"}"]

@@ -101,14 +101,14 @@ def block_json(payload: ExecutionPayload) -> bytes:
     """Return the block with full transactions as a result of JSON-RPC."""
     block_hash = to_hex(payload.block_hash)
     place = {"blockHash": block_hash, "blockNumber": hex(payload.block_number)}
-    found = {**header_json(payload_header(payload)), "hash": block_hash, "size": hex(10_000), "uncles": []}
+    result = {**header_json(payload_header(payload)), "hash": block_hash, "size": hex(10_000), "uncles": []}
     if payload.withdrawals:
-        found["withdrawals"] = []
-    found["transactions"] = [
+        result["withdrawals"] = []
+    result["transactions"] = [
         {**bare_transaction_json(_readable(raw)), **place, "transactionIndex": hex(index)}
         for index, raw in enumerate(payload.transactions)
     ]
-    return orjson.dumps(found)
+    return orjson.dumps(result)
 
 
 def _readable(raw: bytes) -> AnyTransaction:

@@ -57,8 +57,8 @@ class ServerProcess:
         self._selector.close()
         rest = self._process.communicate(timeout=STOP_SECONDS)[0]
         last = (self._received + rest).splitlines()[-1:]
-        found: Message | None = msgspec.json.decode(last[0], type=Message) if last else None
-        self.served = found if isinstance(found, Served) else None
+        result: Message | None = msgspec.json.decode(last[0], type=Message) if last else None
+        self.served = result if isinstance(result, Served) else None
 
     @property
     def pid(self) -> int:
@@ -131,16 +131,16 @@ class NodeRun:
 
     def check_safe_head(self) -> None:
         """Raise RaceError unless the node is ready and reports the course's last block as safe."""
-        until, found = time.monotonic() + STATUS_SECONDS, None
+        until, result = time.monotonic() + STATUS_SECONDS, None
         while time.monotonic() < until:
             self._poll_ready()
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-                found = self._call("optimism_syncStatus")["safe_l2"]["hash"]
-                if self.ready is not None and found == self._course.facts.last_safe:
+                result = self._call("optimism_syncStatus")["safe_l2"]["hash"]
+                if self.ready is not None and result == self._course.facts.last_safe:
                     return
             time.sleep(0.05)
         wanted = self._course.facts.last_safe
-        raise self._error(f"{self._program.name} reports the safe head {found}, not {wanted}, or is not ready")
+        raise self._error(f"{self._program.name} reports the safe head {result}, not {wanted}, or is not ready")
 
     def sample_memory(self) -> None:
         """Read the memory of its processes."""
@@ -196,8 +196,8 @@ def running(course: CourseFiles, program: RaceProgram, arguments: Sequence[str],
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as result:
+        return int(result.getsockname()[1])
 
 
 TIP = CourseSize(l1_blocks=40, deposits=23, l2_blocks=228, blocks_per_channel=30, blocks_per_span=30)

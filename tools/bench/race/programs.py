@@ -85,19 +85,19 @@ def process_tree(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for other, fields in _all_processes():
         children.setdefault(int(fields[1]), []).append(other)
-    found = [pid]
-    for each in found:
-        found += children.get(each, ())
-    return found
+    result = [pid]
+    for item in result:
+        result += children.get(item, ())
+    return result
 
 
 def cpu_usage(pid: int) -> CpuUsage:
     """Return the CPU of a process and its descendants since their start."""
     by_process: dict[str, float] = {}
     total = 0.0
-    for each in process_tree(pid):
+    for item in process_tree(pid):
         try:
-            name, fields = name_of(each), _stat(each)
+            name, fields = name_of(item), _stat(item)
         except OSError:
             continue
         user, system, ended_user, ended_system = (int(field) / _TICKS for field in fields[11:15])
@@ -111,9 +111,9 @@ def memory_of_tree(pid: int) -> float:
 
     Shared pages are divided among those who share them (PSS)."""
     total = 0
-    for each in process_tree(pid):
+    for item in process_tree(pid):
         try:
-            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+            lines = Path(f"/proc/{item}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
         total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

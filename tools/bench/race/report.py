@@ -58,15 +58,15 @@ def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool)
     Bounds are of this node (`bounded`) on the default course; but for the speed they are those of two quiet cores."""
     bounded = bounded and size == CourseSize()
     floor = (BUSY_FLOORS if busy else FLOORS).get(runs[0].latency_ms) if bounded else None
-    found = [Figure("blocks per second", "", tuple(run.blocks_per_second for run in runs), floor=floor)]
-    for each in QUANTITIES:
-        scale = MEGABYTE if each.unit == "MB" else 1.0
-        bound = each.bound / scale if each.bound is not None and bounded and not busy else None
-        found.append(Figure(each.text, each.unit, tuple(each.read(run) / scale for run in runs), bound))
+    result = [Figure("blocks per second", "", tuple(run.blocks_per_second for run in runs), floor=floor)]
+    for quantity in QUANTITIES:
+        scale = MEGABYTE if quantity.unit == "MB" else 1.0
+        bound = quantity.bound / scale if quantity.bound is not None and bounded and not busy else None
+        result.append(Figure(quantity.text, quantity.unit, tuple(quantity.read(run) / scale for run in runs), bound))
     for name, milliseconds in _by_process(runs).items():
         if any(milliseconds):
-            found.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
-    return found
+            result.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
+    return result
 
 
 def summary(runs: Runs) -> dict[str, Any]:
@@ -77,15 +77,15 @@ def summary(runs: Runs) -> dict[str, Any]:
     every = [run for some in runs.values() for run in some]
     if not every:
         return {}
-    found: dict[str, Any] = {"blocks_per_second": {f"{latency:g}": _speed(some) for latency, some in runs.items()}}
-    found |= {each.name: statistics.median(map(each.read, every)) for each in QUANTITIES}
-    found["cpu_ms_per_block_by_process"] = {
+    result: dict[str, Any] = {"blocks_per_second": {f"{latency:g}": _speed(some) for latency, some in runs.items()}}
+    result |= {quantity.name: statistics.median(map(quantity.read, every)) for quantity in QUANTITIES}
+    result["cpu_ms_per_block_by_process"] = {
         name: statistics.median(milliseconds) for name, milliseconds in _by_process(every).items()
     }
     for name in ("l1_calls", "beacon_calls", "engine_calls"):
-        found[name] = getattr(every[-1].counted, name)
-    found["by_latency"] = {f"{latency:g}": _ranges(some) for latency, some in runs.items()}
-    return found
+        result[name] = getattr(every[-1].counted, name)
+    result["by_latency"] = {f"{latency:g}": _ranges(some) for latency, some in runs.items()}
+    return result
 
 
 def report(size: CourseSize, busy: int, runs: Mapping[str, Runs], tips: Mapping[str, TipRun]) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def report(size: CourseSize, busy: int, runs: Mapping[str, Runs], tips: Mapping[
         for name, some in runs.items()
     }
     ours = summaries.pop(OURS)
-    found = {"machine": machine(), "busy": busy, "course": msgspec.structs.asdict(size), **ours}
-    return found | {name.replace("-", "_"): each for name, each in summaries.items()}
+    result = {"machine": machine(), "busy": busy, "course": msgspec.structs.asdict(size), **ours}
+    return result | {name.replace("-", "_"): item for name, item in summaries.items()}
 
 
 def tip_figures(tip: TipRun, bounded: bool) -> list[Figure]:
@@ -119,11 +119,11 @@ def _speed(runs: Sequence[RaceRun]) -> float:
 
 def _ranges(runs: Sequence[RaceRun]) -> dict[str, Any]:
     readers = {"blocks_per_second": lambda run: run.blocks_per_second, "load": lambda run: run.load}
-    found: dict[str, Any] = {"runs": len(runs)}
-    for name, read in {**readers, **{each.name: each.read for each in QUANTITIES}}.items():
+    ranges: dict[str, Any] = {"runs": len(runs)}
+    for name, read in {**readers, **{quantity.name: quantity.read for quantity in QUANTITIES}}.items():
         values = [read(run) for run in runs]
-        found[name] = {"median": statistics.median(values), "least": min(values), "most": max(values)}
-    return found
+        ranges[name] = {"median": statistics.median(values), "least": min(values), "most": max(values)}
+    return ranges
 
 
 def _by_process(runs: Sequence[RaceRun]) -> dict[str, list[float]]:

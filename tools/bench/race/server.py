@@ -90,8 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", type=int, default=0, help="L1 blocks that come one by one after the first request")
     parser.add_argument("--interval", type=float, default=12.0, help="seconds between two of them")
     parser.add_argument("--complete", action="store_true", help="the engine has all L2 blocks, and L1 is final")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    asyncio.run(_serve(CourseFiles(given.folder), given))
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    asyncio.run(_serve(CourseFiles(args.folder), args))
     return 0
 
 
@@ -103,7 +103,7 @@ async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
         (race.engine.rpc.respond, 0.0),
     )
     loop = asyncio.get_running_loop()
-    servers = [await loop.create_server(partial(HttpConnection, *each), HOST, 0) for each in handlers]
+    servers = [await loop.create_server(partial(HttpConnection, *handler), HOST, 0) for handler in handlers]
     # What is loaded stays: collections would only walk over it.
     gc.collect()
     gc.freeze()

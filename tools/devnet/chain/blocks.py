@@ -81,8 +81,8 @@ class BlockChain:
 
     def is_canonical(self, block: Block) -> bool:
         """Whether a block is on the canonical chain."""
-        found = self.at(block.number)
-        return found is not None and found.hash == block.hash
+        result = self.at(block.number)
+        return result is not None and result.hash == block.hash
 
     def parent(self, block: Block) -> Block:
         """Return the parent of a known block other than genesis."""
@@ -128,8 +128,8 @@ class BlockChain:
 
     def locate(self, transaction_hash: Hash) -> TransactionLocation | None:
         """Return the location of a transaction on the canonical chain."""
-        found = self._locations.get(transaction_hash)
-        return None if found is None else TransactionLocation(self._blocks[found[0]], found[1])
+        location = self._locations.get(transaction_hash)
+        return None if location is None else TransactionLocation(self._blocks[location[0]], location[1])
 
 
 def header_json(header: Header) -> dict[str, Any]:
@@ -142,40 +142,40 @@ def header_json(header: Header) -> dict[str, Any]:
 
 def block_json(block: Block, full: bool) -> dict[str, Any]:
     """Return a block object with transaction hashes, or with transaction objects if `full`."""
-    found = header_json(block.header)
-    found["hash"] = to_hex(block.hash)
-    found["size"] = hex(block.size)
-    found["uncles"] = []
+    result = header_json(block.header)
+    result["hash"] = to_hex(block.hash)
+    result["size"] = hex(block.size)
+    result["uncles"] = []
     if block.header.withdrawals_root is not None:
-        found["withdrawals"] = []
+        result["withdrawals"] = []
     if full:
-        found["transactions"] = [transaction_json(block, position) for position in range(len(block.executed))]
+        result["transactions"] = [transaction_json(block, position) for position in range(len(block.executed))]
     else:
-        found["transactions"] = [to_hex(entry.transaction.hash) for entry in block.executed]
-    return found
+        result["transactions"] = [to_hex(entry.transaction.hash) for entry in block.executed]
+    return result
 
 
 def transaction_json(block: Block, position: int) -> dict[str, Any]:
     """Return the object of a transaction in a block."""
     entry = block.executed[position]
-    found = bare_transaction_json(entry.transaction)
-    found |= {
+    result = bare_transaction_json(entry.transaction)
+    result |= {
         "blockHash": to_hex(block.hash),
         "blockNumber": hex(block.number),
         "transactionIndex": hex(position),
         "gasPrice": hex(entry.result.gas_price),
     }
     if isinstance(entry.transaction, Deposit):
-        found["nonce"] = entry.extra.get("depositNonce", "0x0")
+        result["nonce"] = entry.extra.get("depositNonce", "0x0")
         if "depositReceiptVersion" in entry.extra:
-            found["depositReceiptVersion"] = entry.extra["depositReceiptVersion"]
-    return found
+            result["depositReceiptVersion"] = entry.extra["depositReceiptVersion"]
+    return result
 
 
 def bare_transaction_json(transaction: AnyTransaction) -> dict[str, Any]:
     """Return the object of a pending transaction."""
     body = transaction.body
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "hash": to_hex(transaction.hash),
         "type": hex(transaction.kind),
         "from": to_hex(transaction.sender),
@@ -187,7 +187,7 @@ def bare_transaction_json(transaction: AnyTransaction) -> dict[str, Any]:
         "blockNumber": None,
         "transactionIndex": None,
     }
-    return found | (_deposit_fields(transaction) if isinstance(transaction, Deposit) else _signed_fields(transaction))
+    return result | (_deposit_fields(transaction) if isinstance(transaction, Deposit) else _signed_fields(transaction))
 
 
 def _deposit_fields(transaction: Deposit) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _deposit_fields(transaction: Deposit) -> dict[str, Any]:
 
 def _signed_fields(transaction: SignedTransaction) -> dict[str, Any]:
     body = transaction.body
-    found: dict[str, Any] = {
+    signed_fields: dict[str, Any] = {
         "nonce": hex(body.nonce),
         "gasPrice": hex(body.max_fee),
         "r": hex(body.r),
@@ -215,34 +215,34 @@ def _signed_fields(transaction: SignedTransaction) -> dict[str, Any]:
         "v": hex(body.y_parity),
     }
     if body.chain_id is not None:
-        found["chainId"] = hex(body.chain_id)
+        signed_fields["chainId"] = hex(body.chain_id)
     if body.kind == 0:
-        found["v"] = hex(body.y_parity + (27 if body.chain_id is None else 35 + 2 * body.chain_id))
-        return found
-    found["yParity"] = hex(body.y_parity)
-    found["accessList"] = [
+        signed_fields["v"] = hex(body.y_parity + (27 if body.chain_id is None else 35 + 2 * body.chain_id))
+        return signed_fields
+    signed_fields["yParity"] = hex(body.y_parity)
+    signed_fields["accessList"] = [
         {"address": to_hex(access.address), "storageKeys": [to_hex(slot) for slot in access.slots]}
         for access in body.access_list
     ]
     if body.kind >= 2:
-        found["maxFeePerGas"] = hex(body.max_fee)
-        found["maxPriorityFeePerGas"] = hex(body.max_priority_fee)
+        signed_fields["maxFeePerGas"] = hex(body.max_fee)
+        signed_fields["maxPriorityFeePerGas"] = hex(body.max_priority_fee)
     if body.blob_hashes:
-        found["maxFeePerBlobGas"] = hex(body.max_blob_fee)
-        found["blobVersionedHashes"] = [to_hex(blob_hash) for blob_hash in body.blob_hashes]
+        signed_fields["maxFeePerBlobGas"] = hex(body.max_blob_fee)
+        signed_fields["blobVersionedHashes"] = [to_hex(blob_hash) for blob_hash in body.blob_hashes]
     if body.authorizations:
-        found["authorizationList"] = [
+        signed_fields["authorizationList"] = [
             {
-                "chainId": hex(each.chain_id),
-                "address": to_hex(each.address),
-                "nonce": hex(each.nonce),
-                "yParity": hex(each.y_parity),
-                "r": hex(each.r),
-                "s": hex(each.s),
+                "chainId": hex(authorization.chain_id),
+                "address": to_hex(authorization.address),
+                "nonce": hex(authorization.nonce),
+                "yParity": hex(authorization.y_parity),
+                "r": hex(authorization.r),
+                "s": hex(authorization.s),
             }
-            for each in body.authorizations
+            for authorization in body.authorizations
         ]
-    return found
+    return signed_fields
 
 
 def receipt_json(block: Block, position: int) -> dict[str, Any]:
@@ -329,13 +329,13 @@ class EthFilters:
         """eth_getFilterChanges: hashes of new blocks, or logs, those of blocks that left the chain first and marked.
 
         Raises JsonRpcError for an unknown filter, and for more than MAX_CHANGES blocks."""
-        found = self._get(name)
-        change = change_since(self._chain, found.seen)
-        self._filters[str(name)] = found._replace(seen=self._chain.head)
-        if found.query is None:
+        result = self._get(name)
+        change = change_since(self._chain, result.seen)
+        self._filters[str(name)] = result._replace(seen=self._chain.head)
+        if result.query is None:
             return [to_hex(block.hash) for block in change.added]
-        removed = [log | {"removed": True} for block in change.removed for log in self._logs_of(block, found.query)]
-        return removed + [log for block in change.added for log in self._logs_of(block, found.query)]
+        removed = [log | {"removed": True} for block in change.removed for log in self._logs_of(block, result.query)]
+        return removed + [log for block in change.added for log in self._logs_of(block, result.query)]
 
     def filter_logs(self, name: Any) -> list[dict[str, Any]]:
         """eth_getFilterLogs. Raises JsonRpcError for an unknown filter, and one for blocks."""
@@ -358,11 +358,11 @@ class EthFilters:
         return name
 
     def _get(self, name: Any) -> Filter:
-        found = self._filters.get(str(name))
-        if found is None:
+        result = self._filters.get(str(name))
+        if result is None:
             raise JsonRpcError(SERVER_ERROR, "filter not found")
         self._filters.move_to_end(str(name))
-        return found
+        return result
 
 
 def change_since(chain: BlockChain, seen: Block) -> CanonicalChange:

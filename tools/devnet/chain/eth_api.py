@@ -194,8 +194,8 @@ class EthApi:
 
     def raw_transaction(self, transaction_hash: Any) -> str:
         """debug_getRawTransaction and eth_getRawTransactionByHash."""
-        found = self._backend.chain.locate(hash_from_hex(transaction_hash))
-        return "0x" if found is None else to_hex(found.block.executed[found.position].transaction.raw)
+        result = self._backend.chain.locate(hash_from_hex(transaction_hash))
+        return "0x" if result is None else to_hex(result.block.executed[result.position].transaction.raw)
 
     def logs(self, query: Any) -> list[dict[str, Any]]:
         """eth_getLogs of one block by hash or of a canonical range. Raises JsonRpcError for too many logs."""
@@ -207,7 +207,7 @@ class EthApi:
             numbers = range(first.number, last.number + 1)
             blocks = [block for number in numbers if (block := self._backend.chain.at(number)) is not None]
         wanted = _filter(query)
-        found: list[dict[str, Any]] = []
+        result: list[dict[str, Any]] = []
         for block in blocks:
             for position, entry in enumerate(block.executed):
                 if entry.result.logs:
@@ -218,10 +218,10 @@ class EthApi:
                         "blockNumber": hex(block.number),
                     }
                     pairs = zip(entry.result.logs, logs_json(entry, location), strict=True)
-                    found.extend(log_json for log, log_json in pairs if _matches(wanted, log.address, log.topics))
-            if len(found) > _MAX_LOGS:
+                    result.extend(log_json for log, log_json in pairs if _matches(wanted, log.address, log.topics))
+            if len(result) > _MAX_LOGS:
                 raise JsonRpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
-        return found
+        return result
 
     # --- state -----------------------------------------------------------------------------------------------------
 

@@ -49,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--unsafe-interval", type=float, default=6.0, metavar="SECONDS", help="greatest age of the unsafe head")
     add("--safe-interval", type=float, default=0.0, metavar="SECONDS", help="greatest age of the safe head; 0: any")
     add("--min-peers", type=int, default=0, metavar="N")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     configure("conductor", Level.INFO, write_to_stderr)
     try:
-        sequencers = dict(map(_sequencer, given.sequencer))
-        HTTP_URL.read(given.l1)
-        rollup = parse_rollup_config(given.rollup.read_bytes()).config
-        checks = HealthChecks(given.unsafe_interval, given.safe_interval, given.min_peers)
-        asyncio.run(serve(sequencers, given.l1, rollup, checks, given.interval, given.port))
+        sequencers = dict(map(_sequencer, args.sequencer))
+        HTTP_URL.read(args.l1)
+        rollup = parse_rollup_config(args.rollup.read_bytes()).config
+        checks = HealthChecks(args.unsafe_interval, args.safe_interval, args.min_peers)
+        asyncio.run(serve(sequencers, args.l1, rollup, checks, args.interval, args.port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError) as error:

@@ -96,12 +96,12 @@ class Cluster:
 
     def after(self, head: Hash) -> list[ExecutionPayload] | None:
         """Return the committed blocks after a head, oldest first; None where the head is on no chain that is kept."""
-        found: list[ExecutionPayload] = []
+        result: list[ExecutionPayload] = []
         for payload in reversed(self._payloads.values()):
             if payload.block_hash == head:
-                return found[::-1]
-            found.append(payload)
-        return found[::-1] if found and found[-1].parent_hash == head else None
+                return result[::-1]
+            result.append(payload)
+        return result[::-1] if result and result[-1].parent_hash == head else None
 
 
 def _is_child(payload: ExecutionPayload, parent: ExecutionPayload) -> bool:
@@ -322,14 +322,14 @@ class Control:
     async def step(self) -> None:
         """One look at all sequencers, and what follows from it."""
         reports = await asyncio.gather(*(sequencer.poll() for sequencer in self.sequencers.values()))
-        found = dict(zip(self.sequencers, reports, strict=True))
-        self._check(found)
+        result = dict(zip(self.sequencers, reports, strict=True))
+        self._check(result)
         if self.paused:
             return
-        if self._action(self.cluster.leader, found) is Action.TRANSFER:
-            self._transfer_from(self.cluster.leader, found)
-            self._check(found)
-        await asyncio.gather(*(self._act(name, found) for name in found))
+        if self._action(self.cluster.leader, result) is Action.TRANSFER:
+            self._transfer_from(self.cluster.leader, result)
+            self._check(result)
+        await asyncio.gather(*(self._act(name, result) for name in result))
 
     def _check(self, found: Mapping[str, SequencerReport | None]) -> None:
         for name, report in found.items():

@@ -39,8 +39,8 @@ class ReplacedBlocks:
             return report.safe_number > last.block_number or report.safe_hash != last.block_hash
         try:
             origin = l2_ref_of_payload(self._rollup, last).l1_origin
-            found = await self._l1.call("eth_getBlockByNumber", hex(origin.number), False)
-            return found is None or found["hash"] != to_hex(origin.hash)
+            result = await self._l1.call("eth_getBlockByNumber", hex(origin.number), False)
+            return result is None or result["hash"] != to_hex(origin.hash)
         except (EndpointError, RpcFailure, BlockError, TypeError, KeyError):
             return False
 

@@ -128,7 +128,7 @@ class L2Backend:
 
 def payload_of(block: Block) -> ExecutionPayload:
     """Return a block as an execution payload."""
-    return payload_of_header(block.header, block.hash, tuple(each.raw for each in block.transactions))
+    return payload_of_header(block.header, block.hash, tuple(transaction.raw for transaction in block.transactions))
 
 
 def _differences(block: Block, payload: ExecutionPayload) -> str:

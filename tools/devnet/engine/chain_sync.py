@@ -90,8 +90,8 @@ class ChainSync:
         """Fetch blocks until the target is there, or it is clear that it is invalid.
 
         False if the other engine does not have it, or has left its chain."""
-        found = await self._client.call_typed(answers.Block | None, "eth_getBlockByHash", to_hex(target), True)
-        end = None if found is None else answers.payload_of_block(found).block_number
+        result = await self._client.call_typed(answers.Block | None, "eth_getBlockByHash", to_hex(target), True)
+        end = None if result is None else answers.payload_of_block(result).block_number
         head = max(self._backend.chain.head.number, self._fetched)
         if end is None or end > head + MAX_BLOCKS:
             return False
@@ -136,8 +136,8 @@ class ChainSync:
         """Return the canonical blocks of a range, up to the first one that is missing."""
         calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
         payloads: list[ExecutionPayload] = []
-        found: list[Any] = await self._client.batch(calls, answers.Block | None)
-        for block in found:
+        result: list[Any] = await self._client.batch(calls, answers.Block | None)
+        for block in result:
             if block is None or isinstance(block, RpcFailure):
                 break
             payloads.append(answers.payload_of_block(block))

@@ -187,8 +187,8 @@ class EngineApi:
             ("eip1559Params", attributes.eip1559_params is not None, rules.eip1559_params),
             ("minBaseFee", attributes.min_base_fee is not None, rules.min_base_fee),
         )
-        for name, given, wanted in presence:
-            if given != wanted:
+        for name, value, wanted in presence:
+            if value != wanted:
                 raise _invalid_attributes(f"{name} {'is missing' if wanted else 'given before its fork'}")
         if version != rules.attributes_version:
             text = f"engine_forkchoiceUpdatedV{version} with attributes for V{rules.attributes_version}"
@@ -313,11 +313,11 @@ def _envelope(version: int, block: Block) -> dict[str, Any]:
     payload = payload_of(block)
     if version == 1:
         return payload_to_json(payload)
-    found: dict[str, Any] = {"executionPayload": payload_to_json(payload), "blockValue": "0x0"}
+    result: dict[str, Any] = {"executionPayload": payload_to_json(payload), "blockValue": "0x0"}
     if version >= 3:
-        found["blobsBundle"] = {"commitments": [], "proofs": [], "blobs": []}
-        found["shouldOverrideBuilder"] = False
-        found["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root or ZERO_HASH)
+        result["blobsBundle"] = {"commitments": [], "proofs": [], "blobs": []}
+        result["shouldOverrideBuilder"] = False
+        result["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root or ZERO_HASH)
     if version >= 4:
-        found["executionRequests"] = []
-    return found
+        result["executionRequests"] = []
+    return result

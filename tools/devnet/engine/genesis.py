@@ -29,14 +29,14 @@ class ParsedGenesis(NamedTuple):
 def parse_genesis(content: bytes) -> ParsedGenesis:
     """Parse a genesis file. Raises GenesisError for an invalid one."""
     try:
-        found = json.loads(content)
+        result = json.loads(content)
     except ValueError as error:
         raise GenesisError(f"not JSON: {error}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("config"), dict):
+    if not isinstance(result, dict) or not isinstance(result.get("config"), dict):
         raise GenesisError("not a genesis file: expected an object with `config` and `alloc`")
-    chain = chain_spec(found["config"])
+    chain = chain_spec(result["config"])
     store = StateDatabase()
-    return ParsedGenesis(chain, store, genesis_block(store, found, chain))
+    return ParsedGenesis(chain, store, genesis_block(store, result, chain))
 
 
 def chain_spec(config: Mapping[str, Any]) -> ChainSpec:

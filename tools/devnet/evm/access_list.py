@@ -70,19 +70,19 @@ class RecordingState(State):
             self._slots_before[address, slot] = value
 
     def _note_account(self, address: Address, index: int) -> None:
-        found = self._list.setdefault(address, _Accesses())
+        _list = self._list.setdefault(address, _Accesses())
         before, after = self._accounts_before[address], super().account(address) or NEW_ACCOUNT
         if after.balance != before.balance:
-            found.balances.append((index, after.balance))
+            _list.balances.append((index, after.balance))
         if after.nonce != before.nonce:
-            found.nonces.append((index, after.nonce))
+            _list.nonces.append((index, after.nonce))
         if after.code_hash != before.code_hash:
-            found.codes.append((index, self.store.codes[after.code_hash]))
+            _list.codes.append((index, self.store.codes[after.code_hash]))
         self._accounts_before[address] = after
 
     def access_list_hash(self) -> Hash:
         """Return the hash that the header commits to."""
-        return keccak256(rlp.encode_list(_entry(*each) for each in sorted(self._list.items(), key=lambda e: e[0])))
+        return keccak256(rlp.encode_list(_entry(*item) for item in sorted(self._list.items(), key=lambda e: e[0])))
 
 
 def _entry(address: Address, found: _Accesses) -> bytes:

@@ -22,11 +22,11 @@ READ_AGAIN_SECONDS = "1"
 
 def find_clock_library() -> Path | None:
     """Return the library: the file that LIBFAKETIME names, or where packages put it; None if it is not installed."""
-    given = os.environ.get(LIBRARY_VARIABLE)
-    if given:
-        return Path(given) if Path(given).is_file() else None
-    found = (path for pattern in FOLDERS for path in Path("/").glob(f"{pattern[1:]}/{LIBRARY_NAME}"))
-    return min(found, default=None)
+    environ = os.environ.get(LIBRARY_VARIABLE)
+    if environ:
+        return Path(environ) if Path(environ).is_file() else None
+    result = (path for pattern in FOLDERS for path in Path("/").glob(f"{pattern[1:]}/{LIBRARY_NAME}"))
+    return min(result, default=None)
 
 
 class OwnClock:

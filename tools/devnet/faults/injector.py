@@ -140,14 +140,14 @@ class FaultInjector:
 
     async def _until(self, what: str, condition: Callable[[dict[str, Any]], bool]) -> None:
         deadline = asyncio.get_running_loop().time() + RECOVERY_SECONDS
-        while not condition(found := await self._overview()):
+        while not condition(result := await self._overview()):
             if asyncio.get_running_loop().time() > deadline:
-                raise NoRecovery(f"not within {RECOVERY_SECONDS:.0f} s: {what}; the conductor says {found}")
+                raise NoRecovery(f"not within {RECOVERY_SECONDS:.0f} s: {what}; the conductor says {result}")
             await asyncio.sleep(POLL_SECONDS)
 
     async def _overview(self) -> dict[str, Any]:
-        found: dict[str, Any] = await self._call(self._conductor, "dev_conductor", 0)
-        return found
+        result: dict[str, Any] = await self._call(self._conductor, "dev_conductor", 0)
+        return result
 
     async def _call(self, url: str, method: str, *params: Any) -> Any:
         client = self._clients.get(url)

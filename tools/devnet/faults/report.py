@@ -52,7 +52,7 @@ class ChaosReport:
     def lines(self) -> list[str]:
         """Return the report as text."""
         faults = ", ".join(f"{count} x {name}" for name, count in self.faults.items() if count)
-        found = [
+        result = [
             f"faults: {faults or 'none'}",
             f"failovers: {self.failovers}; blocks committed: {self.committed}, seen on gossip: {self.gossiped}; "
             f"longest gap without a block: {self.longest_gap:.1f} s",
@@ -63,12 +63,12 @@ class ChaosReport:
             ("committed blocks that are NOT ON THE CHAIN", self.off_the_chain),
         ):
             if heights:
-                found.append(f"{text}: {', '.join(map(str, heights))}")
+                result.append(f"{text}: {', '.join(map(str, heights))}")
         if self.passed:
-            found.append(
+            result.append(
                 "no height was signed twice, no block gossiped without a commit, all committed blocks are the chain"
             )
-        return found
+        return result
 
 
 def chaos_report(
@@ -82,25 +82,25 @@ def chaos_report(
     """Compare commits (number and hash), blocks on gossip by height, their arrival times, and the safe chains."""
     commits = list(committed)
     known = set(commits)
-    uncommitted = sorted(n for n, found in gossiped.items() if any((n, to_hex(each)) not in known for each in found))
+    uncommitted = sorted(n for n, result in gossiped.items() if any((n, to_hex(item)) not in known for item in result))
     return ChaosReport(
         faults=dict(faults),
         failovers=failovers,
         committed=len(known),
         gossiped=sum(map(len, gossiped.values())),
-        signed_twice=tuple(sorted(number for number, found in gossiped.items() if len(found) > 1)),
+        signed_twice=tuple(sorted(number for number, result in gossiped.items() if len(result) > 1)),
         gossiped_uncommitted=tuple(uncommitted),
-        off_the_chain=tuple(sorted({n for n, each in commits if n in canonical and canonical[n] != each})),
+        off_the_chain=tuple(sorted({n for n, item in commits if n in canonical and canonical[n] != item})),
         longest_gap=round(max((later - earlier for earlier, later in pairwise(arrivals)), default=0.0), 1),
     )
 
 
 async def all_commits(conductor: JsonRpcClient) -> list[tuple[int, str]]:
     """Return number and hash of all commits. Raises EndpointError and RpcFailure."""
-    found: list[tuple[int, str]] = []
-    while page := await conductor.call("dev_commits", len(found)):
-        found += [(number, block_hash) for number, block_hash, _ in page]
-    return found
+    result: list[tuple[int, str]] = []
+    while page := await conductor.call("dev_commits", len(result)):
+        result += [(number, block_hash) for number, block_hash, _ in page]
+    return result
 
 
 async def chain_hashes(engine: JsonRpcClient, last: int) -> dict[int, str]:

@@ -139,9 +139,9 @@ class L1Backend:
         )
 
     def _label(self, number: int) -> Block:
-        found = self.chain.at(number)
-        assert found is not None
-        return found
+        result = self.chain.at(number)
+        assert result is not None
+        return result
 
     def _build(self, parent: Block, timestamp: int, empty: bool) -> Block:
         rules = self.evm_rules(timestamp)

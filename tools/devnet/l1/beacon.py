@@ -151,8 +151,8 @@ def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash
         raise InvalidTransaction("commitments of the sidecar do not match the versioned hashes")
     if not all(map(verify_proof, blobs, commitments, proofs)):
         raise InvalidTransaction("invalid proof in the sidecar")
-    found = zip(hashes, blobs, commitments, proofs, strict=True)
-    return transaction, {blob_hash: Blob(*parts) for blob_hash, *parts in found}
+    result = zip(hashes, blobs, commitments, proofs, strict=True)
+    return transaction, {blob_hash: Blob(*parts) for blob_hash, *parts in result}
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -196,25 +196,25 @@ class BeaconRoutes:
 
     async def blobs(self, request: web.Request) -> web.Response:
         """getBlobs: all, or those with a wanted versioned hash; in SSZ if that is asked for."""
-        found = self._blobs(request)
-        if found is None:
+        result = self._blobs(request)
+        if result is None:
             return _not_found()
         wanted = _query_values(request, "versioned_hashes")
-        contents = [blob.content for name, blob in found if not wanted or to_hex(name) in wanted]
+        contents = [blob.content for name, blob in result if not wanted or to_hex(name) in wanted]
         if _SSZ in request.headers.get("Accept", ""):
             return web.Response(body=b"".join(contents), content_type=_SSZ)
         return _json([to_hex(content) for content in contents])
 
     async def sidecars(self, request: web.Request) -> web.Response:
         """getBlobSidecars, which the API has lost before Gloas: all, or those with a wanted index."""
-        found, block = self._blobs(request), self._block(request)
-        if found is None or block is None:
+        result, block = self._blobs(request), self._block(request)
+        if result is None or block is None:
             return _not_found()
         if block.rules.has_bids:
             return _error(400, f"there are no blob sidecars in {block.rules.name}")
         wanted = _query_values(request, "indices")
         return _json(
-            [_sidecar(index, blob) for index, (_, blob) in enumerate(found) if not wanted or str(index) in wanted]
+            [_sidecar(index, blob) for index, (_, blob) in enumerate(result) if not wanted or str(index) in wanted]
         )
 
     async def blinded_block(self, request: web.Request) -> web.Response:
@@ -222,10 +222,10 @@ class BeaconRoutes:
         block = self._block(request)
         if block is None:
             return _not_found()
-        found = blinded(block)
-        if found is None:
+        result = blinded(block)
+        if result is None:
             return _error(400, f"there are no blinded blocks in {block.rules.name}")
-        return _versioned(block, found)
+        return _versioned(block, result)
 
     async def block(self, request: web.Request) -> web.Response:
         """getBlockV2."""

@@ -92,11 +92,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--beacon-port", type=int, default=0)
     parser.add_argument("--slot-time", type=int, default=12, help="seconds")
     parser.add_argument("--finalized-distance", type=int, default=FINALIZED_DISTANCE, help="blocks below the head")
-    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        genesis = json.loads(given.genesis.read_text())
-        backend = L1Backend(genesis, given.slot_time, given.finalized_distance)
-        asyncio.run(serve(backend, given.port, given.beacon_port))
+        genesis = json.loads(args.genesis.read_text())
+        backend = L1Backend(genesis, args.slot_time, args.finalized_distance)
+        asyncio.run(serve(backend, args.port, args.beacon_port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError, KeyError) as error:

@@ -62,7 +62,9 @@ def with_upgrades(
             if error:
                 raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {error}")
     # Senders without code or storage are left out: their nonces would differ from those of a chain that crossed.
-    return alloc | {to_hex(each.address): _entry(alloc, each) for each in state.changes() if each.code or each.slots}
+    return alloc | {
+        to_hex(change.address): _entry(alloc, change) for change in state.changes() if change.code or change.slots
+    }
 
 
 def _with_flag(alloc: Alloc) -> Alloc:

@@ -31,8 +31,8 @@ class SoakError(Exception):
 def main(argv: Sequence[str]) -> int:
     """Exit with 0 if the soak passed, or the report was printed."""
     try:
-        given = _parser().parse_args(argv)
-        return _soak(given) if given.command == "soak" else _report(given)
+        args = _parser().parse_args(argv)
+        return _soak(args) if args.command == "soak" else _report(args)
     except (SoakError, ReportError, PageError, SettingsError, UnusableDirectory, PortInUse) as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:

@@ -53,8 +53,8 @@ def usage(pids: Iterable[int]) -> Usage:
                 with suppress(OSError):
                     path = f"/proc/{pid}/fd/{name}"
                     if os.readlink(path).startswith(("/memfd:", "/dev/shm/")):
-                        found = os.stat(path)
-                        segments.add((found.st_dev, found.st_ino))
+                        result = os.stat(path)
+                        segments.add((result.st_dev, result.st_ino))
     return Usage(memory / 1e6, descriptors, len(segments), count)
 
 
@@ -65,11 +65,11 @@ def adopt_orphans() -> None:
 
 def descendants(root: int) -> dict[int, Relative]:
     """All processes below one, by their pids."""
-    found = {each.pid: each for each in _processes()}
+    result = {item.pid: item for item in _processes()}
     below: dict[int, Relative] = {}
     level = {root}
     while level:
-        level_below = {pid: each for pid, each in found.items() if each.parent in level and pid not in below}
+        level_below = {pid: item for pid, item in result.items() if item.parent in level and pid not in below}
         below |= level_below
         level = set(level_below)
     return below
@@ -96,22 +96,26 @@ class Family:
         """Return what has been left behind since the last check: each is named once."""
         own, kept = os.getpid(), set(known)
         odd: dict[tuple[int, int], str] = {}
-        for each in descendants(own).values():
-            if each.parent == own and each.pid not in kept:
-                if each.state == "Z":
+        for descendant in descendants(own).values():
+            if descendant.parent == own and descendant.pid not in kept:
+                if descendant.state == "Z":
                     with suppress(ChildProcessError):
-                        os.waitpid(each.pid, os.WNOHANG)
+                        os.waitpid(descendant.pid, os.WNOHANG)
                 else:
-                    odd[each.pid, each.ticks] = f"process {each.pid} ({title(each.pid)}) outlives its parent"
-            elif each.parent != own and each.state == "Z":
-                odd[each.pid, each.ticks] = f"process {each.pid} ({title(each.pid)}) is a zombie of {each.parent}"
+                    odd[descendant.pid, descendant.ticks] = (
+                        f"process {descendant.pid} ({title(descendant.pid)}) outlives its parent"
+                    )
+            elif descendant.parent != own and descendant.state == "Z":
+                odd[descendant.pid, descendant.ticks] = (
+                    f"process {descendant.pid} ({title(descendant.pid)}) is a zombie of {descendant.parent}"
+                )
         self._seen = {key: self._seen.get(key, 0) + 1 for key in odd}
         return [text for key, text in odd.items() if self._seen[key] == PATIENCE]
 
     def left(self) -> list[int]:
         """Return the pids of the orphans now, without those that have ended, which are waited for."""
         self.check(())
-        return [each.pid for each in descendants(os.getpid()).values() if each.state != "Z"]
+        return [descendant.pid for descendant in descendants(os.getpid()).values() if descendant.state != "Z"]
 
 
 def title(pid: int) -> str:
@@ -135,26 +139,26 @@ def sockets_below(folder: Path) -> list[str]:
 
 def listening(ports: Iterable[int]) -> list[int]:
     """Those of the TCP ports at which a program listens."""
-    wanted, found = set(ports), set()
+    wanted, result = set(ports), set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == LISTENING:
-                    found.add(int(fields[1].rpartition(":")[2], 16))
-    return sorted(wanted & found)
+                    result.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(wanted & result)
 
 
 def shared_files(pids: Iterable[int]) -> set[str]:
     """Return the files in /dev/shm that processes have mapped."""
-    found = set()
+    result = set()
     for pid in pids:
         with suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
                 _, mark, name = line.partition(SHARED_FOLDER)
                 if mark:
-                    found.add((mark + name).decode(errors="replace"))
-    return found
+                    result.add((mark + name).decode(errors="replace"))
+    return result
 
 
 class LineCount:

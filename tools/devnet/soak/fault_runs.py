@@ -55,8 +55,8 @@ class Results:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit with 0 if every scenario passed and the nodes have one chain."""
-    given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
-    return exit_code(lambda: _COMMANDS[given.command](given), ScenarioError)
+    args = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+    return exit_code(lambda: _COMMANDS[args.command](args), ScenarioError)
 
 
 def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
@@ -64,22 +64,22 @@ def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
 
 
 def _list(given: argparse.Namespace) -> int:
-    print("\n".join(f"{each.name:44} {' '.join(each.cases)}".rstrip() for each in _scenarios(given)))
+    print("\n".join(f"{item.name:44} {' '.join(item.cases)}".rstrip() for item in _scenarios(given)))
     return 0
 
 
 def _run(given: argparse.Namespace) -> int:
     started, chosen = time.monotonic(), _scenarios(given)
-    skipped = {each.name: reason for each in chosen if (reason := unmet(each)) is not None}
+    skipped = {item.name: reason for item in chosen if (reason := unmet(item)) is not None}
     results = Results()
     try:
-        _run_networks(given, [each for each in chosen if each.name not in skipped], started, results)
+        _run_networks(given, [item for item in chosen if item.name not in skipped], started, results)
     except BaseException:
         if results.are_compared:
             _show(given, results, skipped, started)
         raise
     _show(given, results, skipped, started)
-    return 0 if results.are_equal and all(each.passed for each in results.verdicts) else 1
+    return 0 if results.are_equal and all(verdict.passed for verdict in results.verdicts) else 1
 
 
 def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], started: float, results: Results) -> None:
@@ -107,14 +107,14 @@ def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], star
 
 def by_network(scenarios: Sequence[Scenario]) -> list[tuple[tuple[str, ...], tuple[Scenario, ...]]]:
     """Return the scenarios that can share a network, with what it needs."""
-    found: dict[tuple[str, ...], list[Scenario]] = {}
-    for each in scenarios:
-        found.setdefault(tuple(sorted(need.value for need in each.needs)), []).append(each)
-    return [(needs, tuple(group)) for needs, group in sorted(found.items())]
+    result: dict[tuple[str, ...], list[Scenario]] = {}
+    for scenario in scenarios:
+        result.setdefault(tuple(sorted(need.value for need in scenario.needs)), []).append(scenario)
+    return [(needs, tuple(group)) for needs, group in sorted(result.items())]
 
 
 def _seconds(scenarios: Sequence[Scenario]) -> float:
-    return sum(each.seconds for each in scenarios)
+    return sum(scenario.seconds for scenario in scenarios)
 
 
 def _show(given: argparse.Namespace, results: Results, skipped: Mapping[str, str], started: float) -> None:
@@ -129,8 +129,8 @@ def _show(given: argparse.Namespace, results: Results, skipped: Mapping[str, str
 
 def _as_json(results: Results, skipped: Mapping[str, str], seed: int, seconds: float) -> dict[str, Any]:
     place = {"commit": commit_of_checkout(), "machine": machine_text(), "load": round(os.getloadavg()[2], 2)}
-    found = {"seed": seed, "equal": results.are_equal, "minutes": round(seconds / 60, 1), **place, "skipped": skipped}
-    return {**found, "scenarios": [*map(summary, results.verdicts)]}
+    result = {"seed": seed, "equal": results.are_equal, "minutes": round(seconds / 60, 1), **place, "skipped": skipped}
+    return {**result, "scenarios": [*map(summary, results.verdicts)]}
 
 
 def _table(given: argparse.Namespace) -> int:
@@ -165,9 +165,9 @@ def _order(scenarios: Sequence[Scenario], seed: int, seconds: float | None) -> t
 
     With `seconds` again and again, more than fit into that time, unless they need what happens once."""
     chance = random.Random(seed)
-    is_repeated = seconds is not None and not any(Need.FORK in each.needs for each in scenarios)
+    is_repeated = seconds is not None and not any(Need.FORK in scenario.needs for scenario in scenarios)
     rounds = 1 + int(seconds / _seconds(scenarios)) if seconds is not None and is_repeated else 1
-    return tuple(each for _ in range(rounds) for each in chance.sample(scenarios, len(scenarios)))
+    return tuple(item for _ in range(rounds) for item in chance.sample(scenarios, len(scenarios)))
 
 
 def _parser() -> argparse.ArgumentParser:

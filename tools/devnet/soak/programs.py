@@ -46,15 +46,22 @@ TRANSPORT = frozenset(
 def usable_faults(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
     """Return the scenarios that consist of faults of L1, Beacon API and engine alone, after which no process ends."""
     return tuple(
-        each
-        for each in scenarios
-        if each.faults and not each.events and not each.dies and all(fault.on in FLAGS for fault in each.faults)
+        scenario
+        for scenario in scenarios
+        if scenario.faults
+        and not scenario.events
+        and not scenario.dies
+        and all(fault.on in FLAGS for fault in scenario.faults)
     )
 
 
 def faults_of(node: str, scenarios: Sequence[Scenario]) -> list[str]:
     """Return the names of the scenarios for a node."""
-    return [each.name for each in scenarios if node != SEQUENCER or all(fault.do in TRANSPORT for fault in each.faults)]
+    return [
+        scenario.name
+        for scenario in scenarios
+        if node != SEQUENCER or all(fault.do in TRANSPORT for fault in scenario.faults)
+    ]
 
 
 class SoakPrograms:
@@ -62,7 +69,7 @@ class SoakPrograms:
 
     def __init__(self, network: NetworkPrograms, scenarios: Sequence[Scenario], seed: int) -> None:
         self._network = network
-        self._scenarios: Mapping[str, Scenario] = {each.name: each for each in scenarios}
+        self._scenarios: Mapping[str, Scenario] = {scenario.name: scenario for scenario in scenarios}
         self._chance = random.Random(f"{seed}:faults")
         self._proxies: dict[str, list[FaultProxy]] = {}
         self._clients: dict[str, JsonRpcClient] = {}
@@ -123,8 +130,8 @@ class SoakPrograms:
 
     def send(self, process: Process, number: signal.Signals) -> None:
         """Send a signal to a process if it still runs."""
-        found = read_stat(process.pid)
-        if found is not None and found.start_ticks == process.ticks:
+        stat = read_stat(process.pid)
+        if stat is not None and stat.start_ticks == process.ticks:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, number)
 

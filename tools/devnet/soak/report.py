@@ -182,10 +182,10 @@ class Totals:
             name = f"kill {role}"
         else:
             self.kinds[name] += 1
-        each = self.by_action.setdefault(name, Recoveries())
+        by_action = self.by_action.setdefault(name, Recoveries())
         if line.recovery is not None:
             self.recoveries.add(line.recovery)
-            each.add(line.recovery)
+            by_action.add(line.recovery)
 
     def _problems(self, found: Iterable[str]) -> None:
         self.problems += list(found)[: MAX_PROBLEMS - len(self.problems)]
@@ -248,8 +248,8 @@ def _actions(totals: Totals) -> Iterator[str]:
     yield "| Action | Count | Recovery: median | 99 % within | Longest |"
     yield "|---|---|---|---|---|"
     counts = {f"kill {role}": count for role, count in totals.kills.items()} | dict(totals.kinds)
-    for name, each in sorted(totals.by_action.items()):
-        yield f"| {name} | {counts[name]} | {each.text} |"
+    for name, item in sorted(totals.by_action.items()):
+        yield f"| {name} | {counts[name]} | {item.text} |"
     yield f"| all | {sum(counts.values())} | {totals.recoveries.text} |"
 
 

@@ -64,8 +64,8 @@ class SoakSettings:
     def devnet(self) -> DevnetSettings:
         """Return the network; its engines keep their chains."""
         words = ["--nodes", str(self.nodes - 1), *BLOCK_TIMES, "--log-level", self.log_level]
-        found = parse(words)
-        return DevnetSettings(**{**vars(found), "keeps_engines": True})
+        result = parse(words)
+        return DevnetSettings(**{**vars(result), "keeps_engines": True})
 
 
 class Soak:
@@ -188,7 +188,7 @@ class Soak:
             node: node_actions(seed, node, faults_of(node, self._settings.scenarios), pause, joins=node != SEQUENCER)
             for node in self._programs.nodes
         } | {L1: l1_actions(seed, REORG_FACTOR * pause)}
-        return [Lane(self._programs, node, each, disturbed, self._done, self._stop) for node, each in actions.items()]
+        return [Lane(self._programs, node, item, disturbed, self._done, self._stop) for node, item in actions.items()]
 
     def _check(self) -> None:
         """Raise what ended a program or a task; ends the run after too many problems."""
@@ -223,8 +223,8 @@ class Soak:
 
     def _end_minute(self) -> None:
         minutes: Sequence[Minute] = self._watch.minute(self._settings.run, self._elapsed)
-        for each in minutes:
-            self._write(each)
+        for minute in minutes:
+            self._write(minute)
 
     async def _traffic(self) -> None:
         l1, l2 = JsonRpcClient(self._network.l1), JsonRpcClient(self._network.engines[SEQUENCER][0])
@@ -258,13 +258,13 @@ class Soak:
         self._say(f"comparing the output roots of blocks 0 to {last}")
         clients = {node: JsonRpcClient(url) for node, url in self._network.nodes.items()}
         try:
-            found = await compare_output_roots(clients, last)
+            result = await compare_output_roots(clients, last)
         finally:
             for client in clients.values():
                 await client.close()
-        self._blocks, self._equal = found.blocks, found.equal
-        if not found.equal:
-            self._problem(f"the output roots of block {found.first_difference} differ")
+        self._blocks, self._equal = result.blocks, result.equal
+        if not result.equal:
+            self._problem(f"the output roots of block {result.first_difference} differ")
 
     async def _cancel(self) -> None:
         tasks, self._tasks = self._tasks, []

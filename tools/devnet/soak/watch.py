@@ -55,8 +55,8 @@ class NodeWatch:
     def trend(self) -> NodeTrend:
         """Return the figures of the whole run."""
         pairs = [
-            None if (found := each.quarters()) is None else (round(found.first, 1), round(found.last, 1))
-            for each in (self.memory, self.descriptors, self.segments)
+            None if (result := item.quarters()) is None else (round(result.first, 1), round(result.last, 1))
+            for item in (self.memory, self.descriptors, self.segments)
         ]
         lines = median(self.lines.values) if self.lines.values else 0.0
         return NodeTrend(pairs[0], pairs[1], pairs[2], lines, self.most_lines)
@@ -69,9 +69,9 @@ class NodeWatch:
             ("shared memory segments", self.segments, SPARE_SEGMENTS),
         )
         for name, trend, spare in figures:
-            found = trend.quarters()
-            if found is not None and found.grows(MAX_GROWTH, spare):
-                yield f"{node}: {found.first:.0f} {name} in the first quarter, {found.last:.0f} in the last"
+            result = trend.quarters()
+            if result is not None and result.grows(MAX_GROWTH, spare):
+                yield f"{node}: {result.first:.0f} {name} in the first quarter, {result.last:.0f} in the last"
         if self.most_lines > MAX_LINES:
             yield f"{node}: {self.most_lines} lines of log in a minute, more than {MAX_LINES}"
 
@@ -96,16 +96,16 @@ class Watch:
 
     def sample(self) -> None:
         """Read what complete nodes use, and what is left behind."""
-        for node, each in self.nodes.items():
+        for node, item in self.nodes.items():
             if node == TOOL:
-                each.sample([os.getpid()])
+                item.sample([os.getpid()])
                 continue
             processes = self._processes(node)
             pids = [process.pid for process in processes.values()]
             if len(self._shared_files) < MAX_SHARED_FILES:
                 self._shared_files |= shared_files(pids)
             if set(ROLES) <= set(processes):
-                each.sample(pids)
+                item.sample(pids)
         if len(self._loads) < MAX_LOADS:
             self._loads.append(os.getloadavg()[0])
         for text in self._family.check(self._known()):
@@ -113,7 +113,7 @@ class Watch:
 
     def minute(self, run: str, at: float) -> list[Minute]:
         """Return the lines of the last minute."""
-        return [each.minute(run, at, node) for node, each in self.nodes.items()]
+        return [item.minute(run, at, node) for node, item in self.nodes.items()]
 
     @property
     def load(self) -> float:
@@ -135,8 +135,8 @@ def commit_of_checkout() -> str:
     words = [("rev-parse", "--short=10", "HEAD"), ("status", "--porcelain", "--untracked-files=no")]
     try:
         commit, changed = (
-            subprocess.run(["git", *each], cwd=folder, capture_output=True, text=True, check=True, timeout=20).stdout
-            for each in words
+            subprocess.run(["git", *word], cwd=folder, capture_output=True, text=True, check=True, timeout=20).stdout
+            for word in words
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

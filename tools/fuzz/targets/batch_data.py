@@ -48,13 +48,13 @@ MAX_BLOCKS = 100_000
 
 def frames(data: bytes) -> object:
     """Batcher data: parsed frames encode to the same bytes, and each is either kept or pruned for a reason."""
-    found = parse_frames(data)
-    if isinstance(found, Reason):
-        assert str(found)
-        return type(found).__name__
-    assert batcher_data([Frame(each.channel, each.number, each.data, each.is_last) for each in found]) == data
-    kept, reasons = prune_frames(found)
-    assert len(kept) + len(reasons) == len(found)
+    result = parse_frames(data)
+    if isinstance(result, Reason):
+        assert str(result)
+        return type(result).__name__
+    assert batcher_data([Frame(item.channel, item.number, item.data, item.is_last) for item in result]) == data
+    kept, reasons = prune_frames(result)
+    assert len(kept) + len(reasons) == len(result)
     return sorted({type(reason).__name__ for reason in reasons})
 
 
@@ -64,7 +64,7 @@ def channel(data: bytes) -> object:
     for limit, brotli in ((LIMIT, True), (LIMIT // 10, False)):
         outcomes = list(read_batches(data, limit, brotli, RULES))
         assert isinstance(outcomes[-1], Reason) and str(outcomes[-1])
-        assert not any(isinstance(each, Reason) for each in outcomes[:-1])
+        assert not any(isinstance(outcome, Reason) for outcome in outcomes[:-1])
         ends.append(type(outcomes[-1]).__name__)
     return ends
 
@@ -84,15 +84,15 @@ def batch(data: bytes) -> object:
 def span(data: bytes) -> object:
     """Return a span batch without its type byte: its blocks together have all its transactions, in order."""
     try:
-        found = decode_span(data, 0, RULES)
+        result = decode_span(data, 0, RULES)
     except SpanBatchError as error:
         assert 0 <= error.offset <= len(data) and str(error)
         return " ".join(word for word in str(error).split() if word.isalpha())
-    if isinstance(found, SpanBatch) and found.block_count <= MAX_BLOCKS:
-        walked = [block.transactions for block in found.blocks()]
-        assert sum(map(len, walked)) == len(found.transactions)
-        assert tuple(found.transactions) == tuple(raw for block in walked for raw in block)
-    return type(found).__name__
+    if isinstance(result, SpanBatch) and result.block_count <= MAX_BLOCKS:
+        walked = [block.transactions for block in result.blocks()]
+        assert sum(map(len, walked)) == len(result.transactions)
+        assert tuple(result.transactions) == tuple(raw for block in walked for raw in block)
+    return type(result).__name__
 
 
 def rlp_item(data: bytes) -> None:
@@ -102,9 +102,9 @@ def rlp_item(data: bytes) -> None:
 
 def transaction(data: bytes) -> object:
     """Return a transaction: what is decoded encodes to the same bytes."""
-    found = decode_transaction(data)
-    assert encode_transaction(found) == data
-    return found.kind
+    result = decode_transaction(data)
+    assert encode_transaction(result) == data
+    return result.kind
 
 
 def receipt(data: bytes) -> object:
@@ -120,9 +120,9 @@ def header(data: bytes) -> None:
 
 def commitment(data: bytes) -> object:
     """Return a commitment of Alt-DA."""
-    found = decode_commitment(data)
-    assert found.encode() == data
-    return found.kind
+    result = decode_commitment(data)
+    assert result.encode() == data
+    return result.kind
 
 
 def deposit(data: bytes) -> None:
@@ -142,32 +142,32 @@ def blob(data: bytes) -> None:
     """Parse a blob that begins with these bytes and is otherwise zero."""
     whole = data[:BLOB_SIZE].ljust(BLOB_SIZE, b"\0")
     try:
-        found = decode_blob(whole)
+        result = decode_blob(whole)
     except BlobDataError as error:
         assert error.rule in str(error)
         return
-    assert len(found) <= MAX_DATA
-    assert encode_blob(found)[1:] == whole[1:]
+    assert len(result) <= MAX_DATA
+    assert encode_blob(result)[1:] == whole[1:]
 
 
 def l1_info(data: bytes) -> None:
     """Parse the calldata of L1 attributes: what is parsed survives encoding; ignored padding may differ."""
     for layout in L1InfoFormat:
         try:
-            found = parse_l1_info(data, layout)
+            result = parse_l1_info(data, layout)
         except L1InfoError:
             continue
-        again = encode_l1_info(found, layout)
-        assert parse_l1_info(again, layout) == found
+        again = encode_l1_info(result, layout)
+        assert parse_l1_info(again, layout) == result
 
 
 def deposit_log(data: bytes) -> object:
     """Return a deposit log: what is parsed survives encoding as a deposit."""
-    found = deposit_from_log(_log(data, 4), bytes(32))
-    if isinstance(found, DepositFailure):
-        assert found.text
+    result = deposit_from_log(_log(data, 4), bytes(32))
+    if isinstance(result, DepositFailure):
+        assert result.text
         return "refused"
-    assert decode_deposit(encode_deposit(found)) == found
+    assert decode_deposit(encode_deposit(result)) == result
     return "deposit"
 
 

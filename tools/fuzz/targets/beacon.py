@@ -40,11 +40,13 @@ def spec(data: bytes) -> object:
 
 def block(data: bytes) -> object:
     """Return the commitments of a beacon block, and the pairing with as many blobs."""
-    found = parse_block_commitments(data)
-    requested = [BlobRef(number, versioned_hash(each)) for number, each in enumerate(found[:2])]
-    paired = pair_with_commitments([bytes((number,)) for number in range(len(found))], requested, found)
-    assert len(paired) == len(found)
-    return min(len(found), 4)
+    block_commitments = parse_block_commitments(data)
+    requested = [BlobRef(number, versioned_hash(item)) for number, item in enumerate(block_commitments[:2])]
+    paired = pair_with_commitments(
+        [bytes((number,)) for number in range(len(block_commitments))], requested, block_commitments
+    )
+    assert len(paired) == len(block_commitments)
+    return min(len(block_commitments), 4)
 
 
 def blobs(data: bytes) -> object:

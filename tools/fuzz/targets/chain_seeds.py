@@ -86,7 +86,7 @@ def payload(version: int = 4, number: int = 1) -> ExecutionPayload:
     time = GENESIS_TIME + 2 * number
     info = L1Info(NUMBER, time, 7, b"\x0a" * 32, 0, bytes(20))
     deposit = l1_info_deposit(info, rollup().schedule().l1_info_format(time), is_system=False)
-    found = ExecutionPayload(
+    execution_payload = ExecutionPayload(
         parent_hash=bytes(32),
         fee_recipient=b"\x42" * 20,
         state_root=b"\x01" * 32,
@@ -107,7 +107,7 @@ def payload(version: int = 4, number: int = 1) -> ExecutionPayload:
         withdrawals_root=b"\x05" * 32 if version >= 4 else None,
         parent_beacon_root=b"\x06" * 32 if version >= 3 else None,
     )
-    return msgspec.structs.replace(found, block_hash=payload_block_hash(found))
+    return msgspec.structs.replace(execution_payload, block_hash=payload_block_hash(execution_payload))
 
 
 @cache
@@ -116,7 +116,7 @@ def l1_seed() -> L1Seed:
 
     Of these, one is to the inbox and one emits an update of the system config."""
     transactions: list[dict[str, Any]] = [LEGACY_TO_INBOX, SET_CODE]
-    encoded = [transaction_from_json(each) for each in transactions]
+    encoded = [transaction_from_json(transaction) for transaction in transactions]
     logs = [_log(SYSTEM_CONFIG, CONFIG_UPDATE_TOPIC), _log(b"\x09" * 20, L1_TOPIC)]
     bloom = bytes(256)
     for item in (SYSTEM_CONFIG, CONFIG_UPDATE_TOPIC, b"\x09" * 20, L1_TOPIC):
@@ -125,7 +125,7 @@ def l1_seed() -> L1Seed:
         _receipt(0, 21_000, 21_000, bytes(256), []),
         _receipt(4, 60_000, 39_000, bloom, logs),
     ]
-    header = _header(bloom, ordered_root(encoded), ordered_root([receipt_from_json(each) for each in receipts]))
+    header = _header(bloom, ordered_root(encoded), ordered_root([receipt_from_json(receipt) for receipt in receipts]))
     block_hash = header_hash(header)
     for index, (transaction, receipt) in enumerate(zip(encoded, receipts, strict=True)):
         place = {
@@ -137,7 +137,7 @@ def l1_seed() -> L1Seed:
             log |= {**place, "logIndex": hex(number), "removed": False}
     block = header_json(header) | {"hash": to_hex(block_hash), "withdrawals": [WITHDRAWAL]}
     block["transactions"] = [
-        each | {"hash": to_hex(keccak256(raw))} for each, raw in zip(transactions, encoded, strict=True)
+        item | {"hash": to_hex(keccak256(raw))} for item, raw in zip(transactions, encoded, strict=True)
     ]
     return L1Seed(block, receipts)
 
@@ -186,7 +186,7 @@ def _header(bloom: bytes, transactions_root: bytes, receipts_root: bytes) -> Hea
 
 
 def _log(address: bytes, topic: bytes) -> dict[str, Any]:
-    data = b"".join(each.to_bytes(32, "big") for each in (32, 32, 5))
+    data = b"".join(item.to_bytes(32, "big") for item in (32, 32, 5))
     topics = [to_hex(topic), to_hex(bytes(32)), to_hex(bytes(32))]
     return {"address": to_hex(address), "topics": topics, "data": to_hex(data)}
 

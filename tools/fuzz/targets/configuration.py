@@ -22,9 +22,9 @@ OWN = NetworkIdentity(b"\x01" * 32).peer_id
 
 def rollup_config(data: bytes) -> object:
     """Return a rollup.json: what is read encodes to one that is read as the same."""
-    found = parse_rollup_config(data).config
-    assert parse_rollup_config(orjson.dumps(_numbers_as_texts(rollup_config_object(found)))).config == found
-    check_config(found)
+    config = parse_rollup_config(data).config
+    assert parse_rollup_config(orjson.dumps(_numbers_as_texts(rollup_config_object(config)))).config == config
+    check_config(config)
     return "valid"
 
 
@@ -71,11 +71,11 @@ _GENESIS_SYSTEM = {"batcherAddr": _ADDRESS, "scalar": "0x" + "01" * 32, "gasLimi
 
 @cache
 def _rollup_configs() -> list[bytes]:
-    found = rollup_config_object(rollup())
-    small = {key: value for key, value in found.items() if not key.endswith("_time") or key == "block_time"}
+    result = rollup_config_object(rollup())
+    small = {key: value for key, value in result.items() if not key.endswith("_time") or key == "block_time"}
     small["genesis"] = {"l1": {"hash": "0x" + "22" * 32, "number": 5}, "l2": {"hash": "0x" + "33" * 32, "number": 0}}
     small["genesis"] |= {"l2_time": 1_700_000_000, "system_config": _GENESIS_SYSTEM}
-    return [orjson.dumps(found), orjson.dumps(small | {"alt_da": _ALT_DA, "ecotone_time": 1_700_000_000})]
+    return [orjson.dumps(result), orjson.dumps(small | {"alt_da": _ALT_DA, "ecotone_time": 1_700_000_000})]
 
 
 _SCHEDULE = {"cancun": {"target": 3, "max": 6, "baseFeeUpdateFraction": 3_338_477}}

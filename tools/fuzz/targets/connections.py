@@ -153,7 +153,7 @@ class _Socket:
 
     def __init__(self, data: bytes) -> None:
         self._messages: list[Any] = [
-            SimpleNamespace(type=SOCKETS[len(each) % 2], data=each) for each in data.split(b"\n")
+            SimpleNamespace(type=SOCKETS[len(word) % 2], data=word) for word in data.split(b"\n")
         ]
         self._messages.append(SimpleNamespace(type=SOCKETS[2 + len(data) % 2], data=ValueError()))
 
@@ -185,9 +185,9 @@ async def _exchange(data: bytes) -> object:
     asked = [asyncio.ensure_future(connection.ask(b"{}", ids, SMALL)) for ids in ((1,), (2, 3))]
     await asyncio.wait([connection._reader])
     outcomes = []
-    for each, ids in zip(asked, ((b"1",), (b"2", b"3")), strict=True):
+    for item, ids in zip(asked, ((b"1",), (b"2", b"3")), strict=True):
         try:
-            message = await each
+            message = await item
             assert any(number in message for number in ids) or b"null" in message or b'"id"' not in message
             outcomes.append("answered")
         except EndpointError as error:

@@ -36,14 +36,14 @@ def stream(data: bytes) -> object:
 def body(data: bytes) -> object:
     """Return a channel body. Where its compression is damaged, worker and process are compared alone."""
     here: list[DecodedBatch] = []
-    for found in read_batches(data, LIMIT, True, RULES):
-        if isinstance(found, Reason):
-            end = found
+    for read_batch in read_batches(data, LIMIT, True, RULES):
+        if isinstance(read_batch, Reason):
+            end = read_batch
         else:
-            here.append(found)
+            here.append(read_batch)
     by_worker = RESULTS.decode(RESULTS.encode(run(TASKS.decode(TASKS.encode(DecodeChannel(data, LIMIT, True, RULES))))))
     assert (by_worker.batches, by_worker.end) == (tuple(here), end), "worker and process differ"
-    if any(isinstance(each, SingularBatch | RejectedBatch) or each.block_count <= MAX_BLOCKS for each in here):
+    if any(isinstance(item, SingularBatch | RejectedBatch) or item.block_count <= MAX_BLOCKS for item in here):
         try:
             model = reference_batches(data, LIMIT, RULES.chain_id, RULES.genesis_time, RULES.block_time)
         except Malformed:
@@ -58,7 +58,7 @@ def _plain(batch: DecodedBatch) -> ReferenceBatch:
     if isinstance(batch, SingularBatch):
         fields = batch.parent_hash, batch.epoch_number, batch.epoch_hash, batch.timestamp
         return ReferenceSingular(*fields, tuple(batch.transactions))
-    blocks = ((each.timestamp, each.epoch_number, tuple(each.transactions)) for each in batch.blocks())
+    blocks = ((block.timestamp, block.epoch_number, tuple(block.transactions)) for block in batch.blocks())
     return ReferenceSpan(tuple(blocks), batch.parent_check, batch.origin_check)
 
 

@@ -34,8 +34,8 @@ def _record(secret: bytes, ip: IpAddress = GATEWAY) -> LocalEnr:
 
 def record(data: bytes) -> object:
     """Return a signed node record."""
-    found = decode_enr(data)
-    return found.opstack is None, found.contact() is None
+    enr = decode_enr(data)
+    return enr.opstack is None, enr.contact() is None
 
 
 def bootnode(data: bytes) -> object:
@@ -45,9 +45,9 @@ def bootnode(data: bytes) -> object:
 
 def message(data: bytes) -> object:
     """Return a decrypted message: what is read encodes to one that is read as the same."""
-    found = messages.decode(data)
-    assert messages.decode(messages.encode(found)) == found
-    return type(found).__name__
+    result = messages.decode(data)
+    assert messages.decode(messages.encode(result)) == result
+    return type(result).__name__
 
 
 def packet(data: bytes) -> object:
@@ -107,8 +107,8 @@ def nat_pmp_answer(data: bytes) -> object:
 
 def upnp_search(data: bytes) -> object:
     """Return the answer to a search, from which a URL on the gateway is taken."""
-    found = upnp.parse_search_response(data, GATEWAY)
-    assert found.lower().startswith("http://127.0.0.1")
+    search_response = upnp.parse_search_response(data, GATEWAY)
+    assert search_response.lower().startswith("http://127.0.0.1")
     return "url"
 
 
@@ -150,7 +150,7 @@ _FAULT = b"<Envelope><Body><Fault><errorCode>725</errorCode></Fault></Body></Env
 
 def _to_asked(chance: Random) -> bytes:
     number = chance.randrange
-    found: messages.Discv5Message = chance.choice(
+    result: messages.Discv5Message = chance.choice(
         (
             messages.Nodes(REQUEST_ID, number(4), (_STRANGER_RECORD.raw, _NEIGHBOUR.raw)[: number(3)]),
             messages.Ping(chance.randbytes(number(9)), number(1 << 20)),
@@ -160,7 +160,7 @@ def _to_asked(chance: Random) -> bytes:
             messages.TalkResponse(REQUEST_ID, b"y"),
         )
     )
-    return chance.choice((b"\x00", b"\xff")) + messages.encode(found)
+    return chance.choice((b"\x00", b"\xff")) + messages.encode(result)
 
 
 def _datagram(chance: Random) -> bytes:

@@ -43,8 +43,8 @@ def _reader(method: str, shape: Any, convert: Callable[[Any], object]) -> Callab
     limit: AnswerLimit = L2_BLOCK if "Payload" in method or "Block" in method else SMALL
 
     def read(data: bytes) -> object:
-        found = decode_answer(data, method, shape, limit)
-        return "null" if found is None else convert(found)
+        answer = decode_answer(data, method, shape, limit)
+        return "null" if answer is None else convert(answer)
 
     return read
 

@@ -88,7 +88,10 @@ _ROWS = (
 _PAYLOAD = payload()
 _HEADER = payload_header(_PAYLOAD)
 _BLOCK_OBJECT = header_json(_HEADER) | {"hash": to_hex(_PAYLOAD.block_hash), "transactions": [], "withdrawals": []}
-_BLOCK_RLP = {"header_rlp": to_hex(encode_header(_HEADER)), "txs": [to_hex(each) for each in _PAYLOAD.transactions]}
+_BLOCK_RLP = {
+    "header_rlp": to_hex(encode_header(_HEADER)),
+    "txs": [to_hex(transaction) for transaction in _PAYLOAD.transactions],
+}
 
 
 def _parquet(chance: Random) -> bytes:
@@ -100,14 +103,14 @@ def _parquet_files() -> list[bytes]:
     """Return a file of each table that is read. Raises ModuleNotFoundError without pyarrow."""
     from rollup_node.tools.history.tables import write_parquet
 
-    found = []
+    parquet_files = []
     for table, row in zip((Table.L2_BLOCKS, Table.BATCHES, Table.DROPS), _ROWS, strict=True):
         source = Path(scratch().file("rows.jsonl", row[1:]))
         target = source.with_suffix(".parquet")
         write_parquet(table, source, target)
-        found.append(row[:1] + target.read_bytes())
+        parquet_files.append(row[:1] + target.read_bytes())
     shutil.rmtree(scratch().folder / "history", ignore_errors=True)
-    return found
+    return parquet_files
 
 
 def _resumes(chance: Random) -> bytes:
@@ -128,7 +131,7 @@ TARGETS = {
     "history-rows": _file_target(partial(rows, ".jsonl"), one_of(_ROWS), SetupError),
     "history-parquet": FuzzTarget(FILE, partial(rows, ".parquet"), _parquet, (SetupError,)),
     "l2-blocks": FuzzTarget(
-        *("operator", l2_blocks, one_of([orjson.dumps([each]) for each in (_BLOCK_OBJECT, _BLOCK_RLP)])),
+        *("operator", l2_blocks, one_of([orjson.dumps([item]) for item in (_BLOCK_OBJECT, _BLOCK_RLP)])),
         *((SourceError,), JSON_TOKENS),
     ),
 }

@@ -36,23 +36,23 @@ def header(data: bytes) -> object:
 
     What is read encodes to one that is read as the same, and its descriptor is either void or one of a value in the
     arena."""
-    found = decode_header(data)
-    assert decode_header(encode_header(found)) == found
-    if isinstance(found, Envelope) and found.descriptor is not None:
+    result = decode_header(data)
+    assert decode_header(encode_header(result)) == result
+    if isinstance(result, Envelope) and result.descriptor is not None:
         arena, value = _arena()
-        read = arena.get(found.descriptor)
-        arena.ack(0, found.descriptor)
-        assert read is None or value.startswith(read) or read in value * len(found.descriptor.chunks)
+        read = arena.get(result.descriptor)
+        arena.ack(0, result.descriptor)
+        assert read is None or value.startswith(read) or read in value * len(result.descriptor.chunks)
         return "void" if read is None else "value"
-    return type(found).__name__
+    return type(result).__name__
 
 
 def payload(data: bytes) -> object:
     """Return the payload of a message on each channel, one of which the first byte chooses."""
     codec = CODECS[data[0] % len(CODECS)] if data else CODECS[0]
-    found = codec.decode(data[1:])
-    assert codec.decode(codec.encode(found)) == found
-    return type(found).__name__
+    result = codec.decode(data[1:])
+    assert codec.decode(codec.encode(result)) == result
+    return type(result).__name__
 
 
 @cache

@@ -55,11 +55,11 @@ def head(data: bytes) -> object:
 
 def proof(data: bytes) -> None:
     """Parse a proof of a storage slot, and a storage value."""
-    found = parse_result(data, SMALL)
+    result = parse_result(data, SMALL)
     try:
-        stored_value(found)
+        stored_value(result)
     except InvalidDataError:
-        proven_value(found, STATE_ROOT, bytes(20), bytes(32))
+        proven_value(result, STATE_ROOT, bytes(20), bytes(32))
 
 
 def batch(data: bytes) -> object:
@@ -70,8 +70,8 @@ def batch(data: bytes) -> object:
         ids = answered_ids(data, 1000)
     except MalformedJsonError:
         ids = []
-    found = decode_batch(data, (1, 2), CALLS, dict[str, str] | None, HEADER.times(2))
-    return len(ids or ()), [type(each).__name__ for each in found]
+    result = decode_batch(data, (1, 2), CALLS, dict[str, str] | None, HEADER.times(2))
+    return len(ids or ()), [type(item).__name__ for item in result]
 
 
 def chain_id(data: bytes) -> object:
@@ -84,10 +84,10 @@ def _worked(task: Task) -> Result:
 
 
 def _prepared() -> VerifiedBlock:
-    found = run(VerifyBlock(NUMBER, answer(l1_seed().block), False, L1_FILTER))
-    assert not isinstance(found, Invalid), found.reason
-    assert isinstance(found, NeedsReceipts)
-    return found.block
+    result = run(VerifyBlock(NUMBER, answer(l1_seed().block), False, L1_FILTER))
+    assert not isinstance(result, Invalid), result.reason
+    assert isinstance(result, NeedsReceipts)
+    return result.block
 
 
 _BLOCK = _prepared()
@@ -104,8 +104,8 @@ FAILURES = (InvalidDataError, MalformedJsonError, RpcFailure)
 
 
 def _head(chance: Random) -> bytes:
-    found = {name: value for name, value in l1_seed().block.items() if name != "transactions"}
-    return answer(found) + chance.choice((b"", b"\n"))
+    result = {name: value for name, value in l1_seed().block.items() if name != "transactions"}
+    return answer(result) + chance.choice((b"", b"\n"))
 
 
 ENDPOINT = "L1 endpoint"

@@ -81,9 +81,9 @@ class Scratch:
         """Return the bytes of a file that a function makes."""
         path = self.folder / name
         make(str(path))
-        found = path.read_bytes()
+        result = path.read_bytes()
         path.unlink()
-        return found
+        return result
 
 
 @cache
@@ -103,9 +103,9 @@ def admin_state(data: bytes) -> object:
 
 def jwt_secret(data: bytes) -> object:
     """Return the file of a JWT secret."""
-    found = stored_jwt_secret(scratch().file("jwt", data))
-    assert found is None or len(found.secret) == 32
-    return found is None
+    result = stored_jwt_secret(scratch().file("jwt", data))
+    assert result is None or len(result.secret) == 32
+    return result is None
 
 
 def network_key(data: bytes) -> object:
@@ -143,10 +143,10 @@ def archive_entry(data: bytes) -> object:
     name = "entry.gz" if data[:1] == b"\x1f" else "entry"
     scratch().file(name, data)
     try:
-        found = _read(scratch().folder / name, MAX_ENTRY)
+        result = _read(scratch().folder / name, MAX_ENTRY)
     except (ValueError, zlib.error) as error:
         return type(error).__name__
-    assert len(found) <= MAX_ENTRY
+    assert len(result) <= MAX_ENTRY
     return "entry"
 
 
@@ -197,8 +197,8 @@ def node_database(data: bytes) -> object:
     """Return the database of nodes that were discovered."""
     store = NodeDatabase(scratch().file("nodes", data))
     try:
-        found = store.nodes(), store.local_enr(_STRANGER_RECORD.node_id)
-        return len(found[0]), found[1] is None, store.problem is None
+        result = store.nodes(), store.local_enr(_STRANGER_RECORD.node_id)
+        return len(result[0]), result[1] is None, store.problem is None
     finally:
         store.close()
 

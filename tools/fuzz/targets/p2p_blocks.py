@@ -59,10 +59,10 @@ def gossip(data: bytes) -> object:
     """Return an RPC of gossipsub.
 
     What is read encodes to one that is read as the same, but for the mark of an author, which we never send."""
-    found = decode_rpc(data)
-    plain = found._replace(messages=tuple(each._replace(is_signed=False) for each in found.messages))
+    rpc = decode_rpc(data)
+    plain = rpc._replace(messages=tuple(message._replace(is_signed=False) for message in rpc.messages))
     assert decode_rpc(encode_rpc(plain)) == plain
-    return len(found.messages), len(found.subscriptions), found.control is None
+    return len(rpc.messages), len(rpc.subscriptions), rpc.control is None
 
 
 def gossip_router(data: bytes) -> object:
@@ -77,11 +77,11 @@ def gossip_router(data: bytes) -> object:
         router.receive_rpc(peer, _JOINED, NOW)
     outcomes = []
     for now in (NOW + 1, NOW + 2):
-        found = router.receive_rpc(peers[0], data, now)
-        if not isinstance(found, MalformedRpc):
-            for each in found:
-                router.report_validation_result(each.id, ValidationResult.ACCEPT, now)
-        outcomes.append(type(found).__name__)
+        result = router.receive_rpc(peers[0], data, now)
+        if not isinstance(result, MalformedRpc):
+            for item in result:
+                router.report_validation_result(item.id, ValidationResult.ACCEPT, now)
+        outcomes.append(type(result).__name__)
         router.heartbeat(now)
     (honest,) = router.receive_rpc(peers[1], _HONEST, NOW + 3)
     assert isinstance(honest, UnvalidatedMessage)
@@ -113,10 +113,10 @@ def _checked(found: bytes | SnappyFailure) -> object:
 
 def block(version: int, data: bytes) -> object:
     """Return a block in SSZ: what is read encodes to the same bytes, but for withdrawals, which no block has."""
-    found = block_message.decode_signed_part(data, version)
-    if not found.withdrawal_count:
-        assert ssz.encode(found.payload, version) == (data[32:] if version >= 3 else data)
-    return len(found.payload.transactions) > 1
+    signed_part = block_message.decode_signed_part(data, version)
+    if not signed_part.withdrawal_count:
+        assert ssz.encode(signed_part.payload, version) == (data[32:] if version >= 3 else data)
+    return len(signed_part.payload.transactions) > 1
 
 
 def signed_block(data: bytes) -> object:
@@ -124,29 +124,29 @@ def signed_block(data: bytes) -> object:
     signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(_CONFIG, signers)
-    found = validator.validate(4, SIGNER.sign(L2_CHAIN, data) + data, GENESIS_TIME + 2, 0.0)
-    return found.result.name, None if found.failure is None else found.failure.name
+    result = validator.validate(4, SIGNER.sign(L2_CHAIN, data) + data, GENESIS_TIME + 2, 0.0)
+    return result.result.name, None if result.failure is None else result.failure.name
 
 
 def unsigned_block(data: bytes) -> object:
     """Return a compressed gossip message as any peer sends it."""
     validator = BlockValidator(_CONFIG, UnsafeBlockSigners())
-    found = validator.validate(4, snappy.decompress(data), GENESIS_TIME + 2, 0.0)
-    return found.result.name, None if found.failure is None else found.failure.name
+    result = validator.validate(4, snappy.decompress(data), GENESIS_TIME + 2, 0.0)
+    return result.result.name, None if result.failure is None else result.failure.name
 
 
 def response(data: bytes) -> object:
     """Return a response to a request for block 1."""
-    found = payload_by_number.decode_response(_CONFIG, 1, data)
-    assert not isinstance(found, BlockFound) or found.payload.block_number == 1
-    return type(found).__name__
+    result = payload_by_number.decode_response(_CONFIG, 1, data)
+    assert not isinstance(result, BlockFound) or result.payload.block_number == 1
+    return type(result).__name__
 
 
 def request(data: bytes) -> object:
     """Return a request for a block."""
-    found = payload_by_number.decode_request(data)
-    assert found is None or payload_by_number.encode_request(found) == data
-    return found is None
+    result = payload_by_number.decode_request(data)
+    assert result is None or payload_by_number.encode_request(result) == data
+    return result is None
 
 
 _CONFIG = _config(4)

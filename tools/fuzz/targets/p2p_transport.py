@@ -71,14 +71,14 @@ def yamux(data: bytes) -> object:
 
 def identify_message(data: bytes) -> object:
     """Return an identify message."""
-    found = identify.decode(data)
-    return len(found.protocols)
+    result = identify.decode(data)
+    return len(result.protocols)
 
 
 def public_key(data: bytes) -> None:
     """Parse a public key: what is read encodes to a key that is read as the same."""
-    found = decode_public_key(data)
-    assert decode_public_key(found.encode()) == found
+    result = decode_public_key(data)
+    assert decode_public_key(result.encode()) == result
 
 
 def peer_id(data: bytes) -> object:
@@ -86,22 +86,22 @@ def peer_id(data: bytes) -> object:
     try:
         return len(validate_peer_id(data))
     except IdentityError:
-        found = parse_peer_id(data.decode("latin-1"))
-        assert parse_peer_id(peer_id_text(found)) == found
+        result = parse_peer_id(data.decode("latin-1"))
+        assert parse_peer_id(peer_id_text(result)) == result
         return "text"
 
 
 def multiaddr(data: bytes) -> None:
     """Parse an address in bytes: what is read encodes to an address that is read as the same, and so does its text."""
-    found = decode_multiaddr(data)
-    assert decode_multiaddr(found.encode()) == found
-    assert parse_multiaddr(str(found)) == found
+    result = decode_multiaddr(data)
+    assert decode_multiaddr(result.encode()) == result
+    assert parse_multiaddr(str(result)) == result
 
 
 def multiaddr_text(data: bytes) -> None:
     """Parse an address as a text, as operators and RPC clients give it."""
-    found = parse_multiaddr(data.decode("utf-8", "replace"))
-    assert decode_multiaddr(found.encode()) == found
+    multiaddr = parse_multiaddr(data.decode("utf-8", "replace"))
+    assert decode_multiaddr(multiaddr.encode()) == multiaddr
 
 
 def protobuf_fields(data: bytes) -> object:
@@ -113,9 +113,9 @@ def number(data: bytes) -> object:
     """Return a number in base 128, in the strict form and in that of protobuf.
 
     The strict form encodes to the same bytes."""
-    found = varint.decode_protobuf(data)
+    protobuf = varint.decode_protobuf(data)
     strict = varint.decode(data)
-    assert strict is None or (strict == found and varint.encode(strict[0]) == data[: strict[1]])
+    assert strict is None or (strict == protobuf and varint.encode(strict[0]) == data[: strict[1]])
     return strict is None
 
 
@@ -145,7 +145,7 @@ TARGETS = {
     ),
     "protobuf": FuzzTarget(PEER, protobuf_fields, one_of([HELLO]), (protobuf.ProtobufError,)),
     "varint": FuzzTarget(
-        PEER, number, one_of([varint.encode(each) for each in (5, 1 << 40, (1 << 63) - 1)]), (varint.VarintError,)
+        PEER, number, one_of([varint.encode(item) for item in (5, 1 << 40, (1 << 63) - 1)]), (varint.VarintError,)
     ),
 }
 """The targets by name."""

@@ -48,17 +48,17 @@ def reference_batches(
     """Return the batches of a body whose compression is whole.
 
     Malformed where it is not, as what counts of a damaged stream depends on the decompressor."""
-    stream, found = _decompressed(body), []
+    stream, result = _decompressed(body), []
     at = 0
     while at < len(stream):
         try:
             item, at = _string(stream, at)
             if at > limit:
                 break
-            found.append(_batch(item, chain_id, genesis_time, block_time))
+            result.append(_batch(item, chain_id, genesis_time, block_time))
         except Malformed:
             break
-    return found
+    return result
 
 
 def _decompressed(body: bytes) -> bytes:
@@ -108,11 +108,11 @@ def _item(data: bytes, at: int) -> tuple[Any, int]:
     is_list, start, end = _head(data, at)
     if not is_list:
         return data[start:end], end
-    found = []
+    result = []
     while start < end:
         item, start = _item(data[:end], start)
-        found.append(item)
-    return found, end
+        result.append(item)
+    return result, end
 
 
 def _encoded(item: Any) -> bytes:
@@ -157,7 +157,7 @@ def _singular(data: bytes) -> ReferenceSingular:
     for value in (epoch, time):
         if not isinstance(value, bytes) or len(value) > 8 or value[:1] == b"\0":
             raise Malformed("number")
-    if any(isinstance(each, list) for each in transactions):
+    if any(isinstance(transaction, list) for transaction in transactions):
         raise Malformed("transaction")
     numbers = int.from_bytes(epoch, "big"), int.from_bytes(time, "big")
     return ReferenceSingular(parent, numbers[0], epoch_hash, numbers[1], tuple(transactions))
@@ -228,10 +228,10 @@ def _span(source: _Fields, chain_id: int, genesis_time: int, block_time: int) ->
     for bit in origin_bits[:0:-1]:
         epochs.append((epochs[-1] - bit) % U64)
     blocks, at = [], 0
-    for place, (each, epoch) in enumerate(zip(counts, reversed(epochs), strict=True)):
+    for place, (item, epoch) in enumerate(zip(counts, reversed(epochs), strict=True)):
         time = (genesis_time + relative + place * block_time) % U64
-        blocks.append((time, epoch, tuple(transactions[at : at + each])))
-        at += each
+        blocks.append((time, epoch, tuple(transactions[at : at + item])))
+        at += item
     return ReferenceSpan(tuple(blocks), parent_check, origin_check)
 
 
@@ -243,7 +243,7 @@ def _transactions(source: _Fields, total: int, chain_id: int) -> list[bytes]:
     nonces = [source.number() for _ in range(total)]
     gas_limits = [source.number() for _ in range(total)]
     protected = iter(source.bits(sum(kind == 0 for kind, _, _ in contents)))
-    found = []
+    transactions = []
     for place, (kind, is_typed, content) in enumerate(contents):
         to = b"" if creations[place] else next(recipients)
         v = 27 + parities[place]
@@ -252,17 +252,17 @@ def _transactions(source: _Fields, total: int, chain_id: int) -> list[bytes]:
         if kind == 0x7D:
             if to or parities[place] or any(b"".join(signatures[place])) or nonces[place] or gas_limits[place]:
                 raise Unrestorable("columns of a post-exec transaction")
-            found.append(b"\x7d" + content)
+            transactions.append(b"\x7d" + content)
             continue
         if kind not in (0, 1, 2, 4) or (kind == 0 and is_typed) or (kind == 4 and not to):
             raise Unrestorable("type")
         value, fees, data, lists = _content(kind, content)
-        r, s = (each.lstrip(b"\0") for each in signatures[place])
+        r, s = (signature.lstrip(b"\0") for signature in signatures[place])
         head = [_digits(nonces[place])] if kind == 0 else [_digits(chain_id), _digits(nonces[place])]
         tail = [_digits(v if kind == 0 else parities[place]), r, s]
         items = [*head, *fees, _digits(gas_limits[place]), to, value, data, *lists, *tail]
-        found.append((bytes((kind,)) if kind else b"") + _encoded(items))
-    return found
+        transactions.append((bytes((kind,)) if kind else b"") + _encoded(items))
+    return transactions
 
 
 def _content(kind: int, encoded: bytes) -> tuple[bytes, list[bytes], bytes, list[Any]]:

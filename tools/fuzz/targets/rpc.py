@@ -24,16 +24,16 @@ def request(data: bytes) -> object:
     """Return a body and the parameters of its calls.
 
     The bound of values holds for what is parsed, and each item is a request or an error."""
-    found = parse_body(data)
+    body = parse_body(data)
     outcomes = set()
-    for item in found.items:
+    for item in body.items:
         if not isinstance(item, JsonRpcRequest):
             assert orjson.dumps(item)
             outcomes.add("refused")
             continue
         parsers = PARSERS.get(item.method)
         outcomes.add("unknown" if parsers is None else _parsed(item, parsers))
-    return found.is_batch, sorted(outcomes)
+    return body.is_batch, sorted(outcomes)
 
 
 def _parsed(item: JsonRpcRequest, parsers: tuple[parameters.Parser, ...]) -> str:
@@ -62,9 +62,9 @@ def supervisor_request(data: bytes) -> object:
 
 def value_bound(data: bytes) -> object:
     """Return the count of values made without parsing is never below the number of values that parsing makes."""
-    found = orjson.loads(data)
-    assert _values(found) <= count_values(data)
-    return type(found).__name__
+    result = orjson.loads(data)
+    assert _values(result) <= count_values(data)
+    return type(result).__name__
 
 
 def _values(found: object) -> int:
@@ -85,7 +85,7 @@ def token(data: bytes) -> object:
 
 
 def _signed_token(head: object, claims: object) -> bytes:
-    parts = [base64.urlsafe_b64encode(orjson.dumps(each)).rstrip(b"=") for each in (head, claims)]
+    parts = [base64.urlsafe_b64encode(orjson.dumps(item)).rstrip(b"=") for item in (head, claims)]
     signature = hmac.new(SECRET, b".".join(parts), sha256).digest()
     return b"Bearer " + b".".join((*parts, base64.urlsafe_b64encode(signature).rstrip(b"=")))
 
@@ -105,7 +105,7 @@ _CALLS = [
 ]
 _BODIES = [*map(orjson.dumps, _CALLS), orjson.dumps(_CALLS[:3])]
 _BLOCK = {"hash": _HASH, "number": 5, "parentHash": _HASH, "timestamp": 7}
-_INTEROP_BODIES = [orjson.dumps(_call("interop_provideL1", each)) for each in (_BLOCK, 5, {"number": 1})]
+_INTEROP_BODIES = [orjson.dumps(_call("interop_provideL1", item)) for item in (_BLOCK, 5, {"number": 1})]
 CLIENT, REFUSED = "RPC client", (JsonRpcError,)
 TARGETS = {
     "rpc-request": FuzzTarget(CLIENT, request, one_of(_BODIES), REFUSED, JSON_TOKENS),

@@ -57,15 +57,15 @@ def _word(chance: Random) -> int:
 def blocks(chance: Random, count: int) -> list[BatchBlock]:
     """Consecutive L2 blocks, of which some end with a post-exec transaction."""
     first, epoch = chance.randrange(1, 1 << 20), chance.randrange(100, 1 << 24)
-    found = []
+    result = []
     for number in range(first, first + count):
         epoch += chance.random() < 0.2
         users = tuple(transaction(chance) for _ in range(chance.choice((0, 0, 1, 3))))
         if chance.random() < 0.1:
             users += (_post_exec(chance, number),)
         time = GENESIS_TIME + BLOCK_TIME * number
-        found.append(BatchBlock(chance.randbytes(32), time, BlockId(epoch, chance.randbytes(32)), users))
-    return found
+        result.append(BatchBlock(chance.randbytes(32), time, BlockId(epoch, chance.randbytes(32)), users))
+    return result
 
 
 def batch(chance: Random) -> bytes:
@@ -92,13 +92,13 @@ def body(chance: Random) -> bytes:
 
 def items(chance: Random) -> list[bytes]:
     """Return the batcher data of one or two channels with their frames in random order."""
-    found = []
+    result = []
     for _ in range(chance.randint(1, 2)):
         channel = body(chance)
-        found += frames(chance.randbytes(16), channel, 23 + chance.randint(40, len(channel) + 50))
-    chance.shuffle(found)
-    split = chance.randrange(len(found) + 1)
-    return [batcher_data(part) for part in (found[:split], found[split:]) if part]
+        result += frames(chance.randbytes(16), channel, 23 + chance.randint(40, len(channel) + 50))
+    chance.shuffle(result)
+    split = chance.randrange(len(result) + 1)
+    return [batcher_data(part) for part in (result[:split], result[split:]) if part]
 
 
 def item(chance: Random) -> bytes:

@@ -128,11 +128,11 @@ def diagnosis(data: bytes) -> object:
 def drops(data: bytes) -> object:
     """Return a node's answer to `rollup-node explain`."""
     try:
-        total, found = drops_of(decode_answer(data, "explain_drops", Any, OTHER))
+        total, result = drops_of(decode_answer(data, "explain_drops", Any, OTHER))
     except (KeyError, TypeError, ValueError) as error:
         return type(error).__name__
-    assert all(_line(each).isprintable() for each in found)
-    return total > len(found), min(2, len(found))
+    assert all(_line(item).isprintable() for item in result)
+    return total > len(result), min(2, len(result))
 
 
 class _Lines:
@@ -159,32 +159,32 @@ class _Lines:
 def checked_l1(data: bytes) -> object:
     """Return what `rollup-node check` reads of L1: chain id, genesis, head, finality, and a block with blobs."""
     client: Any = _Lines(data)
-    found = finished(check_chain(client, "l1", "L1", 1, BlockId(5, HASH)))
+    result = finished(check_chain(client, "l1", "L1", 1, BlockId(5, HASH)))
     head = finished(read_block(client, "latest"))
     if head is not None:
-        found += [check_head("l1", head), finished(check_finality(client, "l1", head))]
+        result += [check_head("l1", head), finished(check_finality(client, "l1", head))]
         finished(find_blob_block(client, head.height, -1))
-    assert all(each.text.isprintable() for each in found)
-    return sorted({each.level.value for each in found})
+    assert all(item.text.isprintable() for item in result)
+    return sorted({item.level.value for item in result})
 
 
 def checked_engine(data: bytes) -> object:
     """Return what `rollup-node check` reads of the engine: methods, the fork of its head, and the safe head."""
     client: Any = _Lines(data)
-    found, offered = finished(offered_methods(client, "engine"))
+    result, offered = finished(offered_methods(client, "engine"))
     if offered is not None:
-        found += check_capabilities("engine", offered, rollup(), 1_700_000_000)
-    found.append(finished(check_forks(client, "engine", rollup())))
-    assert all(each.text.isprintable() for each in found)
-    return sorted({each.level.value for each in found}), finished(read_safe_head(client, rollup())) is None
+        result += check_capabilities("engine", offered, rollup(), 1_700_000_000)
+    result.append(finished(check_forks(client, "engine", rollup())))
+    assert all(item.text.isprintable() for item in result)
+    return sorted({item.level.value for item in result}), finished(read_safe_head(client, rollup())) is None
 
 
 def compressed_body(data: bytes) -> object:
     """Return a body whose encoding the first byte chooses; the limit holds after decompression."""
     encoding = ENCODINGS[data[0] % len(ENCODINGS)] if data else ""
-    found = finished(decompressed(bytearray(data[1:]), encoding, MAX_BODY))
-    assert len(found) <= MAX_BODY
-    return len(found) > 0
+    result = finished(decompressed(bytearray(data[1:]), encoding, MAX_BODY))
+    assert len(result) <= MAX_BODY
+    return len(result) > 0
 
 
 def http_response(data: bytes) -> object:
@@ -222,9 +222,9 @@ async def _exchange(data: bytes) -> object:
         if connection.is_open and piece:
             connection.data_received(piece)
     connection.connection_lost(None)
-    found = await asking
-    assert len(found.body) <= MAX_BODY * 257 // 256 + 1024
-    return found.status // 100
+    result = await asking
+    assert len(result.body) <= MAX_BODY * 257 // 256 + 1024
+    return result.status // 100
 
 
 @cache

@@ -27,10 +27,9 @@ from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 
 
-def test_paths_methods_and_content_types(with_rpc: RunWithRpc) -> None:
+async def test_paths_methods_and_content_types(running_rpc: RunWithRpc) -> None:
     """[RPC2, RPC3, RPC4, RPC6]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert await rpc.get("/") == (200, b"")
         assert await rpc.get("/healthz") == (200, b'{"version":"v1.2.3-dev"}\n')
         assert (await rpc.get("/healthz/"))[0] == 200
@@ -43,25 +42,21 @@ def test_paths_methods_and_content_types(with_rpc: RunWithRpc) -> None:
         for kind in ("application/json-rpc", "application/jsonrequest", "application/json; charset=utf-8"):
             assert (await rpc.post(b"{}", **{"Content-Type": kind}))[0] == 200
 
-    with_rpc(scenario)
 
-
-def test_bodies_are_limited_with_and_without_content_length(with_rpc: RunWithRpc) -> None:
+async def test_bodies_are_limited_with_and_without_content_length(running_rpc: RunWithRpc) -> None:
     """[RPC6]"""
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(6):
             yield b" " * (1024 * 1024)
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert (await rpc.post(io.BytesIO(b" " * (5 * 1024 * 1024 + 1))))[0] == 413
         assert (await rpc.post(chunks()))[0] == 413
 
-    with_rpc(scenario)
-
 
 @pytest.mark.option("rpc.corsdomain")
-def test_cross_origin_requests_of_named_origins(with_rpc: RunWithRpc) -> None:
+async def test_cross_origin_requests_of_named_origins(running_rpc: RunWithRpc) -> None:
     """[RPC5]"""
     preflight = {
         "Origin": "http://x",
@@ -82,11 +77,13 @@ def test_cross_origin_requests_of_named_origins(with_rpc: RunWithRpc) -> None:
             assert "Access-Control-Allow-Origin" in response.headers
         assert (await rpc.post(VERSION, Origin="http://x"))[0] == 200
 
-    with_rpc(scenario, cors_domains=("http://x",))
-    with_rpc(scenario, cors_domains=("*",))
+    async with running_rpc(cors_domains=("http://x",)) as rpc:
+        await scenario(rpc)
+    async with running_rpc(cors_domains=("*",)) as rpc:
+        await scenario(rpc)
 
 
-def test_web_pages_of_other_origins_are_refused(with_rpc: RunWithRpc) -> None:
+async def test_web_pages_of_other_origins_are_refused(running_rpc: RunWithRpc) -> None:
     """[RPC5]"""
 
     async def scenario(rpc: RpcHarness) -> None:
@@ -95,26 +92,24 @@ def test_web_pages_of_other_origins_are_refused(with_rpc: RunWithRpc) -> None:
             assert not [name for name in response.headers if name.startswith("Access-Control")]
         assert await rpc.post(VERSION, Origin="http://x") == (403, b"origin not allowed; name it in rpc.corsdomain\n")
 
-    with_rpc(scenario)
-    with_rpc(scenario, cors_domains=("http://y",))
+    async with running_rpc() as rpc:
+        await scenario(rpc)
+    async with running_rpc(cors_domains=("http://y",)) as rpc:
+        await scenario(rpc)
 
 
 @pytest.mark.option("rpc.vhosts")
-def test_host_names_that_are_not_named_are_refused(with_rpc: RunWithRpc) -> None:
+async def test_host_names_that_are_not_named_are_refused(running_rpc: RunWithRpc) -> None:
     """[RPC86]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(vhosts=("node.example",)) as rpc:
         assert (await rpc.post(VERSION))[0] == 200
         assert (await rpc.post(VERSION, Host="node.example:9545"))[0] == 200
         assert await rpc.post(VERSION, Host="x") == (403, b"invalid host specified; name it in rpc.vhosts\n")
 
-    with_rpc(scenario, vhosts=("node.example",))
 
-
-def test_the_admin_api_with_a_secret_needs_a_token(with_rpc: RunWithRpc) -> None:
+async def test_the_admin_api_with_a_secret_needs_a_token(running_rpc: RunWithRpc) -> None:
     """[RPC88]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(jwt_secret=bytes(32)) as rpc:
         code, message = await rpc.call("admin_sequencerActive")
         assert code == -32000 and message.startswith("unauthorized: missing token; ")
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
@@ -123,27 +118,20 @@ def test_the_admin_api_with_a_secret_needs_a_token(with_rpc: RunWithRpc) -> None
         status, answer = await rpc.post(body, Authorization=token)
         assert status == 200 and orjson.loads(answer)["result"] is False
 
-    with_rpc(scenario, jwt_secret=bytes(32))
 
-
-def test_gzip_if_the_client_accepts_it(with_rpc: RunWithRpc) -> None:
+async def test_gzip_if_the_client_accepts_it(running_rpc: RunWithRpc) -> None:
     """[RPC5]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
-        async with ClientSession(auto_decompress=False) as session:
-            async with session.get(rpc.url + "/healthz", headers={"Accept-Encoding": "gzip"}) as response:
-                assert response.headers["Content-Encoding"] == "gzip"
-                assert gzip.decompress(await response.read()).startswith(b'{"version"')
-            async with session.get(rpc.url + "/healthz", headers={"Accept-Encoding": "identity"}) as response:
-                assert "Content-Encoding" not in response.headers
-
-    with_rpc(scenario)
+    async with running_rpc() as rpc, ClientSession(auto_decompress=False) as session:
+        async with session.get(rpc.url + "/healthz", headers={"Accept-Encoding": "gzip"}) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            assert gzip.decompress(await response.read()).startswith(b'{"version"')
+        async with session.get(rpc.url + "/healthz", headers={"Accept-Encoding": "identity"}) as response:
+            assert "Content-Encoding" not in response.headers
 
 
-def test_errors_and_batches(with_rpc: RunWithRpc) -> None:
+async def test_errors_and_batches(running_rpc: RunWithRpc) -> None:
     """[RPC7, RPC12 to RPC15]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert orjson.loads((await rpc.post(b"{"))[1]) == {
             "jsonrpc": "2.0",
             "id": None,
@@ -173,13 +161,10 @@ def test_errors_and_batches(with_rpc: RunWithRpc) -> None:
         assert f'rpc_server_results_size_total{{method="<unknown>",rpc="main"}} {result}.0' in text
         assert 'rpc_server_params_size_total{method="optimism_outputAtBlock",rpc="main"} 10.0' in text
 
-    with_rpc(scenario)
 
-
-def test_batches_are_limited(with_rpc: RunWithRpc) -> None:
+async def test_batches_are_limited(running_rpc: RunWithRpc) -> None:
     """[RPC7]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         status, answer = await rpc.post(b"[" + b",".join([VERSION] * 1000) + b"]")
         assert status == 200 and len(orjson.loads(answer)) == 1000
         status, answer = await rpc.post(b"[" + b",".join([VERSION] * 1001) + b"]")
@@ -189,11 +174,9 @@ def test_batches_are_limited(with_rpc: RunWithRpc) -> None:
         status, answer = await rpc.post(b"[" + b"1," * 50_000 + b"1]")
         assert orjson.loads(answer)["error"]["code"] == -32600
 
-    with_rpc(scenario)
 
-
-def test_a_body_that_is_no_http_is_malformed(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_a_body_that_is_no_http_is_malformed(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         reader, writer = await asyncio.open_connection("127.0.0.1", rpc.stage.rpc.port)
         head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         writer.write(head.encode())
@@ -202,51 +185,39 @@ def test_a_body_that_is_no_http_is_malformed(with_rpc: RunWithRpc) -> None:
         assert b" 400 Bad Request\r\n" in await reader.read()
         writer.close()
 
-    with_rpc(scenario)
 
-
-def test_responses_to_a_batch_are_limited(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_responses_to_a_batch_are_limited(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC7]"""
     monkeypatch.setattr(jsonrpc, "MAX_BATCH_RESPONSE", 5_000)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         request = {"jsonrpc": "2.0", "id": 1, "method": "optimism_syncStatus"}
         responses = orjson.loads((await rpc.post(orjson.dumps([request] * 20)))[1])
         assert "result" in responses[0]
         assert responses[-1]["error"] == {"code": -32003, "message": "response too large"}
         assert len(responses) == 20
 
-    with_rpc(scenario)
 
-
-def test_a_call_that_takes_too_long(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_takes_too_long(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC8, RPC17]"""
     monkeypatch.setattr(http_server, "CALL_SECONDS", 0.2)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert await rpc.call("admin_stopSequencer") == (-32002, "request timed out")
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
 
-    with_rpc(scenario)
 
-
-def test_a_bug_in_a_handler_is_a_response(
-    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+async def test_a_bug_in_a_handler_is_a_response(
+    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[RPC16]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         monkeypatch.setattr(rpc.stage.node, "sync_status", lambda: 1 / 0)
         assert await rpc.call("optimism_syncStatus") == (-32603, "method handler crashed")
-
-    with_rpc(scenario)
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_node_that_follows_another_one_is_ready_without_derivation(with_rpc: RunWithRpc) -> None:
+async def test_a_node_that_follows_another_one_is_ready_without_derivation(running_rpc: RunWithRpc) -> None:
     """[FSR9] It has no drops to explain."""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(derives=False) as rpc:
         await rpc.until_ready()
         assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
         rpc.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, False, False, current_l1=L1))
@@ -255,13 +226,10 @@ def test_a_node_that_follows_another_one_is_ready_without_derivation(with_rpc: R
         code, message = await rpc.call("explain_drops")
         assert code == -32000 and message.startswith("nothing is dropped here: this node does not derive")
 
-    with_rpc(scenario, derives=False)
 
-
-def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readyz(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC2]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         status, body = await rpc.get("/readyz")
         result = orjson.loads(body)
         assert status == 503 and result["ready"] is False
@@ -278,14 +246,11 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [reason.split(":")[0] for reason in reasons] == ["l1", "blobs", "derivation", "engine"]
         assert all(re.search(r": PROCESS-SILENT: no status for \d+\.\d s", reason) for reason in reasons)
 
-    with_rpc(scenario)
 
-
-def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(with_rpc: RunWithRpc) -> None:
+async def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(running_rpc: RunWithRpc) -> None:
     """[UPG22]"""
     crosses = msgspec.structs.replace(ROLLUP, fork_times={**ROLLUP.fork_times, "lagoon": int(time.time()) + 90_000})
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(rollup=crosses) as rpc:
         await rpc.until_ready()
         status, body = await rpc.get("/readyz")
         result = orjson.loads(body)
@@ -297,16 +262,13 @@ def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(with_rpc: Run
         status, body = await rpc.get("/readyz")
         assert status == 503 and len(orjson.loads(body)["warnings"]) == 1
 
-    with_rpc(scenario, rollup=crosses)
-
 
 @pytest.mark.option("rpc.ready-l1-lag", "rpc.ready-safe-age", "rpc.ready-unsafe-age")
 @pytest.mark.condition("C12")
-def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readyz_knows_lag(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC92]"""
     monkeypatch.setattr(node_state, "HOLD_SECONDS", 0.5)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(ready_l1_lag=4, ready_safe_age=60.0, ready_unsafe_age=2.0) as rpc:
         young = L2BlockRef(L2.hash, 21, L2.parent_hash, int(time.time()) + 3600, L2.l1_origin, 0)
         await rpc.until_ready(young)
         rpc.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
@@ -322,14 +284,11 @@ def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch)
         expected = "derivation: BEHIND: 5 L1 blocks behind, at 10 of 15 (1m0s); the limit is 4"
         assert await rpc.until_unready() == [expected]
 
-    with_rpc(scenario, ready_l1_lag=4, ready_safe_age=60.0, ready_unsafe_age=2.0)
-
 
 @pytest.mark.condition("C12")
-def test_readyz_for_a_client_with_its_own_lag(with_rpc: RunWithRpc) -> None:
+async def test_readyz_for_a_client_with_its_own_lag(running_rpc: RunWithRpc) -> None:
     """[RPC93]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         status, body = await rpc.get("/readyz?lag=5")
         assert status == 503 and "lag: the age of the unsafe head is not known yet" in orjson.loads(body)["reasons"]
         await rpc.until_ready()
@@ -344,13 +303,10 @@ def test_readyz_for_a_client_with_its_own_lag(with_rpc: RunWithRpc) -> None:
             status, body = await rpc.get(f"/readyz?{query}")
             assert status == 400 and body.startswith(b"lag must be one number of seconds, such as 30 or 2.5, not ")
 
-    with_rpc(scenario)
 
-
-def test_status_json(with_rpc: RunWithRpc) -> None:
+async def test_status_json(running_rpc: RunWithRpc) -> None:
     """[RPC94] Under the same rules as `/readyz`."""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(vhosts=("localhost",)) as rpc:
         await rpc.until_ready()
         async with rpc.http.get(f"{rpc.url}/status.json") as response:
             assert (response.status, response.content_type) == (200, "application/json")
@@ -359,8 +315,6 @@ def test_status_json(with_rpc: RunWithRpc) -> None:
         assert result.heads.safe is not None and result.heads.safe.number == 20
         async with rpc.http.get(f"{rpc.url}/status.json", headers={"Host": "evil.example"}) as response:
             assert response.status == 403
-
-    with_rpc(scenario, vhosts=("localhost",))
 
 
 CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "optimism_rollupConfig"})
@@ -381,8 +335,8 @@ def batch(count: int) -> bytes:
 
 
 @pytest.mark.parametrize(("count", "has_length"), [(1, True), (3, True), (500, False)])
-def test_long_responses_are_chunked(with_rpc: RunWithRpc, count: int, has_length: bool) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_long_responses_are_chunked(running_rpc: RunWithRpc, count: int, has_length: bool) -> None:
+    async with running_rpc() as rpc:
         single = orjson.loads((await post(rpc, CALL))[1])
         headers, body = await post(rpc, batch(count))
         assert ("Content-Length" in headers) is has_length
@@ -390,11 +344,9 @@ def test_long_responses_are_chunked(with_rpc: RunWithRpc, count: int, has_length
         headers, packed = await post(rpc, batch(count), "gzip")
         assert headers["Content-Encoding"] == "gzip" and gzip.decompress(packed) == body
 
-    with_rpc(scenario)
 
-
-def test_a_client_that_reads_slowly_gets_all_of_it(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_a_client_that_reads_slowly_gets_all_of_it(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         _, expected = await post(rpc, batch(900))
         reader, writer = await asyncio.open_connection("127.0.0.1", rpc.stage.rpc.port, limit=1024)
         body = batch(900)
@@ -405,5 +357,3 @@ def test_a_client_that_reads_slowly_gets_all_of_it(with_rpc: RunWithRpc) -> None
             received += part
         writer.close()
         assert received.partition(b"\r\n\r\n")[2] == expected
-
-    with_rpc(scenario)

@@ -41,13 +41,12 @@ from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
 from tests.support.foreign.op_node_types import TEST_SEQUENCER, check_result
 from tests.support.p2p.blocks import block
-from tests.support.rpc.harness import L2, ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L2, ROLLUP, RunWithRpc
 
 
-def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:
+async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC24, RPC26 to RPC30, RPC40, RPC49, RPC52, RPC85]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert await rpc.call("health_status") == "v1.2.3-dev"
         assert await rpc.call("optimism_rollupConfig") == rollup_config_object(ROLLUP)
         assert await rpc.call("rpc_modules") == dict.fromkeys(
@@ -69,19 +68,14 @@ def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:
         status = await rpc.call("optimism_syncStatus")
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
 
-    with_rpc(scenario)
 
-
-def test_a_node_with_a_conductor_says_so(with_rpc: RunWithRpc) -> None:
+async def test_a_node_with_a_conductor_says_so(running_rpc: RunWithRpc) -> None:
     """[RPC52]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(conductor_enabled=True) as rpc:
         assert await rpc.call("admin_conductorEnabled") is True
 
-    with_rpc(scenario, conductor_enabled=True)
 
-
-def test_safe_heads_at_l1_blocks(with_rpc: RunWithRpc) -> None:
+async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
     """[RPC26, RPC35]: the engine process answers, with op-node's texts."""
 
     def answer(request: SafeHeadRequest) -> SafeHeadResponse:
@@ -89,7 +83,7 @@ def test_safe_heads_at_l1_blocks(with_rpc: RunWithRpc) -> None:
             return SafeHeadResponse(request.id, "not found", L2.l1_origin, L2.id)
         return SafeHeadResponse(request.id, None, L2.l1_origin, L2.id)
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(safedb=True) as rpc:
         rpc.on_control = answer
         assert await rpc.call("optimism_safeHeadAtL1Block", "0xb") == {
             "l1Block": {"hash": to_hex(L2.l1_origin.hash), "number": 10},
@@ -97,24 +91,19 @@ def test_safe_heads_at_l1_blocks(with_rpc: RunWithRpc) -> None:
         }
         assert await rpc.call("optimism_safeHeadAtL1Block", "0x9") == (-32000, "not found")
 
-    with_rpc(scenario, safedb=True)
-
 
 @pytest.mark.option("rpc.enable-admin")
-def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> None:
+async def test_admin_methods_are_not_found_unless_enabled(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(enable_admin=False) as rpc:
         for method in METHODS:
             if method.namespace == "admin":
                 text = f"the method {method.name} does not exist/is not available"
                 assert await rpc.call(method.name) == (-32601, text)
         assert "admin" not in await rpc.call("rpc_modules")
 
-    with_rpc(scenario, enable_admin=False)
 
-
-def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc) -> None:
+async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: RunWithRpc) -> None:
     """[RPC46 to RPC48, RPC51, RPC53, RPC59]"""
     responses: dict[type[Any], Callable[[Any], ControlResponse]] = {
         StartSequencerRequest: lambda request: ControlResponse(request.id, "sequencer already running", None),
@@ -123,8 +112,7 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
         OverrideLeaderRequest: lambda request: ControlResponse(request.id, "sequencer is not enabled", None),
         SetRecoverModeRequest: lambda request: ControlResponse(request.id, None, None),
     }
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: responses[type(request)](request)
         head = "0x" + L2.hash.hex()
         assert await rpc.call("admin_startSequencer", head) == (-32000, "sequencer already running")
@@ -139,13 +127,11 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
         assert await rpc.call("admin_overrideLeader") is None
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
 
-    with_rpc(scenario)
 
-
-def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(with_rpc: RunWithRpc) -> None:
+async def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(running_rpc: RunWithRpc) -> None:
     """[RPC55, RPC56, RPC59]"""
+    async with running_rpc() as rpc:
 
-    async def scenario(rpc: RpcHarness) -> None:
         def show(enabled: bool, sequencer: bool = True) -> None:
             engine = EngineStatus(1, L2, L2, L2, L2, L2, sequencer, True, sdm_opt_in=enabled)
             rpc.status["engine"].set(engine)
@@ -168,29 +154,23 @@ def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(with_rpc: Run
         assert await rpc.call("admin_setSdmPostExecOptIn", True) == refused
         assert (await rpc.call("admin_setSdmPostExecOptIn", 1))[0] == -32602
 
-    with_rpc(scenario)
 
-
-def test_the_log_level_is_set_for_all_processes(with_rpc: RunWithRpc) -> None:
+async def test_the_log_level_is_set_for_all_processes(running_rpc: RunWithRpc) -> None:
     """[RPC54]"""
     shared: list[Level] = []
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         log.configure("rpc", Level.SILENT, lambda record: None, shared.append)
         assert await rpc.call("admin_setLogLevel", "dbug") is None
         assert shared == [log.configuration().level] == [Level.DEBUG]
         assert await rpc.call("admin_setLogLevel", "loud") == (-32000, "unknown level: loud")
         assert (await rpc.call("admin_setLogLevel", 3))[0] == -32602
 
-    with_rpc(scenario)
 
-
-def test_output_at_block(with_rpc: RunWithRpc) -> None:
+async def test_output_at_block(running_rpc: RunWithRpc) -> None:
     """[RPC25, RPC31, RPC33, RPC34]"""
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
     output_response = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: msgspec.structs.replace(
             output_response, id=request.id, error=None if request.number == 20 else "failed: not found"
         )
@@ -200,16 +180,13 @@ def test_output_at_block(with_rpc: RunWithRpc) -> None:
         assert rpc.control_requests == [OutputRequest(1, 20)]
         assert await rpc.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
 
-    with_rpc(scenario)
 
-
-def test_a_posted_payload_must_have_its_hash(with_rpc: RunWithRpc) -> None:
+async def test_a_posted_payload_must_have_its_hash(running_rpc: RunWithRpc) -> None:
     """[RPC50, RPC60]"""
     payload = block()
     good = envelope_to_json(payload)
     bad = envelope_to_json(msgspec.structs.replace(payload, block_hash=b"\x01" * 32))
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: ControlResponse(request.id, None, None)
         assert await rpc.call("admin_postUnsafePayload", good) is None
         assert rpc.control_requests == [PostUnsafePayloadRequest(1, payload)]
@@ -217,13 +194,10 @@ def test_a_posted_payload_must_have_its_hash(with_rpc: RunWithRpc) -> None:
         assert await rpc.call("admin_postUnsafePayload", bad) == (-32000, text)
         assert (await rpc.call("admin_postUnsafePayload", {}))[0] == -32602
 
-    with_rpc(scenario)
 
-
-def test_peer_methods_go_to_the_p2p_process(with_rpc: RunWithRpc) -> None:
+async def test_peer_methods_go_to_the_p2p_process(running_rpc: RunWithRpc) -> None:
     """[RPC67, RPC68, RPC71, RPC72, RPC75, RPC76]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(p2p=True) as rpc:
         await rpc.until_ready()
         assert await rpc.call("opp2p_self") == ["self", ""]
         assert await rpc.call("opp2p_peers", True) == ["peers", "True"]
@@ -233,34 +207,27 @@ def test_peer_methods_go_to_the_p2p_process(with_rpc: RunWithRpc) -> None:
         assert await rpc.call("opp2p_protectPeer", "16Uiu2") == (-32000, "no connection manager")
         assert (await rpc.call("opp2p_blockAddr", "10.0.0.300"))[0] == -32602
 
-    with_rpc(scenario, p2p=True)
 
-
-def test_without_p2p_its_methods_are_not_found(with_rpc: RunWithRpc) -> None:
+async def test_without_p2p_its_methods_are_not_found(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert (await rpc.call("opp2p_self"))[0] == -32601
         assert "opp2p" not in await rpc.call("rpc_modules")
-
-    with_rpc(scenario)
 
 
 INFO = {"id": "0x0102030405060708", "timestamp": 7}
 
 
-def test_the_namespace_is_off_by_default(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_the_namespace_is_off_by_default(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         for method in (method.name for method in METHODS if method.namespace == "opstack"):
             text = f"the method {method} does not exist/is not available"
             assert await rpc.call(method) == (-32601, text)
         assert "opstack" not in await rpc.call("rpc_modules")
 
-    with_rpc(scenario)
 
-
-def test_errors_keep_their_codes(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
+    async with running_rpc(sequencer_api=True) as rpc:
         rpc.on_control = lambda request: BuildResponse(request.id, "unknown payload", -40120)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-40120, "unknown payload")
         assert await rpc.call("opstack_cancelBlockV1", {}) == (-40120, "unknown payload")
@@ -269,8 +236,6 @@ def test_errors_keep_their_codes(with_rpc: RunWithRpc) -> None:
         rpc.on_control = lambda request: ControlResponse(request.id, None, None)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-32000, "the engine process gave no answer to this")
         assert "opstack" in await rpc.call("rpc_modules")
-
-    with_rpc(scenario, sequencer_api=True)
 
 
 @pytest.mark.parametrize(
@@ -286,34 +251,27 @@ def test_errors_keep_their_codes(with_rpc: RunWithRpc) -> None:
         ("commitBlockV1", [{}], "invalid argument 0: expected an object as payload envelope"),
     ],
 )
-def test_malformed_parameters(with_rpc: RunWithRpc, method: str, params: list[Any], text: str) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_malformed_parameters(running_rpc: RunWithRpc, method: str, params: list[Any], text: str) -> None:
+    async with running_rpc(sequencer_api=True) as rpc:
         code, message = await rpc.call(f"opstack_{method}", *params)
         assert code == -32602 and message.startswith(text)
 
-    with_rpc(scenario, sequencer_api=True)
 
-
-def test_a_signed_block_is_published(with_rpc: RunWithRpc) -> None:
+async def test_a_signed_block_is_published(running_rpc: RunWithRpc) -> None:
     """[RPC65]"""
     signed = {"envelope": envelope_to_json(block()), "signature": "0x" + "07" * 65}
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(sequencer_api=True, p2p=True) as rpc:
         check_result("opstack_publishBlockV1", await rpc.call("opstack_publishBlockV1", signed))
         (request,) = rpc.signed_blocks
         assert request.payload == block() and request.signature == b"\x07" * 65
         rpc.publish_error = "peers would not accept the block"
         assert await rpc.call("opstack_publishBlockV1", signed) == (-32000, rpc.publish_error)
 
-    with_rpc(scenario, sequencer_api=True, p2p=True)
 
-
-def test_a_node_without_p2p_publishes_nothing(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_a_node_without_p2p_publishes_nothing(running_rpc: RunWithRpc) -> None:
+    async with running_rpc(sequencer_api=True) as rpc:
         signed = {"envelope": envelope_to_json(block())}
         assert await rpc.call("opstack_publishBlockV1", signed) == (-32000, "P2P not enabled")
-
-    with_rpc(scenario, sequencer_api=True)
 
 
 @pytest.mark.option("experimental.sequencer-api")

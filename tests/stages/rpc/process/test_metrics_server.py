@@ -11,17 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, Meter
 from rollup_node.stages.rpc.process import metrics_server
 from rollup_node.stages.rpc.process.metrics_server import merge_expositions
-from tests.support.rpc.harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RunWithRpc
 
 
 @pytest.mark.option("metrics.enabled")
-def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
+async def test_metrics_on_any_path(running_rpc: RunWithRpc, tmp_path: Path) -> None:
     name = "op_node_default_activity_problems"
     (tmp_path / "engine.prom").write_text(f"# HELP {name} A\n# TYPE {name} gauge\n{name} 3\na_total 2\n")
     (tmp_path / "l1.prom").write_text(f"{name} 1\n")
     (tmp_path / "broken.prom").write_bytes(b"\xff\xfe")
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(metrics_enabled=True) as rpc:
         assert rpc.stage.metrics is not None
         for path in ("/", "/metrics", "/x/y"):
             async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.metrics.port}{path}") as response:
@@ -31,13 +30,11 @@ def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
         assert f'{name}{{process="engine"}} 3' in text and f'{name}{{process="l1"}} 1' in text
         assert "\na_total 2\n" in text
 
-    with_rpc(scenario, metrics_enabled=True)
 
-
-def test_scrapes_within_a_second_share_one_merge(
-    with_rpc: RunWithRpc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_scrapes_within_a_second_share_one_merge(
+    running_rpc: RunWithRpc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(metrics_enabled=True) as rpc:
         assert rpc.stage.metrics is not None
         url = f"http://127.0.0.1:{rpc.stage.metrics.port}/"
 
@@ -51,8 +48,6 @@ def test_scrapes_within_a_second_share_one_merge(
         assert await scrape() == first
         monkeypatch.setattr(metrics_server, "KEPT_SECONDS", 0.0)
         assert 'op_node_default_activity_problems{process="l1"} 2' in await scrape()
-
-    with_rpc(scenario, metrics_enabled=True)
 
 
 class Every(frozenset[str]):

@@ -13,16 +13,15 @@ from rollup_node.stages.messages.control import ControlResponse, StopSequencerRe
 from rollup_node.stages.messages.derivation import DropEffect, DropsRequest
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.rpc.process import node_view
-from tests.support.rpc.harness import L1, L2, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, L2, RunWithRpc
 
 
-def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
-    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
+async def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
+    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine's response and its status come on two channels: the call ends only when the status follows."""
     monkeypatch.setattr(node_view, "STATUS_SECONDS", 20.0)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         await rpc.until_ready()
         running = EngineStatus(1, L2, L2, L2, L2, L2, True, True)
         for method, params, active in (("stop", (), False), ("start", ("0x" + L2.hash.hex(),), True)):
@@ -32,27 +31,23 @@ def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
             await rpc.call(f"admin_{method}Sequencer", *params)
             assert await rpc.call("admin_sequencerActive") is active
 
-    with_rpc(scenario)
 
-
-def test_a_request_is_repeated_until_it_is_answered(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_is_repeated_until_it_is_answered(
+    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: (
             ControlResponse(request.id, None, L2.hash) if len(rpc.control_requests) >= 3 else None
         )
         assert await rpc.call("admin_stopSequencer") == "0x" + L2.hash.hex()
         assert rpc.control_requests[0] == rpc.control_requests[2] == StopSequencerRequest(1)
 
-    with_rpc(scenario)
 
-
-def test_only_so_many_requests_are_pending(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_requests_are_pending(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_view, "MAX_PENDING", 2)
     monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         client = rpc.stage.node.control
         waiting = [asyncio.create_task(client.request(StopSequencerRequest)) for _ in range(3)]
         await rpc.until(lambda: len({request.id for request in rpc.control_requests}) == 2)
@@ -60,26 +55,21 @@ def test_only_so_many_requests_are_pending(with_rpc: RunWithRpc, monkeypatch: py
         async with asyncio.timeout(10):
             assert [response.id for response in await asyncio.gather(*waiting)] == [1, 2, 3]
 
-    with_rpc(scenario)
 
-
-def test_requests_have_ids_of_their_own_and_late_responses_are_ignored(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_requests_have_ids_of_their_own_and_late_responses_are_ignored(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
         for _ in range(2):
             assert await rpc.stage.node.control.request(StopSequencerRequest) is not None
         assert len({request.id for request in rpc.control_requests}) == 2
 
-    with_rpc(scenario)
 
-
-def test_drops_are_fetched_page_by_page(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drops_are_fetched_page_by_page(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
     buffer = DropBuffer(kept=500)
     for number in range(700):
         buffer.add(Dropped(DropEffect.DROPPED, EpochUnknown(number), L1))
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         lost: set[int] = set()
 
         def answer_the_repetition(client: ProcessId, request: DropsRequest) -> None:
@@ -99,5 +89,3 @@ def test_drops_are_fetched_page_by_page(with_rpc: RunWithRpc, monkeypatch: pytes
             "text": "batch dropped: epoch 200 is not known yet [V8]",
             "values": {"epoch": 200},
         }
-
-    with_rpc(scenario)

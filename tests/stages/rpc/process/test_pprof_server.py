@@ -131,7 +131,7 @@ async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypat
 
 
 @pytest.mark.option("pprof.enabled")
-def test_the_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:
+async def test_the_server_runs_only_if_enabled(running_rpc: RunWithRpc) -> None:
     async def off(rpc: RpcHarness) -> None:
         assert rpc.stage.pprof is None
 
@@ -140,5 +140,7 @@ def test_the_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:
         async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.pprof.port}/debug/pprof/") as response:
             assert response.status == 200
 
-    with_rpc(off)
-    with_rpc(on, pprof_enabled=True)
+    async with running_rpc() as rpc:
+        await off(rpc)
+    async with running_rpc(pprof_enabled=True) as rpc:
+        await on(rpc)

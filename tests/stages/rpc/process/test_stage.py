@@ -19,26 +19,21 @@ from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
 
 
-def test_the_metrics_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_the_metrics_server_runs_only_if_enabled(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         assert rpc.stage.metrics is None
         assert rpc.stage.rpc.port != 0
 
-    with_rpc(scenario)
 
-
-def test_a_node_that_halts_serves_its_metrics_alone(with_rpc: RunWithRpc) -> None:
+async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRpc) -> None:
     """[PRV6]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(metrics_enabled=True) as rpc:
         await rpc.until_ready()
         assert rpc.stage.metrics is not None
         ports = rpc.stage.rpc.port, rpc.stage.metrics.port
         rpc.status["engine"].set(Halting())
         await rpc.until(lambda: not is_open(ports[0]))
         assert is_open(ports[1])
-
-    with_rpc(scenario, metrics_enabled=True)
 
 
 @pytest.mark.option(
@@ -95,7 +90,7 @@ def is_open(port: int) -> bool:
 
 
 @pytest.mark.option("status.enabled")
-def test_the_status_page_is_served_only_if_enabled(with_rpc: RunWithRpc) -> None:
+async def test_the_status_page_is_served_only_if_enabled(running_rpc: RunWithRpc) -> None:
     """[RPC95]"""
 
     async def scenario(rpc: RpcHarness) -> None:
@@ -108,15 +103,15 @@ def test_the_status_page_is_served_only_if_enabled(with_rpc: RunWithRpc) -> None
     async def without(rpc: RpcHarness) -> None:
         assert rpc.stage.status is None
 
-    with_rpc(scenario, status_enabled=True)
-    with_rpc(without)
+    async with running_rpc(status_enabled=True) as rpc:
+        await scenario(rpc)
+    async with running_rpc() as rpc:
+        await without(rpc)
 
 
-def test_resets_and_reports_change_nothing(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_resets_and_reports_change_nothing(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         rpc.stage.reset(ResetError("reorg"))
         rpc.stage.report((Problem(None, "l1", "away"),))
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
         assert [task.name for task in rpc.stage.periodic_tasks] == ["progress"]
-
-    with_rpc(scenario)

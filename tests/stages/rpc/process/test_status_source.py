@@ -13,7 +13,7 @@ from rollup_node.stages.rpc.process.status_source import (
     StatusSource,
     SupervisorFiles,
 )
-from tests.support.rpc.harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RunWithRpc
 
 ENTRIES = [
     ProcessEntry("supervisor", 0, 10, 1, 1000.0, 1),
@@ -92,10 +92,9 @@ def test_files_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     assert SupervisorFiles("", str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
 
 
-def test_a_status_is_kept_for_a_moment(with_rpc: RunWithRpc) -> None:
+async def test_a_status_is_kept_for_a_moment(running_rpc: RunWithRpc) -> None:
     """[RPC94]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         now = 100.0
         source = StatusSource(rpc.stage.node, lambda: now, lambda: 203.0)
         first, json = source.status(), source.json()
@@ -104,5 +103,3 @@ def test_a_status_is_kept_for_a_moment(with_rpc: RunWithRpc) -> None:
         assert source.status() is first and source.json() is json
         now += 0.01
         assert source.status().ready and b'"ready":true' in source.json()
-
-    with_rpc(scenario)

@@ -42,7 +42,7 @@ from rollup_node.stages.rpc.status.node_status import (
 )
 from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
-from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import ROLLUP, RunWithRpc
 from tests.support.rpc.node_statuses import UNKNOWN
 
 CHAIN = ChainStatus(None, 1, 10, 2, "jovian", None)
@@ -180,10 +180,9 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
     return result
 
 
-def test_statuses_become_lines(with_rpc: RunWithRpc, records: list[log.Record]) -> None:
+async def test_statuses_become_lines(running_rpc: RunWithRpc, records: list[log.Record]) -> None:
     """[LOG7] From the processes' own messages; a line every 12 s of the clock."""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(p2p=True) as rpc:
         now = 0.0
         progress = ProgressLog(StatusSource(rpc.stage.node, lambda: now, lambda: 203.0))
         assert await progress.step() == 1.0
@@ -205,8 +204,6 @@ def test_statuses_become_lines(with_rpc: RunWithRpc, records: list[log.Record]) 
             "peers": 22,
             "drops_1h": 0,
         }
-
-    with_rpc(scenario, p2p=True)
 
 
 DAY, STEP = 86_400, 6
@@ -297,8 +294,8 @@ def test_states_are_those_of_the_table() -> None:
     assert {state.value for state in State} == set(STATES)
 
 
-def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: RunWithRpc) -> None:
+    async with running_rpc() as rpc:
         source = StatusSource(rpc.stage.node)
         facts = NodeFacts("v1", None, ROLLUP, True, ReadyLimits(0, 0, 0))
         nothing = StatusBuilder(facts).build(NOTHING, 0.0, 1000.0)
@@ -342,13 +339,9 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
         }
         assert {name: result[name] for name in expected} == expected
 
-    with_rpc(scenario)
 
-
-def test_the_task_shows_the_present_status(with_rpc: RunWithRpc) -> None:
-    async def scenario(rpc: RpcHarness) -> None:
+async def test_the_task_shows_the_present_status(running_rpc: RunWithRpc) -> None:
+    async with running_rpc(metrics_enabled=True) as rpc:
         tasks = {task.name: task for task in rpc.stage.periodic_tasks}
         assert await tasks["status metrics"].step() == METRICS_SECONDS
         await asyncio.sleep(0)
-
-    with_rpc(scenario, metrics_enabled=True)

@@ -25,14 +25,14 @@ def output(request: OutputRequest, block: L2BlockRef | None = L2) -> OutputRespo
     return OutputResponse(request.id, None, block, ROOT, STATE, STORAGE, STATUS)
 
 
-def test_an_output_at_a_timestamp(with_rpc: RunWithRpc) -> None:
+async def test_an_output_at_a_timestamp(running_rpc: RunWithRpc) -> None:
     def answer(request: Message) -> Message:
         if isinstance(request, L1AtSafeHeadRequest):
             return SafeHeadResponse(request.id, None, BlockId(9, b"\x0d" * 32), L2.id)
         assert isinstance(request, OutputRequest) and request.number == 20 and request.only_safe
         return output(request)
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(safedb=True) as rpc:
         await rpc.until_ready()
         rpc.on_control = answer
         l1 = {"hash": "0x" + "0d" * 32, "number": 9}
@@ -60,31 +60,23 @@ def test_an_output_at_a_timestamp(with_rpc: RunWithRpc) -> None:
             },
         }
 
-    with_rpc(scenario, safedb=True)
 
-
-def test_a_block_that_is_not_safe_has_no_data(with_rpc: RunWithRpc) -> None:
+async def test_a_block_that_is_not_safe_has_no_data(running_rpc: RunWithRpc) -> None:
     """[RPC43]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: output(request, None)
         result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
         assert "data" not in result and result["optimistic_at_timestamp"] == {} and result["chain_ids"] == ["901"]
         assert result["current_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
 
-    with_rpc(scenario)
 
-
-def test_the_genesis_block_needs_no_record(with_rpc: RunWithRpc) -> None:
+async def test_the_genesis_block_needs_no_record(running_rpc: RunWithRpc) -> None:
     """[RPC44]"""
     genesis = L2BlockRef(ROLLUP.genesis.l2.hash, 0, ZERO_HASH, 5, ROLLUP.genesis.l1, 0)
-
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         rpc.on_control = lambda request: output(request, genesis)
         result = await rpc.call("superroot_atTimestamp", "0x5")
         assert result["data"]["verified_required_l1"] == {"hash": to_hex(ZERO_HASH), "number": 0}
-
-    with_rpc(scenario)
 
 
 def newer(number: int) -> DerivationStatus:
@@ -93,13 +85,13 @@ def newer(number: int) -> DerivationStatus:
 
 
 @pytest.mark.parametrize("method", ["superroot_atTimestamp", "optimism_outputAtBlock"])
-def test_current_l1_is_not_newer_than_the_heads(
-    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, method: str
+async def test_current_l1_is_not_newer_than_the_heads(
+    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """[RPC33, RPC43a]: L1 block 11 is read while the engine process answers with heads from before it."""
     monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.02)
+    async with running_rpc() as rpc:
 
-    async def scenario(rpc: RpcHarness) -> None:
         def answer(request: Any) -> Message | None:
             rpc.status["derivation"].set(newer(11))
             seen = rpc.stage.node.derivation
@@ -114,10 +106,8 @@ def test_current_l1_is_not_newer_than_the_heads(
         result = await rpc.call(method, hex(TIMESTAMP))
         assert result.get("syncStatus", result)["current_l1"]["number"] == 11
 
-    with_rpc(scenario)
 
-
-def test_current_l1_is_zero_during_a_reset_and_without_derivation(with_rpc: RunWithRpc) -> None:
+async def test_current_l1_is_zero_during_a_reset_and_without_derivation(running_rpc: RunWithRpc) -> None:
     """[RPC40, RPC43a]: the L1 block of a follow source may be ahead of our heads."""
 
     async def during_a_reset(rpc: RpcHarness) -> None:
@@ -138,8 +128,10 @@ def test_current_l1_is_zero_during_a_reset_and_without_derivation(with_rpc: RunW
         rpc.on_control = lambda request: msgspec.structs.replace(output(request, None), status=followed)
         assert claim(await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)), 0) == "not in sync"
 
-    with_rpc(during_a_reset)
-    with_rpc(following, derives=False)
+    async with running_rpc() as rpc:
+        await during_a_reset(rpc)
+    async with running_rpc(derives=False) as rpc:
+        await following(rpc)
 
 
 def claim(answer: dict[str, Any], l1_head: int) -> str:
@@ -172,7 +164,9 @@ def step(answer: dict[str, Any], l1_head: int) -> str:
         pytest.param(9, None, "invalid", id="not safe"),
     ],
 )
-def test_what_a_challenger_reads(with_rpc: RunWithRpc, l1_head: int, block: L2BlockRef | None, expected: str) -> None:
+async def test_what_a_challenger_reads(
+    running_rpc: RunWithRpc, l1_head: int, block: L2BlockRef | None, expected: str
+) -> None:
     """[RPC43, RPC43a, RPC44]: derivation reads L1 block 10, the L2 block became safe at L1 block 9."""
 
     def answer(request: Any) -> Message:
@@ -180,15 +174,13 @@ def test_what_a_challenger_reads(with_rpc: RunWithRpc, l1_head: int, block: L2Bl
             return SafeHeadResponse(request.id, None, BlockId(9, b"\x0d" * 32), L2.id)
         return output(request, block)
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(safedb=True) as rpc:
         await rpc.until_ready()
         rpc.on_control = answer
         result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
         root = to_hex(super_root(TIMESTAMP, [(901, ROOT)]))
         assert claim(result, l1_head) == {"valid": root}.get(expected, expected)
         assert step(result, l1_head) == {"valid": to_hex(ROOT)}.get(expected, expected)
-
-    with_rpc(scenario, safedb=True)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +191,7 @@ def test_what_a_challenger_reads(with_rpc: RunWithRpc, l1_head: int, block: L2Bl
         pytest.param("safe head database not enabled", id="without a database"),
     ],
 )
-def test_errors(with_rpc: RunWithRpc, reason: str) -> None:
+async def test_errors(running_rpc: RunWithRpc, reason: str) -> None:
     """[RPC44, RPC45, SDB1, SDB6]: never a zero block for one that is not recorded."""
 
     def answer(request: Any) -> Message:
@@ -207,7 +199,7 @@ def test_errors(with_rpc: RunWithRpc, reason: str) -> None:
             return SafeHeadResponse(request.id, reason, L1.id, L2.id)
         return output(request)
 
-    async def scenario(rpc: RpcHarness) -> None:
+    async with running_rpc(safedb="enabled" not in reason) as rpc:
         text = "target block number for timestamp 4: did not reach genesis time (5) yet"
         assert await rpc.call("superroot_atTimestamp", "0x4") == (-32000, text)
         rpc.on_control = answer
@@ -216,5 +208,3 @@ def test_errors(with_rpc: RunWithRpc, reason: str) -> None:
         rpc.on_control = lambda request: OutputResponse(request.id, "busy", None, ROOT, STATE, STORAGE, None)
         assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == (-32000, "busy")
         assert (await rpc.call("superroot_atTimestamp", "latest"))[0] == -32602
-
-    with_rpc(scenario, safedb="enabled" not in reason)

@@ -1,6 +1,5 @@
 """The block chain in memory: heads, branches, labels, locations of transactions, ancestors."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -86,25 +85,25 @@ def test_signed_transactions_of_all_types_parse_back(kind: int) -> None:
     unsigned = unsigned_transaction(kind, CHAIN_ID)
     parity, r, s = KEY.sign(signing_hash(unsigned))
     raw = encode_transaction(msgspec.structs.replace(unsigned, y_parity=parity, r=r, s=s))
-    found = bare_transaction_json(read_signed(raw, CHAIN_ID))
-    assert transaction_from_json(found) == raw
-    assert (found["from"], found["type"], found["blockHash"]) == (to_hex(KEY.address), hex(kind), None)
+    result = bare_transaction_json(read_signed(raw, CHAIN_ID))
+    assert transaction_from_json(result) == raw
+    assert (result["from"], result["type"], result["blockHash"]) == (to_hex(KEY.address), hex(kind), None)
 
 
 def test_a_deposit() -> None:
     raw = L2TestChain().deposit(b"\xee" * 20, None, mint=7, data=b"\x60")
-    found = bare_transaction_json(read_transaction(raw, CHAIN_ID))
-    assert transaction_from_json(found) == raw
-    assert (found["mint"], found["to"], found["gasPrice"]) == ("0x7", None, "0x0")
-    assert "isSystemTx" not in found, "op-alloy's clients read a quantity and end at false"
+    result = bare_transaction_json(read_transaction(raw, CHAIN_ID))
+    assert transaction_from_json(result) == raw
+    assert (result["mint"], result["to"], result["gasPrice"]) == ("0x7", None, "0x0")
+    assert "isSystemTx" not in result, "op-alloy's clients read a quantity and end at false"
 
 
 def test_a_deposit_of_the_system_says_so() -> None:
     """Before Regolith."""
     deposit = decode_deposit(L2TestChain().deposit(b"\xee" * 20, None))
     raw = encode_deposit(msgspec.structs.replace(deposit, is_system=True))
-    found = bare_transaction_json(read_transaction(raw, CHAIN_ID))
-    assert found["isSystemTx"] is True and transaction_from_json(found) == raw
+    result = bare_transaction_json(read_transaction(raw, CHAIN_ID))
+    assert result["isSystemTx"] is True and transaction_from_json(result) == raw
 
 
 def test_optional_header_fields_depend_on_the_fork() -> None:
@@ -188,8 +187,8 @@ def test_the_logs_of_replaced_blocks_are_reported_as_removed(api: FilterHarness)
     api.backend.set_head(genesis)
     new = api.l2.extend(api.backend, api.l2.transfer(1, 0), api.l2.transfer(0, 0, TOKEN, 0, MINT))
     assert api("eth_getFilterChanges", blocks) == [to_hex(new.hash)]
-    found = [(log["blockHash"], log["removed"]) for log in api("eth_getFilterChanges", logs)]
-    assert found == [(to_hex(old.hash), True), (to_hex(new.hash), False)]
+    result = [(log["blockHash"], log["removed"]) for log in api("eth_getFilterChanges", logs)]
+    assert result == [(to_hex(old.hash), True), (to_hex(new.hash), False)]
 
 
 def test_filter_logs_are_those_of_the_whole_query(api: FilterHarness) -> None:
@@ -221,33 +220,29 @@ def test_filters_are_bounded(api: FilterHarness, monkeypatch: pytest.MonkeyPatch
         api("eth_getFilterChanges", first)
 
 
-def test_web3_reads_the_chain_as_a_batcher_does(api: FilterHarness) -> None:
+async def test_web3_reads_the_chain_as_a_batcher_does(api: FilterHarness) -> None:
     from eth_utils.address import to_checksum_address
     from web3 import AsyncHTTPProvider, AsyncWeb3
 
     account = to_checksum_address("0x" + "ee" * 20)
-
-    async def run() -> None:
-        async with listening(json_rpc_app(api.methods)) as (url,):
-            provider = AsyncHTTPProvider(url)
-            eth: Any = AsyncWeb3(provider).eth
-            new_blocks, minted = await eth.filter("latest"), await eth.filter({"address": TOKEN})
-            block = api.mint(0)
-            assert [bytes(each) for each in await new_blocks.get_new_entries()] == [block.hash]
-            (entry,) = await minted.get_new_entries()
-            assert bytes(entry["blockHash"]) == block.hash
-            assert await eth.block_number == 1 and await eth.chain_id == 901 and await eth.syncing is False
-            assert bytes((await eth.get_block("latest", True))["hash"]) == block.hash
-            receipt = await eth.get_transaction_receipt(block.transactions[0].hash)
-            assert receipt["status"] == 1 and (await eth.get_block_receipts(1))[0]["blockNumber"] == 1
-            fees = await eth.fee_history(1, "latest", [10.0])
-            assert len(fees["baseFeePerGas"]) == 2
-            for value in (await eth.gas_price, await eth.max_priority_fee, await eth.blob_base_fee):
-                assert value > 0
-            assert await eth.get_balance(account) == 0 and await eth.get_transaction_count(account, "pending") == 0
-            assert await eth.estimate_gas({"from": account, "to": account, "value": 0}) >= 21_000
-            assert bytes(await eth.call({"to": account})) == b"" and bytes(await eth.get_code(account)) == b""
-            assert len(await eth.get_logs({"fromBlock": 0})) == 1
-            await provider.disconnect()
-
-    asyncio.run(run())
+    async with listening(json_rpc_app(api.methods)) as (url,):
+        provider = AsyncHTTPProvider(url)
+        eth: Any = AsyncWeb3(provider).eth
+        new_blocks, minted = await eth.filter("latest"), await eth.filter({"address": TOKEN})
+        block = api.mint(0)
+        assert [bytes(get_new_entry) for get_new_entry in await new_blocks.get_new_entries()] == [block.hash]
+        (entry,) = await minted.get_new_entries()
+        assert bytes(entry["blockHash"]) == block.hash
+        assert await eth.block_number == 1 and await eth.chain_id == 901 and await eth.syncing is False
+        assert bytes((await eth.get_block("latest", True))["hash"]) == block.hash
+        receipt = await eth.get_transaction_receipt(block.transactions[0].hash)
+        assert receipt["status"] == 1 and (await eth.get_block_receipts(1))[0]["blockNumber"] == 1
+        fees = await eth.fee_history(1, "latest", [10.0])
+        assert len(fees["baseFeePerGas"]) == 2
+        for value in (await eth.gas_price, await eth.max_priority_fee, await eth.blob_base_fee):
+            assert value > 0
+        assert await eth.get_balance(account) == 0 and await eth.get_transaction_count(account, "pending") == 0
+        assert await eth.estimate_gas({"from": account, "to": account, "value": 0}) >= 21_000
+        assert bytes(await eth.call({"to": account})) == b"" and bytes(await eth.get_code(account)) == b""
+        assert len(await eth.get_logs({"fromBlock": 0})) == 1
+        await provider.disconnect()

@@ -53,17 +53,17 @@ def test_blocks_rebuild_to_their_hash_and_roots(api: EthApiHarness) -> None:
         block = api("eth_getBlockByNumber", hex(number), True)
         header = header_from_json(block)
         assert to_hex(header_hash(header)) == block["hash"]
-        raw = [transaction_from_json(each) for each in block["transactions"]]
+        raw = [transaction_from_json(item) for item in block["transactions"]]
         assert ordered_root(raw) == header.transactions_root
-        receipts = [receipt_from_json(each) for each in api("eth_getBlockReceipts", block["hash"])]
+        receipts = [receipt_from_json(item) for item in api("eth_getBlockReceipts", block["hash"])]
         assert ordered_root(receipts) == header.receipts_root
         assert api("debug_getRawReceipts", hex(number)) == [to_hex(receipt) for receipt in receipts]
         assert keccak256(from_hex(api("debug_getRawHeader", hex(number)))) == header_hash(header)
-        assert api("eth_getBlockByHash", block["hash"])["transactions"] == [to_hex(keccak256(each)) for each in raw]
-        for each, encoded in zip(block["transactions"], raw, strict=True):
-            assert api("debug_getRawTransaction", each["hash"]) == to_hex(encoded)
-            assert api("eth_getTransactionByHash", each["hash"]) == each
-            assert api("eth_getTransactionReceipt", each["hash"])["blockHash"] == block["hash"]
+        assert api("eth_getBlockByHash", block["hash"])["transactions"] == [to_hex(keccak256(item)) for item in raw]
+        for item, encoded in zip(block["transactions"], raw, strict=True):
+            assert api("debug_getRawTransaction", item["hash"]) == to_hex(encoded)
+            assert api("eth_getTransactionByHash", item["hash"]) == item
+            assert api("eth_getTransactionReceipt", item["hash"])["blockHash"] == block["hash"]
 
 
 def test_tags(api: EthApiHarness) -> None:
@@ -116,11 +116,11 @@ def test_calls_and_estimates(api: EthApiHarness) -> None:
 
 def test_logs_by_range_address_and_topic(api: EthApiHarness) -> None:
     every: dict[str, Any] = {"fromBlock": "0x0", "toBlock": "latest"}
-    found = api("eth_getLogs", every | {"address": to_hex(TOKEN), "topics": [to_hex(TRANSFER)]})
-    assert [log["blockNumber"] for log in found] == ["0x2"] and found[0]["address"] == to_hex(TOKEN)
+    result = api("eth_getLogs", every | {"address": to_hex(TOKEN), "topics": [to_hex(TRANSFER)]})
+    assert [log["blockNumber"] for log in result] == ["0x2"] and result[0]["address"] == to_hex(TOKEN)
     owner = to_hex(api.l2.keys[0].address.rjust(32, b"\0"))
-    assert api("eth_getLogs", every | {"topics": [None, None, [owner, UNKNOWN]]}) == found
-    assert api("eth_getLogs", {"blockHash": found[0]["blockHash"]}) == found
+    assert api("eth_getLogs", every | {"topics": [None, None, [owner, UNKNOWN]]}) == result
+    assert api("eth_getLogs", {"blockHash": result[0]["blockHash"]}) == result
     assert (
         api("eth_getLogs", every | {"topics": [UNKNOWN]})
         == api("eth_getLogs", {"toBlock": "0x1"} | every | {"toBlock": "0x1"})
@@ -175,8 +175,8 @@ def test_transactions_of_a_block_by_their_index(api: EthApiHarness) -> None:
     count = len(block["transactions"])
     for name, tag in (("Number", "latest"), ("Hash", block["hash"])):
         assert api(f"eth_getBlockTransactionCountBy{name}", tag) == hex(count)
-        found = [api(f"eth_getTransactionByBlock{name}AndIndex", tag, hex(index)) for index in range(count + 1)]
-        assert found == [*block["transactions"], None]
+        result = [api(f"eth_getTransactionByBlock{name}AndIndex", tag, hex(index)) for index in range(count + 1)]
+        assert result == [*block["transactions"], None]
     last = block["transactions"][-1]["hash"]
     assert api("eth_getRawTransactionByHash", last) == api("debug_getRawTransaction", last) != "0x"
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -69,24 +70,21 @@ class Network:
         return list(self.control.events)
 
 
-def run(scenario: Scenario, head: ExecutionPayload) -> None:
-    async def bounded() -> None:
-        network = Network(head)
-        async with asyncio.timeout(20), network.first.serving(), network.second.serving():
-            network.begin()
-            try:
-                await scenario(network)
-            finally:
-                for client in network.control.sequencers.values():
-                    await client.close()
-
-    asyncio.run(bounded())
+@asynccontextmanager
+async def run(head: ExecutionPayload) -> AsyncIterator["Network"]:
+    network = Network(head)
+    async with asyncio.timeout(20), network.first.serving(), network.second.serving():
+        network.begin()
+        try:
+            yield network
+        finally:
+            for client in network.control.sequencers.values():
+                await client.close()
 
 
-def test_the_leader_is_started_on_its_head_and_others_are_stopped() -> None:
+async def test_the_leader_is_started_on_its_head_and_others_are_stopped() -> None:
     (only,) = recent_chain(1)
-
-    async def scenario(network: Network) -> None:
+    async with run(only) as network:
         network.second.active = True
         await network.step()
         assert network.first.active and not network.second.active
@@ -94,13 +92,10 @@ def test_the_leader_is_started_on_its_head_and_others_are_stopped() -> None:
         await network.step(2)
         assert (network.first.calls, network.second.calls) == (["start"], ["stop"])
 
-    run(scenario, only)
 
-
-def test_a_leader_that_does_not_answer_is_replaced_by_one_that_gets_the_committed_blocks() -> None:
+async def test_a_leader_that_does_not_answer_is_replaced_by_one_that_gets_the_committed_blocks() -> None:
     blocks = recent_chain(4)
-
-    async def scenario(network: Network) -> None:
+    async with run(blocks[0]) as network:
         await network.step()
         for payload in blocks[1:]:
             network.cluster.commit("sequencer", payload)
@@ -117,13 +112,10 @@ def test_a_leader_that_does_not_answer_is_replaced_by_one_that_gets_the_committe
         await network.step()
         assert not network.first.active and network.second.active
 
-    run(scenario, blocks[0])
 
-
-def test_a_leader_whose_head_is_stuck_is_replaced_once_it_had_time() -> None:
+async def test_a_leader_whose_head_is_stuck_is_replaced_once_it_had_time() -> None:
     (old,) = recent_chain(1, age=60)
-
-    async def scenario(network: Network) -> None:
+    async with run(old) as network:
         await network.step()
         assert network.first.active, "the head was old before it led"
         network.control._leads_since -= UNSAFE_INTERVAL + 1
@@ -132,13 +124,10 @@ def test_a_leader_whose_head_is_stuck_is_replaced_once_it_had_time() -> None:
         await network.step()
         assert network.second.active and not network.first.active
 
-    run(scenario, old)
 
-
-def test_a_stall_is_no_fault_of_a_leader_that_was_not_started() -> None:
+async def test_a_stall_is_no_fault_of_a_leader_that_was_not_started() -> None:
     (old,) = recent_chain(1, age=60)
-
-    async def scenario(network: Network) -> None:
+    async with run(old) as network:
         network.control._leads_since -= 60  # the nodes took so long to start
         network.second.answers = False
         await network.step()
@@ -148,13 +137,10 @@ def test_a_stall_is_no_fault_of_a_leader_that_was_not_started() -> None:
         await network.step()
         assert network.first.active and network.control.failovers == 0
 
-    run(scenario, old)
 
-
-def test_a_leader_that_cannot_be_started_is_replaced() -> None:
+async def test_a_leader_that_cannot_be_started_is_replaced() -> None:
     first, second = recent_chain(2)
-
-    async def scenario(network: Network) -> None:
+    async with run(first) as network:
         network.cluster.commit("sequencer", first)
         network.cluster.commit("sequencer", second)
         network.first.head = block(4, 9)
@@ -166,15 +152,12 @@ def test_a_leader_that_cannot_be_started_is_replaced() -> None:
         assert network.cluster.leader == "sequencer-2" and network.second.active
         assert any("it could not be started for 7.0 s; sequencer-2 leads" in text for text in network.events)
 
-    run(scenario, first)
 
-
-def test_a_leader_off_the_committed_chain_is_not_started_unless_that_was_replaced() -> None:
+async def test_a_leader_off_the_committed_chain_is_not_started_unless_that_was_replaced() -> None:
     first, second = recent_chain(2)
     twin = msgspec.structs.replace(second, gas_used=second.gas_used + 1)
     twin = msgspec.structs.replace(twin, block_hash=payload_block_hash(twin))
-
-    async def scenario(network: Network) -> None:
+    async with run(first) as network:
         network.cluster.commit("sequencer", first)
         network.cluster.commit("sequencer", second)
         network.first.head = twin
@@ -186,14 +169,11 @@ def test_a_leader_off_the_committed_chain_is_not_started_unless_that_was_replace
         await network.step()
         assert network.first.active
 
-    run(scenario, first)
 
-
-def test_blocks_that_are_not_inserted_keep_a_leader_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_blocks_that_are_not_inserted_keep_a_leader_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "CATCH_UP_SECONDS", 0.1)
     first, second = recent_chain(2)
-
-    async def scenario(network: Network) -> None:
+    async with run(first) as network:
         network.cluster.commit("sequencer", first)
         network.cluster.commit("sequencer", second)
         network.first.inserts = False
@@ -204,13 +184,10 @@ def test_blocks_that_are_not_inserted_keep_a_leader_from_its_start(monkeypatch: 
         await network.step()
         assert network.first.active
 
-    run(scenario, first)
 
-
-def test_nodes_that_are_starting_keep_the_lead_and_a_pause_ends_all_action() -> None:
+async def test_nodes_that_are_starting_keep_the_lead_and_a_pause_ends_all_action() -> None:
     (only,) = recent_chain(1)
-
-    async def scenario(network: Network) -> None:
+    async with run(only) as network:
         network.first.answers = False
         await network.step(3)
         assert network.cluster.leader == "sequencer" and network.events == []
@@ -225,10 +202,8 @@ def test_nodes_that_are_starting_keep_the_lead_and_a_pause_ends_all_action() -> 
         await network.step(3)
         assert network.events[-1] == "sequencer is unhealthy (it does not answer), and no other sequencer answers"
 
-    run(scenario, only)
 
-
-def test_a_run_ends_with_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_ends_with_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     (only,) = recent_chain(1)
     closed: list[str] = []
 
@@ -237,16 +212,13 @@ def test_a_run_ends_with_its_connections(monkeypatch: pytest.MonkeyPatch) -> Non
         await client._rpc.close()
 
     monkeypatch.setattr(SequencerClient, "close", close)
-
-    async def scenario(network: Network) -> None:
+    async with run(only) as network:
         running = asyncio.create_task(network.control.run())
         while not network.first.active:
             await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert closed == ["sequencer", "sequencer-2"]
-
-    run(scenario, only)
 
 
 def report(number: int = 10, *, unsafe: int = 100, safe: int = 90, peers: int | None = 2) -> SequencerReport:
@@ -304,20 +276,18 @@ def test_the_next_leader() -> None:
 FIRST, SECOND = chain(2)
 
 
-def with_client(test: Callable[[SequencerServer, SequencerClient], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with SequencerServer(FIRST).serving() as server:
-            client = SequencerClient("sequencer", server.url)
-            try:
-                await test(server, client)
-            finally:
-                await client.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_client() -> AsyncIterator[tuple[SequencerServer, SequencerClient]]:
+    async with SequencerServer(FIRST).serving() as server:
+        client = SequencerClient("sequencer", server.url)
+        try:
+            yield server, client
+        finally:
+            await client.close()
 
 
-def test_a_report_survives_one_poll_without_an_answer() -> None:
-    async def scenario(server: SequencerServer, client: SequencerClient) -> None:
+async def test_a_report_survives_one_poll_without_an_answer() -> None:
+    async with running_client() as (server, client):
         report = await client.poll()
         assert report is not None
         assert (report.head_number, report.head_hash, report.peers, report.active) == (1, FIRST.block_hash, 1, False)
@@ -332,11 +302,9 @@ def test_a_report_survives_one_poll_without_an_answer() -> None:
         await client.poll()
         assert await client.poll() is None, "a reset node has no heads to start from"
 
-    with_client(scenario)
 
-
-def test_admin_calls() -> None:
-    async def scenario(server: SequencerServer, client: SequencerClient) -> None:
+async def test_admin_calls() -> None:
+    async with running_client() as (server, client):
         await client.post(SECOND)
         assert server.head == SECOND
         with pytest.raises(CallFailed, match="block hash does not match"):
@@ -344,8 +312,6 @@ def test_admin_calls() -> None:
         await client.start(SECOND.block_hash)
         assert server.active
         assert await client.stop() == "0x" + SECOND.block_hash.hex() and not server.active
-
-    with_client(scenario)
 
 
 SERVERS = ("sequencer", "sequencer-2")
@@ -369,7 +335,7 @@ def test_blocks_are_committed_in_order_and_the_last_one_once() -> None:
     cluster = committed(3)
     assert not cluster.commit("sequencer", BLOCKS[2]), "it was stored although its answer was lost"
     expected = [(payload.block_number, payload.block_hash) for payload in BLOCKS[:3]]
-    assert [(each.number, each.hash) for each in cluster.blocks] == expected
+    assert [(block.number, block.hash) for block in cluster.blocks] == expected
     assert cluster.last == BLOCKS[2]
 
 

@@ -1,6 +1,5 @@
 """The conductor's RPC, called by the node's own client, and when a committed block counts as replaced."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -63,25 +62,22 @@ async def node_client(url: str) -> AsyncIterator[ConductorClient]:
         await client.close()
 
 
-def test_a_node_commits_as_the_leader_alone() -> None:
-    async def scenario() -> None:
-        async with conductor() as (control, url), node_client(f"{url}/sequencer") as first:
-            async with node_client(f"{url}/sequencer-2") as second:
-                assert await first.ask(GetLeader()) == Leadership(True)
-                assert await second.ask(GetLeader()) == Leadership(False)
-                for payload in (FIRST, FIRST, SECOND):
-                    assert await first.ask(CommitPayload(payload)) == Committed()
-                with pytest.raises(TemporaryError, match="node is not the leader"):
-                    await second.ask(CommitPayload(THIRD))
-                control.transfer("sequencer-2", "a test")
-                with pytest.raises(TemporaryError, match="node is not the leader"):
-                    await first.ask(CommitPayload(THIRD))
-                with pytest.raises(TemporaryError, match="does not extend"):
-                    await second.ask(CommitPayload(FIRST))
-                assert await second.ask(CommitPayload(THIRD)) == Committed()
-            assert [each.server for each in control.cluster.blocks] == ["sequencer", "sequencer", "sequencer-2"]
-
-    asyncio.run(scenario())
+async def test_a_node_commits_as_the_leader_alone() -> None:
+    async with conductor() as (control, url), node_client(f"{url}/sequencer") as first:
+        async with node_client(f"{url}/sequencer-2") as second:
+            assert await first.ask(GetLeader()) == Leadership(True)
+            assert await second.ask(GetLeader()) == Leadership(False)
+            for payload in (FIRST, FIRST, SECOND):
+                assert await first.ask(CommitPayload(payload)) == Committed()
+            with pytest.raises(TemporaryError, match="node is not the leader"):
+                await second.ask(CommitPayload(THIRD))
+            control.transfer("sequencer-2", "a test")
+            with pytest.raises(TemporaryError, match="node is not the leader"):
+                await first.ask(CommitPayload(THIRD))
+            with pytest.raises(TemporaryError, match="does not extend"):
+                await second.ask(CommitPayload(FIRST))
+            assert await second.ask(CommitPayload(THIRD)) == Committed()
+        assert [block.server for block in control.cluster.blocks] == ["sequencer", "sequencer", "sequencer-2"]
 
 
 @pytest.mark.parametrize(
@@ -94,73 +90,68 @@ def test_a_node_commits_as_the_leader_alone() -> None:
     ],
     ids=["neither", "L1 was reorganised", "derivation found another block", "the safe head is past it"],
 )
-def test_another_block_is_committed_once_the_last_one_was_replaced(
+async def test_another_block_is_committed_once_the_last_one_was_replaced(
     l1_hash: bytes, safe: tuple[int, bytes], expected: bool
 ) -> None:
     parent = with_origin(1)
     last, twin = with_origin(2, parent.block_hash), block(4, 2, parent.block_hash)
-
-    async def scenario() -> None:
-        async with conductor(l1_hash) as (control, url), node_client(f"{url}/sequencer") as client:
-            for payload in (parent, last):
-                await client.ask(CommitPayload(payload))
-            control.sequencers["sequencer"].report = safe_at(last, *safe)
-            if expected:
-                assert await client.ask(CommitPayload(twin)) == Committed()
-            else:
-                with pytest.raises(TemporaryError, match="does not extend"):
-                    await client.ask(CommitPayload(twin))
-            assert (control.cluster.last == twin) is expected
-
-    asyncio.run(scenario())
+    async with conductor(l1_hash) as (control, url), node_client(f"{url}/sequencer") as client:
+        for payload in (parent, last):
+            await client.ask(CommitPayload(payload))
+        control.sequencers["sequencer"].report = safe_at(last, *safe)
+        if expected:
+            assert await client.ask(CommitPayload(twin)) == Committed()
+        else:
+            with pytest.raises(TemporaryError, match="does not extend"):
+                await client.ask(CommitPayload(twin))
+        assert (control.cluster.last == twin) is expected
 
 
-def test_the_last_block_as_the_safe_head_is_not_replaced() -> None:
-    async def scenario() -> None:
-        last, client = with_origin(2), JsonRpcClient(NOWHERE, timeout=0.5)
-        replaced = ReplacedBlocks(chain_config(), client)
-        assert not await replaced.check(last, safe_at(last, 2, last.block_hash))
-        assert not await replaced.check(last, safe_at(last, 0, bytes(32))), "L1 does not answer"
-        assert not await replaced.check(SECOND, safe_at(SECOND, 0, bytes(32))), "its L1 origin cannot be read"
-        await client.close()
-
-    asyncio.run(scenario())
+async def test_the_last_block_as_the_safe_head_is_not_replaced() -> None:
+    last, client = with_origin(2), JsonRpcClient(NOWHERE, timeout=0.5)
+    replaced = ReplacedBlocks(chain_config(), client)
+    assert not await replaced.check(last, safe_at(last, 2, last.block_hash))
+    assert not await replaced.check(last, safe_at(last, 0, bytes(32))), "L1 does not answer"
+    assert not await replaced.check(SECOND, safe_at(SECOND, 0, bytes(32))), "its L1 origin cannot be read"
+    await client.close()
 
 
-def test_an_operator_transfers_the_lead() -> None:
-    async def scenario() -> None:
-        async with conductor() as (control, url):
-            first, second, all_ = (JsonRpcClient(f"{url}{path}") for path in ("/sequencer", "/sequencer-2", "/"))
-            await first.call("conductor_transferLeader")
-            assert (await second.call("conductor_leaderWithID"))["id"] == "sequencer-2"
-            for client, params, error in (
-                (first, ("sequencer", ""), "node is not the leader"),
-                (second, ("sequencer-3", ""), "there is no server 'sequencer-3'"),
-                (second, ("sequencer-2", ""), "this server leads already"),
-            ):
-                with pytest.raises(RpcFailure, match=error):
-                    await client.call("conductor_transferLeaderToServer", *params)
-            await second.call("conductor_transferLeaderToServer", "sequencer", "")
-            assert control.cluster.leader == "sequencer" and control.failovers == 2
-            members: Any = await second.call("conductor_clusterMembership")
-            assert [member["id"] for member in members["servers"]] == ["sequencer", "sequencer-2"]
-            await first.call("conductor_pause")
-            assert await second.call("conductor_paused") is True and await second.call("conductor_active") is False
-            await first.call("conductor_resume")
-            assert control.paused is False and await first.call("conductor_sequencerHealthy") is True
-            found = await all_.call("dev_conductor", 0)
-            assert (found["leader"], found["term"], found["failovers"], found["next_event"]) == ("sequencer", 3, 2, 2)
-            assert (await all_.call("dev_conductor", 1))["events"] == found["events"][1:]
-            for method in ("dev_conductor", "dev_commits"):
-                with pytest.raises(RpcFailure, match="must be 0 or more"):
-                    await all_.call(method, -1)
-            control.cluster.commit("sequencer", FIRST)
-            assert await all_.call("dev_commits", 0) == [[1, to_hex(FIRST.block_hash), "sequencer"]]
-            assert await all_.call("dev_commits", 1) == []
-            for client in (first, second, all_):
-                await client.close()
-
-    asyncio.run(scenario())
+async def test_an_operator_transfers_the_lead() -> None:
+    async with conductor() as (control, url):
+        first, second, all_ = (JsonRpcClient(f"{url}{path}") for path in ("/sequencer", "/sequencer-2", "/"))
+        await first.call("conductor_transferLeader")
+        assert (await second.call("conductor_leaderWithID"))["id"] == "sequencer-2"
+        for client, params, error in (
+            (first, ("sequencer", ""), "node is not the leader"),
+            (second, ("sequencer-3", ""), "there is no server 'sequencer-3'"),
+            (second, ("sequencer-2", ""), "this server leads already"),
+        ):
+            with pytest.raises(RpcFailure, match=error):
+                await client.call("conductor_transferLeaderToServer", *params)
+        await second.call("conductor_transferLeaderToServer", "sequencer", "")
+        assert control.cluster.leader == "sequencer" and control.failovers == 2
+        members: Any = await second.call("conductor_clusterMembership")
+        assert [member["id"] for member in members["servers"]] == ["sequencer", "sequencer-2"]
+        await first.call("conductor_pause")
+        assert await second.call("conductor_paused") is True and await second.call("conductor_active") is False
+        await first.call("conductor_resume")
+        assert control.paused is False and await first.call("conductor_sequencerHealthy") is True
+        result = await all_.call("dev_conductor", 0)
+        assert (result["leader"], result["term"], result["failovers"], result["next_event"]) == (
+            "sequencer",
+            3,
+            2,
+            2,
+        )
+        assert (await all_.call("dev_conductor", 1))["events"] == result["events"][1:]
+        for method in ("dev_conductor", "dev_commits"):
+            with pytest.raises(RpcFailure, match="must be 0 or more"):
+                await all_.call(method, -1)
+        control.cluster.commit("sequencer", FIRST)
+        assert await all_.call("dev_commits", 0) == [[1, to_hex(FIRST.block_hash), "sequencer"]]
+        assert await all_.call("dev_commits", 1) == []
+        for client in (first, second, all_):
+            await client.close()
 
 
 def test_the_program_names_a_wrong_sequencer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,8 +52,8 @@ class Source:
 
     async def _answer(self, method: str, *params: Any) -> Any:
         await self.answers.wait()
-        found: Any = self._methods[method](*params)
-        return None if found is None else self.spoil(found)
+        result: Any = self._methods[method](*params)
+        return None if result is None else self.spoil(result)
 
 
 class Pair:
@@ -82,8 +82,8 @@ class Pair:
 
     async def new_payload(self, backend: L2Backend) -> Any:
         """The status of the head of a backend."""
-        found = envelope_to_json(payload_of(backend.chain.head))
-        params: tuple[Any, ...] = (found["executionPayload"], [], found["parentBeaconBlockRoot"], [])
+        result = envelope_to_json(payload_of(backend.chain.head))
+        params: tuple[Any, ...] = (result["executionPayload"], [], result["parentBeaconBlockRoot"], [])
         return (await self.client.call("engine_newPayloadV4", *params))["status"]
 
     async def status(self, head: bytes) -> Any:
@@ -143,140 +143,116 @@ def test_a_missing_chain_is_fetched(tmp_path: Path) -> None:
     asyncio.run(again.stop())
 
 
-def test_another_branch_is_followed_from_where_the_chains_part() -> None:
+async def test_another_branch_is_followed_from_where_the_chains_part() -> None:
     l2 = L2TestChain()
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            grow(l2, pair.source.backend, 2)
-            common = pair.source.backend.chain.head
-            await pair.choose(common.hash)
-            await pair.until(lambda: pair.engine.backend.chain.get(common.hash) is not None)
-            await pair.choose(common.hash)
-            for _ in range(3):
-                l2.extend(pair.engine.backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
-            grow(l2, pair.source.backend, 6)
-            head = pair.source.backend.chain.head
-            assert await pair.choose(head.hash) == "SYNCING"
-            await pair.until(lambda: pair.engine.backend.chain.get(head.hash) is not None)
-            assert await pair.choose(head.hash) == "VALID"
-
-    asyncio.run(scene())
+    async with Pair(l2) as pair:
+        grow(l2, pair.source.backend, 2)
+        common = pair.source.backend.chain.head
+        await pair.choose(common.hash)
+        await pair.until(lambda: pair.engine.backend.chain.get(common.hash) is not None)
+        await pair.choose(common.hash)
+        for _ in range(3):
+            l2.extend(pair.engine.backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
+        grow(l2, pair.source.backend, 6)
+        head = pair.source.backend.chain.head
+        assert await pair.choose(head.hash) == "SYNCING"
+        await pair.until(lambda: pair.engine.backend.chain.get(head.hash) is not None)
+        assert await pair.choose(head.hash) == "VALID"
 
 
-def test_a_block_that_the_source_gets_later() -> None:
+async def test_a_block_that_the_source_gets_later() -> None:
     l2 = L2TestChain()
     other = l2.backend()
     grow(l2, other, 3)
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            assert await pair.new_payload(other) == "SYNCING"
-            grow(l2, pair.source.backend, 3)
-            await pair.until(lambda: pair.engine.backend.chain.get(other.chain.head.hash) is not None)
-
-    asyncio.run(scene())
+    async with Pair(l2) as pair:
+        assert await pair.new_payload(other) == "SYNCING"
+        grow(l2, pair.source.backend, 3)
+        await pair.until(lambda: pair.engine.backend.chain.get(other.chain.head.hash) is not None)
 
 
-def test_blocks_are_fetched_once_though_the_target_moves() -> None:
+async def test_blocks_are_fetched_once_though_the_target_moves() -> None:
     """Targets come one after the other while the source's blocks are on their way, and when they are there."""
     l2 = L2TestChain()
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            for number in range(12):
-                grow(l2, pair.source.backend, BATCH)
-                if number % 3 == 1:
-                    pair.source.answers.clear()
-                head = pair.source.backend.chain.head
-                assert await pair.choose(head.hash) == "SYNCING"
-                if number % 3 == 2:
-                    pair.source.answers.set()
-                if number % 3 != 1:
-                    await pair.until(lambda head=head: pair.has(head))  # type: ignore[misc]
-            assert sorted(pair.source.served) == list(range(1, 12 * BATCH + 1))
-            await pair.synced()
-
-    asyncio.run(scene())
+    async with Pair(l2) as pair:
+        for number in range(12):
+            grow(l2, pair.source.backend, BATCH)
+            if number % 3 == 1:
+                pair.source.answers.clear()
+            head = pair.source.backend.chain.head
+            assert await pair.choose(head.hash) == "SYNCING"
+            if number % 3 == 2:
+                pair.source.answers.set()
+            if number % 3 != 1:
+                await pair.until(lambda head=head: pair.has(head))  # type: ignore[misc]
+        assert sorted(pair.source.served) == list(range(1, 12 * BATCH + 1))
+        await pair.synced()
 
 
-def test_another_branch_than_what_was_fetched() -> None:
+async def test_another_branch_than_what_was_fetched() -> None:
     """The blocks fetched last are not on the source's chain any more."""
     l2 = L2TestChain()
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            backend = pair.source.backend
-            grow(l2, backend, BATCH)
-            common = backend.chain.head
-            grow(l2, backend, BATCH)
-            first = backend.chain.head
-            await pair.choose(first.hash)
-            await pair.until(lambda: pair.has(first))
-            backend.set_head(common)
-            for _ in range(3 * BATCH):
-                l2.extend(backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
-            pair.source.served.clear()
-            head = backend.chain.head
-            assert await pair.choose(head.hash) == "SYNCING"
-            await pair.until(lambda: pair.has(head))
-            assert await pair.choose(head.hash) == "VALID"
-            assert min(pair.source.served) > 1 and len(pair.source.served) <= 5 * BATCH
-
-    asyncio.run(scene())
+    async with Pair(l2) as pair:
+        backend = pair.source.backend
+        grow(l2, backend, BATCH)
+        common = backend.chain.head
+        grow(l2, backend, BATCH)
+        first = backend.chain.head
+        await pair.choose(first.hash)
+        await pair.until(lambda: pair.has(first))
+        backend.set_head(common)
+        for _ in range(3 * BATCH):
+            l2.extend(backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
+        pair.source.served.clear()
+        head = backend.chain.head
+        assert await pair.choose(head.hash) == "SYNCING"
+        await pair.until(lambda: pair.has(head))
+        assert await pair.choose(head.hash) == "VALID"
+        assert min(pair.source.served) > 1 and len(pair.source.served) <= 5 * BATCH
 
 
-def test_a_chain_with_another_genesis_is_given_up() -> None:
+async def test_a_chain_with_another_genesis_is_given_up() -> None:
     l2 = L2TestChain()
     foreign = L2TestChain()
     foreign.file["alloc"]["0x" + "77" * 20] = {"balance": "0x1"}
-
-    async def scene() -> None:
-        async with Pair(l2, source=foreign) as pair:
-            grow(foreign, pair.source.backend, 2)
-            head = pair.source.backend.chain.head
-            assert await pair.choose(head.hash) == "SYNCING"
-            await pair.synced()
-            served = len(pair.source.served)
-            assert await pair.choose(head.hash) == await pair.new_payload(pair.source.backend) == "INVALID"
-            await pair.synced()
-            assert pair.engine.backend.chain.head.number == 0 and len(pair.source.served) == served
-
-    asyncio.run(scene())
+    async with Pair(l2, source=foreign) as pair:
+        grow(foreign, pair.source.backend, 2)
+        head = pair.source.backend.chain.head
+        assert await pair.choose(head.hash) == "SYNCING"
+        await pair.synced()
+        served = len(pair.source.served)
+        assert await pair.choose(head.hash) == await pair.new_payload(pair.source.backend) == "INVALID"
+        await pair.synced()
+        assert pair.engine.backend.chain.head.number == 0 and len(pair.source.served) == served
 
 
-def test_a_target_above_an_invalid_block_is_invalid() -> None:
+async def test_a_target_above_an_invalid_block_is_invalid() -> None:
     """And is not fetched again."""
     l2 = L2TestChain()
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            backend = pair.source.backend
-            grow(l2, backend, 3)
-            valid = backend.chain.head
-            block = l2.extend(backend)
-            header = replace(block.header, gas_used=block.header.gas_used + 1)
-            wrong = Block(header_hash(header), header, block.executed)
-            backend.set_head(valid)
-            backend.chain.insert(wrong)
-            backend.set_head(wrong)
-            grow(l2, backend, 2)
-            head = backend.chain.head
-            assert await pair.choose(head.hash) == "SYNCING"
-            await pair.synced()
-            assert pair.has(valid) and not pair.has(wrong)
-            served = len(pair.source.served)
-            for target in (head, wrong):
-                status = await pair.status(target.hash)
-                assert (status["status"], status["latestValidHash"]) == ("INVALID", to_hex(valid.hash))
-            assert await pair.client.call("eth_syncing") is False and len(pair.source.served) == served
-            backend.set_head(valid)
-            l2.extend(backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
-            good = backend.chain.head
-            assert await pair.choose(good.hash) == "SYNCING"
-            await pair.until(lambda: pair.has(good))
-
-    asyncio.run(scene())
+    async with Pair(l2) as pair:
+        backend = pair.source.backend
+        grow(l2, backend, 3)
+        valid = backend.chain.head
+        block = l2.extend(backend)
+        header = replace(block.header, gas_used=block.header.gas_used + 1)
+        wrong = Block(header_hash(header), header, block.executed)
+        backend.set_head(valid)
+        backend.chain.insert(wrong)
+        backend.set_head(wrong)
+        grow(l2, backend, 2)
+        head = backend.chain.head
+        assert await pair.choose(head.hash) == "SYNCING"
+        await pair.synced()
+        assert pair.has(valid) and not pair.has(wrong)
+        served = len(pair.source.served)
+        for target in (head, wrong):
+            status = await pair.status(target.hash)
+            assert (status["status"], status["latestValidHash"]) == ("INVALID", to_hex(valid.hash))
+        assert await pair.client.call("eth_syncing") is False and len(pair.source.served) == served
+        backend.set_head(valid)
+        l2.extend(backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
+        good = backend.chain.head
+        assert await pair.choose(good.hash) == "SYNCING"
+        await pair.until(lambda: pair.has(good))
 
 
 SPOILT: tuple[dict[str, Any], ...] = (
@@ -289,67 +265,57 @@ SPOILT: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("fields", SPOILT, ids=str)
-def test_a_source_that_answers_nonsense_is_asked_again(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_source_that_answers_nonsense_is_asked_again(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     l2 = L2TestChain()
     monkeypatch.setattr(chain_sync, "RETRY_SECONDS", 0.01)
+    async with Pair(l2) as pair:
+        grow(l2, pair.source.backend, 2)
+        head = pair.source.backend.chain.head
+        spoilt: list[Any] = []
 
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            grow(l2, pair.source.backend, 2)
-            head = pair.source.backend.chain.head
-            spoilt: list[Any] = []
+        def spoil(block: dict[str, Any]) -> Any:
+            spoilt.append(block)
+            return block | fields
 
-            def spoil(block: dict[str, Any]) -> Any:
-                spoilt.append(block)
-                return block | fields
-
-            pair.source.spoil = spoil
-            assert await pair.choose(head.hash) == "SYNCING"
-            await pair.until(lambda: len(spoilt) > 3)
-            assert isinstance(await pair.client.call("eth_syncing"), dict)
-            pair.source.spoil = lambda block: block
-            await pair.until(lambda: pair.has(head))
-
-    asyncio.run(scene())
+        pair.source.spoil = spoil
+        assert await pair.choose(head.hash) == "SYNCING"
+        await pair.until(lambda: len(spoilt) > 3)
+        assert isinstance(await pair.client.call("eth_syncing"), dict)
+        pair.source.spoil = lambda block: block
+        await pair.until(lambda: pair.has(head))
 
 
-def test_a_bug_ends_the_fetch_with_a_line_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_bug_ends_the_fetch_with_a_line_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     """And the next target begins another."""
     l2 = L2TestChain()
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            grow(l2, pair.source.backend, 2)
-            head, backend = pair.source.backend.chain.head, pair.engine.backend
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(backend, "check", lambda parent, payload: {}[payload.block_hash])
-                assert await pair.choose(head.hash) == "SYNCING"
-                await pair.synced()
-            assert "chain sync ended" in capsys.readouterr().err
+    async with Pair(l2) as pair:
+        grow(l2, pair.source.backend, 2)
+        head, backend = pair.source.backend.chain.head, pair.engine.backend
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "check", lambda parent, payload: {}[payload.block_hash])
             assert await pair.choose(head.hash) == "SYNCING"
-            await pair.until(lambda: pair.has(head))
+            await pair.synced()
+        assert "chain sync ended" in capsys.readouterr().err
+        assert await pair.choose(head.hash) == "SYNCING"
+        await pair.until(lambda: pair.has(head))
 
-    asyncio.run(scene())
 
-
-def test_a_source_that_is_away() -> None:
+async def test_a_source_that_is_away() -> None:
     """It comes back, on the same port, and the fetch goes on by itself."""
     l2 = L2TestChain()
-
-    async def scene() -> None:
-        async with Pair(l2) as pair:
-            grow(l2, pair.source.backend, 2)
-            head = pair.source.backend.chain.head
-            await pair.source.http.stop()
-            assert await pair.choose(head.hash) == "SYNCING"
-            assert isinstance(await pair.client.call("eth_syncing"), dict)
-            assert await pair.choose(head.hash) == "SYNCING"
-            pair.source = Source(pair.source.backend, pair.source.http.port)
-            await pair.source.http.start()
-            await pair.until(lambda: pair.has(head))
-            await pair.synced()
-
-    asyncio.run(scene())
+    async with Pair(l2) as pair:
+        grow(l2, pair.source.backend, 2)
+        head = pair.source.backend.chain.head
+        await pair.source.http.stop()
+        assert await pair.choose(head.hash) == "SYNCING"
+        assert isinstance(await pair.client.call("eth_syncing"), dict)
+        assert await pair.choose(head.hash) == "SYNCING"
+        pair.source = Source(pair.source.backend, pair.source.http.port)
+        await pair.source.http.start()
+        await pair.until(lambda: pair.has(head))
+        await pair.synced()
 
 
 def test_the_source_must_be_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

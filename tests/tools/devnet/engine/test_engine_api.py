@@ -162,19 +162,19 @@ def test_attributes_must_match_their_fork() -> None:
     l2 = L2TestChain("jovian")
     engine = EngineDriver(l2)
     head = engine.backend.chain.head
-    given = attributes_to_json(l2.attributes(head.header))
+    text = attributes_to_json(l2.attributes(head.header))
     update = engine.methods["engine_forkchoiceUpdatedV3"]
     for change in ("withdrawals", "parentBeaconBlockRoot", "eip1559Params", "minBaseFee", "gasLimit", "timestamp"):
         with pytest.raises(JsonRpcError) as raised:
-            update(state(head.hash), {key: value for key, value in given.items() if key != change})
+            update(state(head.hash), {key: value for key, value in text.items() if key != change})
         assert raised.value.code == -38003 and change in raised.value.data["err"]
     with pytest.raises(JsonRpcError) as raised:
-        update(state(head.hash), given | {"timestamp": hex(head.header.timestamp)})
+        update(state(head.hash), text | {"timestamp": hex(head.header.timestamp)})
     assert raised.value.code == -38003
     with pytest.raises(JsonRpcError) as raised:
-        engine.methods["engine_forkchoiceUpdatedV2"](state(head.hash), given)
+        engine.methods["engine_forkchoiceUpdatedV2"](state(head.hash), text)
     assert raised.value.code == -38005
-    assert update(state(head.hash), given | {"minBaseFee": "0x0"})["payloadId"]
+    assert update(state(head.hash), text | {"minBaseFee": "0x0"})["payloadId"]
 
 
 def build_errors(engine: EngineDriver, *transactions: bytes) -> tuple[int, str]:

@@ -50,9 +50,9 @@ class RecordedL2Block:
     """A block of OP Sepolia with the state nodes that its execution reads."""
 
     def __init__(self, path: Path) -> None:
-        found = json.loads(gzip.decompress(path.read_bytes()))
-        fixture = found["fixture"]
-        self.witness = {_data(key): _data(value) for key, value in found["kv"].items()}
+        result = json.loads(gzip.decompress(path.read_bytes()))
+        fixture = result["fixture"]
+        self.witness = {_data(key): _data(value) for key, value in result["kv"].items()}
         self.store = StateDatabase(self.witness, self.witness)
         self.parent: Header = header_from_json(fixture["parent_header"])
         self.attributes = attributes_from_json(fixture["executing_payload"])
@@ -64,10 +64,10 @@ class RecordedL2Block:
         )
 
     def block_hash(self, number: int) -> bytes:
-        found, at = header_hash(self.parent), self.parent.number
+        result, at = header_hash(self.parent), self.parent.number
         while at > number:
-            found, at = decode_header(self.witness[found]).parent_hash, at - 1
-        return found
+            result, at = decode_header(self.witness[result]).parent_hash, at - 1
+        return result
 
 
 def _data(text: str) -> bytes:
@@ -181,9 +181,9 @@ def test_ecotones_activation_block_charges_the_former_l1_fee() -> None:
     l2 = L2TestChain("regolith", {"canyon": 1002, "ecotone": 1002})
     old = L2TestChain("regolith")
     fees = []
-    for each in (l2, old):
-        backend = each.backend()
-        fees.append(each.extend(backend, each.transfer(0, 0)).executed[1].extra["l1Fee"])
+    for item in (l2, old):
+        backend = item.backend()
+        fees.append(item.extend(backend, item.transfer(0, 0)).executed[1].extra["l1Fee"])
     assert fees[0] == fees[1] != "0x0"
 
 

@@ -27,13 +27,13 @@ def test_registry_genesis_files_give_the_registered_hash(shared_data: Path, name
     registry = shared_data / "registry"
     dictionary = zstandard.ZstdCompressionDict((registry / "genesis/dictionary").read_bytes())
     packed = (registry / f"genesis/{name}.json.zst").read_bytes()
-    found = json.loads(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
+    result = json.loads(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
     listed = tomllib.loads((registry / f"configs/{name}.toml").read_text())
     forks = {key[:-5]: time for key, time in listed["hardforks"].items() if key.endswith("_time")}
     chain = make_chain_spec(listed["chain_id"], forks | {"regolith": 0}, ChainOpConfig(6, 50, 250))
-    assert "0x" + genesis_block(StateDatabase(), found, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
-    if found["config"] is not None:
-        assert chain_spec(found["config"]).chain_id == listed["chain_id"]
+    assert "0x" + genesis_block(StateDatabase(), result, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
+    if result["config"] is not None:
+        assert chain_spec(result["config"]).chain_id == listed["chain_id"]
 
 
 def test_the_state_has_the_accounts() -> None:

@@ -40,9 +40,9 @@ class EngineHttpClient:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
         async with self.session.post(self.url, json=body, headers=headers) as response:
             assert response.status == 200, await response.text()
-            found = await response.json()
-        assert "error" not in found, found
-        return found["result"]
+            result = await response.json()
+        assert "error" not in result, result
+        return result["result"]
 
 
 def heads(head: str) -> dict[str, str]:
@@ -63,52 +63,48 @@ async def insert(engine: EngineHttpClient, envelope: Any) -> None:
     await engine("engine_forkchoiceUpdatedV3", heads(payload["blockHash"]), None)
 
 
-def test_sequencer_verifier_and_deriver_over_http() -> None:
+async def test_sequencer_verifier_and_deriver_over_http() -> None:
     l2 = L2TestChain()
-
-    async def scenario() -> None:
-        servers = [EngineServer(l2.genesis(), SECRET) for _ in range(3)]
-        async with aiohttp.ClientSession() as session:
+    servers = [EngineServer(l2.genesis(), SECRET) for _ in range(3)]
+    async with aiohttp.ClientSession() as session:
+        for server in servers:
+            await server.start()
+        sequencer, verifier, deriver = (EngineHttpClient(session, server.auth.url, SECRET) for server in servers)
+        public = EngineHttpClient(session, servers[1].http.url)
+        try:
+            for number in range(3):
+                head = servers[0].backend.chain.head.header
+                raw = to_hex(l2.transfer(0, number, value=5))
+                sent = await sequencer("eth_sendRawTransaction", raw)
+                built = await build(sequencer, l2, head, pool=True)
+                payload = built["executionPayload"]
+                assert len(payload["transactions"]) == 2
+                await insert(sequencer, built)
+                await insert(verifier, built)
+                derived = await build(deriver, l2, head, *payload["transactions"][1:], pool=False)
+                assert derived == built
+                await insert(deriver, derived)
+                receipt = await public("eth_getTransactionReceipt", sent)
+                assert receipt["status"] == "0x1" and receipt["blockHash"] == payload["blockHash"]
+            block = await public("eth_getBlockByNumber", "latest", True)
+            assert block["hash"] == payload["blockHash"] and len(block["transactions"]) == 2
+            proof = await public("eth_getProof", PASSER, ["0x0"], "latest")
+            nodes = [from_hex(node) for node in proof["accountProof"]]
+            account = verify_account(from_hex(block["stateRoot"]), from_hex(PASSER), nodes)
+            assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
+            assert proof["storageHash"] == block["withdrawalsRoot"]
+            assert await public("miner_setMaxDASize", "0x3e8", "0x0") is True
+            assert servers[1].backend.da_limits == DaLimits(transaction=1000)
+            async with session.post(servers[0].auth.url, json={}) as refused:
+                assert refused.status == 401
+            async with session.post(
+                servers[0].http.url,
+                json={"jsonrpc": "2.0", "id": 1, "method": "engine_getPayloadV4", "params": ["0x"]},
+            ) as hidden:
+                assert (await hidden.json())["error"]["code"] == -32601
+        finally:
             for server in servers:
-                await server.start()
-            sequencer, verifier, deriver = (EngineHttpClient(session, server.auth.url, SECRET) for server in servers)
-            public = EngineHttpClient(session, servers[1].http.url)
-            try:
-                for number in range(3):
-                    head = servers[0].backend.chain.head.header
-                    raw = to_hex(l2.transfer(0, number, value=5))
-                    sent = await sequencer("eth_sendRawTransaction", raw)
-                    built = await build(sequencer, l2, head, pool=True)
-                    payload = built["executionPayload"]
-                    assert len(payload["transactions"]) == 2
-                    await insert(sequencer, built)
-                    await insert(verifier, built)
-                    derived = await build(deriver, l2, head, *payload["transactions"][1:], pool=False)
-                    assert derived == built
-                    await insert(deriver, derived)
-                    receipt = await public("eth_getTransactionReceipt", sent)
-                    assert receipt["status"] == "0x1" and receipt["blockHash"] == payload["blockHash"]
-                block = await public("eth_getBlockByNumber", "latest", True)
-                assert block["hash"] == payload["blockHash"] and len(block["transactions"]) == 2
-                proof = await public("eth_getProof", PASSER, ["0x0"], "latest")
-                nodes = [from_hex(node) for node in proof["accountProof"]]
-                account = verify_account(from_hex(block["stateRoot"]), from_hex(PASSER), nodes)
-                assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
-                assert proof["storageHash"] == block["withdrawalsRoot"]
-                assert await public("miner_setMaxDASize", "0x3e8", "0x0") is True
-                assert servers[1].backend.da_limits == DaLimits(transaction=1000)
-                async with session.post(servers[0].auth.url, json={}) as refused:
-                    assert refused.status == 401
-                async with session.post(
-                    servers[0].http.url,
-                    json={"jsonrpc": "2.0", "id": 1, "method": "engine_getPayloadV4", "params": ["0x"]},
-                ) as hidden:
-                    assert (await hidden.json())["error"]["code"] == -32601
-            finally:
-                for server in servers:
-                    await server.stop()
-
-    asyncio.run(scenario())
+                await server.stop()
 
 
 def test_a_restarted_engine_replays_its_journal(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ class RecordedBlock:
     def __init__(self, code: bytes) -> None:
         genesis = State(StateDatabase())
         genesis.add_balance(KEY.address, FUNDS)
-        for address, each in ((CONTRACT, code), (SYSTEM, bytes.fromhex("5f355f55"))):
+        for address, item in ((CONTRACT, code), (SYSTEM, bytes.fromhex("5f355f55"))):
             genesis.set_nonce(address, 1)
-            genesis.set_code(address, each)
+            genesis.set_code(address, item)
         self.state = RecordingState(genesis.store, genesis.commit())
         context = BlockContext(1, 12, COINBASE, 30_000_000, BASE_FEE, bytes(32), CHAIN_ID, lambda number: bytes(32))
         self.execution = BlockExecution(self.state, forks.AMSTERDAM, context, burn_base_fee)

@@ -73,7 +73,7 @@ def test_the_three_ends() -> None:
     assert (reverted.succeeded, reverted.output, reverted.gas) == (False, b"b", 10_000)
     assert reverted.error == "execution reverted"
     assert (failed.succeeded, failed.output, failed.gas, failed.error) == (False, b"", 0, "error")
-    assert {each.next for each in (finished, reverted, failed)} == {-1}
+    assert {item.next for item in (finished, reverted, failed)} == {-1}
 
 
 def test_a_caller_takes_over_output_and_gas() -> None:
@@ -113,19 +113,19 @@ def test_a_block_sums_gas_and_stack() -> None:
 
 def test_blocks_end_at_jump_destinations_and_gas_observers() -> None:
     code = "6001" + "5b6002" + "5a" + "6003"
-    found = analysis(code)
-    assert found.block_at(0).following == 2
-    assert found.block_at(2).following == 6
-    assert found.block_at(2).gas == 1 + 3 + 2
-    assert found.block_at(6).following == -1
+    result = analysis(code)
+    assert result.block_at(0).following == 2
+    assert result.block_at(2).following == 6
+    assert result.block_at(2).gas == 1 + 3 + 2
+    assert result.block_at(6).following == -1
     assert analysis("6001" + "55" + "00").block_at(0).following == 3
 
 
 def test_decoded_blocks_are_kept() -> None:
-    found = analysis("6001" + "00")
-    assert found.blocks == {} or 0 in found.blocks
-    block = found.block_at(0)
-    assert found.blocks[0] is block
+    result = analysis("6001" + "00")
+    assert result.blocks == {} or 0 in result.blocks
+    block = result.block_at(0)
+    assert result.blocks[0] is block
 
 
 def test_push_data_is_no_instruction() -> None:

@@ -209,15 +209,17 @@ class SpecRun:
             depth=n.Uint(0),
             should_transfer_value=True,
             is_static=False,
-            accessed_addresses={address(each) for each in rules.warm_addresses() | {ORIGIN, COINBASE, ACCOUNTS[0]}},
+            accessed_addresses={
+                address(warm_address) for warm_address in rules.warm_addresses() | {ORIGIN, COINBASE, ACCOUNTS[0]}
+            },
             accessed_storage_keys=set(),
             parent_evm=None,
             **({"disable_precompiles": False} if rules.delegations else {}),
         )
 
     def account(self, address: bytes) -> tuple[int, int, bytes]:
-        found = self.states.get_account(self.state, self.kinds.Address(address))
-        return int(found.nonce), int(found.balance), bytes(found.code)
+        result = self.states.get_account(self.state, self.kinds.Address(address))
+        return int(result.nonce), int(result.balance), bytes(result.code)
 
     def slot(self, address: bytes, slot: int) -> int:
         key = self.d.Bytes32(slot.to_bytes(32, "big"))

@@ -14,8 +14,8 @@ def test_all_precompiles_are_warm() -> None:
 
 
 def blobs(name: str) -> BlobRules:
-    found: BlobRules = getattr(forks, name).blobs
-    return found
+    result: BlobRules = getattr(forks, name).blobs
+    return result
 
 
 @pytest.mark.parametrize(

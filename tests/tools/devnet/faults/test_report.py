@@ -1,7 +1,5 @@
 """The report on a run with faults."""
 
-import asyncio
-
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
@@ -23,42 +21,39 @@ def report(
 
 
 def test_one_chain() -> None:
-    found = report()
-    assert found.passed
-    assert (found.committed, found.gossiped, found.longest_gap) == (4, 3, 3.2)
-    lines = found.lines()
+    result = report()
+    assert result.passed
+    assert (result.committed, result.gossiped, result.longest_gap) == (4, 3, 3.2)
+    lines = result.lines()
     assert lines[0] == "faults: 2 x transfer of the lead"
     assert "failovers: 2; blocks committed: 4, seen on gossip: 3; longest gap without a block: 3.2 s" in lines
     assert lines[-1].startswith("no height was signed twice")
 
 
 def test_a_height_that_was_signed_twice() -> None:
-    found = report(gossiped={**GOSSIPED, 2: {HASHES[2], HASHES[5]}}, commits=[*COMMITS, (2, to_hex(HASHES[5]))])
-    assert (found.signed_twice, found.gossiped_uncommitted, found.off_the_chain) == ((2,), (), (2,))
-    assert not found.passed and "heights SIGNED TWICE with different hashes: 2" in found.lines()
+    result = report(gossiped={**GOSSIPED, 2: {HASHES[2], HASHES[5]}}, commits=[*COMMITS, (2, to_hex(HASHES[5]))])
+    assert (result.signed_twice, result.gossiped_uncommitted, result.off_the_chain) == ((2,), (), (2,))
+    assert not result.passed and "heights SIGNED TWICE with different hashes: 2" in result.lines()
 
 
 def test_a_block_on_gossip_that_was_not_committed() -> None:
-    found = report(gossiped={**GOSSIPED, 5: {HASHES[5]}})
-    assert (found.signed_twice, found.gossiped_uncommitted) == ((), (5,))
-    assert not found.passed and "blocks GOSSIPED that were not committed: 5" in found.lines()
+    result = report(gossiped={**GOSSIPED, 5: {HASHES[5]}})
+    assert (result.signed_twice, result.gossiped_uncommitted) == ((), (5,))
+    assert not result.passed and "blocks GOSSIPED that were not committed: 5" in result.lines()
 
 
 def test_a_committed_block_that_is_not_on_the_chain() -> None:
-    found = report(canonical={**CANONICAL, 3: to_hex(HASHES[5])})
-    assert found.off_the_chain == (3,) and not found.passed
-    assert "committed blocks that are NOT ON THE CHAIN: 3" in found.lines()
+    result = report(canonical={**CANONICAL, 3: to_hex(HASHES[5])})
+    assert result.off_the_chain == (3,) and not result.passed
+    assert "committed blocks that are NOT ON THE CHAIN: 3" in result.lines()
 
 
-def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
-    async def run() -> None:
-        pages = {"dev_commits": lambda first: [[*commit, "sequencer"] for commit in COMMITS[first : first + 3]]}
-        blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
-        async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
-            conductor, engine = map(JsonRpcClient, urls)
-            assert await all_commits(conductor) == COMMITS
-            assert await chain_hashes(engine, 3) == CANONICAL
-            for client in (conductor, engine):
-                await client.close()
-
-    asyncio.run(run())
+async def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
+    pages = {"dev_commits": lambda first: [[*commit, "sequencer"] for commit in COMMITS[first : first + 3]]}
+    blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
+    async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
+        conductor, engine = map(JsonRpcClient, urls)
+        assert await all_commits(conductor) == COMMITS
+        assert await chain_hashes(engine, 3) == CANONICAL
+        for client in (conductor, engine):
+            await client.close()

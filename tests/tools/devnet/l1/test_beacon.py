@@ -120,12 +120,12 @@ def test_commitments_of_the_blinded_block() -> None:
 
 def test_blocks_by_fork() -> None:
     """[BCN19]"""
-    status, found = get("/eth/v2/beacon/blocks/5", "osaka")
-    assert (status, found["version"], found["finalized"]) == (200, "fulu", True)
-    assert "execution_payload" in found["data"]["message"]["body"]
-    status, found = get("/eth/v2/beacon/blocks/5", "amsterdam")
-    assert (status, found["version"]) == (200, "gloas")
-    bid = found["data"]["message"]["body"]["signed_execution_payload_bid"]["message"]
+    status, result = get("/eth/v2/beacon/blocks/5", "osaka")
+    assert (status, result["version"], result["finalized"]) == (200, "fulu", True)
+    assert "execution_payload" in result["data"]["message"]["body"]
+    status, result = get("/eth/v2/beacon/blocks/5", "amsterdam")
+    assert (status, result["version"]) == (200, "gloas")
+    bid = result["data"]["message"]["body"]["signed_execution_payload_bid"]["message"]
     assert bid["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
 
 
@@ -215,10 +215,13 @@ def test_before_gloas_a_block_has_payload_and_commitments(execution_block: Block
     assert body.keys() == {"execution_payload", "blob_kzg_commitments"}
     payload = body["execution_payload"]
     assert payload["block_hash"] == to_hex(execution_block.hash) and payload["transactions"] == []
-    found = blinded(block)
-    assert found is not None and found["message"]["body"].keys() == {"execution_payload_header", "blob_kzg_commitments"}
-    assert found["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(execution_block.hash)
-    assert commitments(block.signed) == commitments(found) == COMMITMENTS
+    result = blinded(block)
+    assert result is not None and result["message"]["body"].keys() == {
+        "execution_payload_header",
+        "blob_kzg_commitments",
+    }
+    assert result["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(execution_block.hash)
+    assert commitments(block.signed) == commitments(result) == COMMITMENTS
     assert "execution_payload" in body, "the block itself does not change"
 
 
@@ -240,4 +243,4 @@ def test_they_activate_with_the_forks_of_the_execution_layer() -> None:
     assert [rules.at(time).name for time in (4, 5, 6, 8, 9, 99)] == ["electra", *3 * ["fulu"], "gloas", "gloas"]
     assert [rules.at(time).has_bids for time in (8, 9)] == [False, True]
     assert consensus_rules({}).at(5).name == "bellatrix"
-    assert CONSENSUS_FORKS.keys() <= {each.name for each in L1_FORKS}
+    assert CONSENSUS_FORKS.keys() <= {l1_fork.name for l1_fork in L1_FORKS}

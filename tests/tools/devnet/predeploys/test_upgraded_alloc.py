@@ -16,12 +16,12 @@ UPGRADING = ("ecotone", "fjord", "isthmus", "jovian", "karst")
 
 def contracts(state: State, alloc: dict[str, Any]) -> dict[str, tuple[bytes, bytes]]:
     """Code and storage root of all contracts among the accounts of a genesis."""
-    found = {}
+    result = {}
     for text in alloc:
         address = bytes.fromhex(text[2:])
         if state.code(address) and address != L1_BLOCK:
-            found[text] = state.code(address), state.storage_root(address)
-    return found
+            result[text] = state.code(address), state.storage_root(address)
+    return result
 
 
 def test_starting_with_a_fork_equals_crossing_it() -> None:

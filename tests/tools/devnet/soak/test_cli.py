@@ -63,10 +63,10 @@ def test_three_runs_add_up(
     equal: bool,
     code: int,
 ) -> None:
-    given: list[SoakSettings] = []
+    value: list[SoakSettings] = []
 
     async def soak(settings: SoakSettings, root: Path, write: Callable[[Line], None], say: object) -> RunEnded:
-        given.append(settings)
+        value.append(settings)
         write(started(settings.run))
         write(kill(settings.run))
         end = RunEnded(settings.run, settings.seconds, 10, equal, 1.0, {}, problems)
@@ -77,7 +77,7 @@ def test_three_runs_add_up(
     report = tmp_path / "soak.jsonl"
     for words in (["--hours", "1"], ["--hours", "1", "--seed", "7"], ["--hours", "0.5", "--minutes", "30"]):
         assert main(["soak", *words, "--report", str(report)]) == code
-    assert [each.run for each in given] == ["1", "2", "3"] and given[1].seed == 7 and given[0].seed != given[2].seed
+    assert [item.run for item in value] == ["1", "2", "3"] and value[1].seed == 7 and value[0].seed != value[2].seed
     printed = capsys.readouterr().out
     assert "| Time | 3.00 hours in 3 runs |" in printed and "| Kills | 3 |" in printed
     assert ("the same schedule: tools/chaos soak --seed 7 --nodes 4 --pause 9" in printed) == bool(code)

@@ -64,10 +64,10 @@ def test_a_file_that_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
     scenarios = parse_scenarios(SCENARIOS.read_text())[:10]
     assert _order(scenarios, 1, None) == _order(scenarios, 1, None) != _order(scenarios, 2, None)
-    names = {each.name for each in scenarios}
-    assert {each.name for each in _order(scenarios, 1, None)} == names
+    names = {scenario.name for scenario in scenarios}
+    assert {item.name for item in _order(scenarios, 1, None)} == names
     repeated = _order(scenarios, 1, 3600.0)
-    assert sum(each.seconds for each in repeated) > 3600 and {each.name for each in repeated} == names
+    assert sum(item.seconds for item in repeated) > 3600 and {item.name for item in repeated} == names
     once = [Scenario("a", events=(Event(reorg=64, across=True),)), Scenario("b", events=(Event(kill="l1"),))]
     assert {*_order(once, 1, 3600.0)} == {*once} and len(_order(once, 1, 3600.0)) == 2, "a fork activates once"
 
@@ -92,7 +92,7 @@ def test_an_early_end_loses_no_verdict(
     def run(
         settings: DevnetSettings, root: Path, view: object, started: float, on_verdict: Callable[[Verdict], None]
     ) -> object:
-        networks.append(tuple(each.name for each in settings.scenarios))
+        networks.append(tuple(scenario.name for scenario in settings.scenarios))
         on_verdict(evaluate(settings.scenarios[0], Observation()))
         raise end
 
@@ -100,7 +100,7 @@ def test_an_early_end_loses_no_verdict(
     words = ["run", "--only", "kill-l1", "--only", "da-reset", "--json", "--data-dir", str(tmp_path / "data")]
     assert main(words) != 0
     shown = capsys.readouterr()
-    found = json.loads(shown.out)
-    assert found["equal"] is None and len(networks) == (2 if isinstance(end, ProgramExited) else 1)
-    assert [each["name"] for each in found["scenarios"]] == [names[0] for names in networks]
+    result = json.loads(shown.out)
+    assert result["equal"] is None and len(networks) == (2 if isinstance(end, ProgramExited) else 1)
+    assert [item["name"] for item in result["scenarios"]] == [names[0] for names in networks]
     assert ("error: the network ended: l1 ended" in shown.err) == isinstance(end, ProgramExited)

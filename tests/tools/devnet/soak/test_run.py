@@ -40,10 +40,10 @@ class Programs(SoakNetwork):
         self.heads: dict[str, int | None] = {}
 
     def safe(self, node: str) -> int | None:
-        found = super().safe(node)
+        result = super().safe(node)
         # Ten blocks a second, as a test has little time.
         now = asyncio.get_running_loop().time()
-        return None if found is None or self._began is None else 5 + int(10 * (now - self._began))
+        return None if result is None or self._began is None else 5 + int(10 * (now - self._began))
 
     async def start_proxies(self) -> None:
         self.calls.append("proxies")
@@ -130,13 +130,13 @@ async def _nothing() -> None:
 def _passes(lines: list[Line], ended: RunEnded) -> None:
     assert ended.problems == () and ended.equal and ended.blocks > 5, ended
     assert isinstance(lines[0], RunStarted) and lines[-1] == ended
-    done = [each for each in lines if isinstance(each, ActionDone)]
-    assert sorted((each.node, each.kind.value) for each in done) == sorted(
+    done = [line for line in lines if isinstance(line, ActionDone)]
+    assert sorted((item.node, item.kind.value) for item in done) == sorted(
         [("l1", "reorg"), *((node, kind) for node in NODES for kind in ("kill", "stop"))]
     )
-    assert all(each.recovery is not None and each.problem == "" for each in done)
-    minutes = [each for each in lines if isinstance(each, Minute)]
-    assert {each.node for each in minutes} == {*NODES, "soak"} and set(ended.trends) == {*NODES, "soak"}
+    assert all(item.recovery is not None and item.problem == "" for item in done)
+    minutes = [line for line in lines if isinstance(line, Minute)]
+    assert {minute.node for minute in minutes} == {*NODES, "soak"} and set(ended.trends) == {*NODES, "soak"}
 
 
 def _exits(lines: list[Line], ended: RunEnded) -> None:

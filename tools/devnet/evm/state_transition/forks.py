@@ -140,10 +140,10 @@ class L1Schedule(Generic[T]):
     (`cancunTime` etc.)."""
 
     def __init__(self, config: Mapping[str, object], first: T, by_fork: Mapping[str, T]) -> None:
-        timed = [(time, found) for name, found in by_fork.items() if type(time := config.get(f"{name}Time")) is int]
+        timed = [(time, result) for name, result in by_fork.items() if type(time := config.get(f"{name}Time")) is int]
         timed.sort(key=lambda pair: pair[0])
         self._times = [time for time, _ in timed]
-        self._found = [first, *(found for _, found in timed)]
+        self._found = [first, *(result for _, result in timed)]
 
     def at(self, time: int) -> T:
         """Return what holds in a block with this timestamp."""

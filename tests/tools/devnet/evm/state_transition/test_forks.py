@@ -21,7 +21,9 @@ def test_l1_rules_by_time() -> None:
 
 
 def test_precompiles_by_fork() -> None:
-    numbers = [sorted(int.from_bytes(each, "big") for each in rules.precompiles) for rules in forks.L1_FORKS[:4]]
+    numbers = [
+        sorted(int.from_bytes(precompile, "big") for precompile in rules.precompiles) for rules in forks.L1_FORKS[:4]
+    ]
     assert numbers == [
         [*range(1, 10)],
         [*range(1, 11)],
